@@ -1,0 +1,1 @@
+"""Streams and batches in one Airflow Dag."""

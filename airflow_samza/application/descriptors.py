@@ -1,0 +1,97 @@
+"""Descriptors: what an application says of its systems, streams and tables. Values only, no I/O.
+
+Source: planner-with-tables (streams, tables, side inputs) and SEMANTICS P11 (keys), S6–S8 (tables).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.schema import Schema
+
+
+class StreamRole(str, Enum):
+    """What a stream is to its application."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INTERMEDIATE = "intermediate"
+    SIDE_INPUT = "side_input"
+
+
+class TableKind(str, Enum):
+    """Who may write a table: a push (read-only here), the application itself, or somebody far away."""
+
+    PUSHED = "pushed"
+    LOCAL = "local"
+    REMOTE = "remote"
+
+
+@dataclass(frozen=True)
+class SystemDescriptor:
+    """A named place where streams live. Code names it; the environment binds it (kind, root, secrets).
+
+    ``kind`` and ``options`` are defaults for environments that bind nothing (``memory``, ``log``, ``files``, …).
+    """
+
+    name: str
+    kind: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    location: SourceLocation | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class StreamDescriptor:
+    """One stream: an input, an output, an intermediate stream or a side input.
+
+    ``stream_id`` is unique in the application. ``system`` None means the default system. ``partitions`` None means
+    that the system knows (or, for intermediate streams, that the planner decides). ``key`` holds the columns by which
+    the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column. ``path`` and ``slice_by`` bound
+    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it).
+    """
+
+    stream_id: str
+    role: StreamRole
+    system: str | None = None
+    schema: Schema | None = None
+    key: tuple[str, ...] = ()
+    partitioner: str = "samza"
+    partitions: int | None = None
+    bounded: bool = True
+    timestamp: str | None = None
+    max_delay_ms: int | None = None
+    path: str | None = None
+    format: str | None = None
+    serde: str | None = None
+    slice_by: str | None = None
+    broadcast: bool = False
+    bootstrap: bool = False
+    priority: int | None = None
+    shared: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    location: SourceLocation | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class TableDescriptor:
+    """One table: pushed (fed by side inputs, read-only), local (written by ``send_to``) or remote (functions).
+
+    ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
+    declared count of a pushed table's push stream.
+    """
+
+    table_id: str
+    kind: TableKind
+    key: tuple[str, ...]
+    schema: Schema | None = None
+    partitions: int | None = None
+    side_inputs: tuple[str, ...] = ()
+    processor: Any = None
+    ttl_ms: int | None = None
+    reader: Any = None
+    writer: Any = None
+    options: tuple[tuple[str, str], ...] = ()
+    location: SourceLocation | None = field(default=None, compare=False)

@@ -1,0 +1,40 @@
+"""Where in the user's code something was said, for error messages."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """File and line (1-based) of a statement in the user's code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @classmethod
+    def of_caller(cls) -> SourceLocation | None:
+        """The nearest frame outside this package, or None when there is none."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if not frame.f_code.co_filename.startswith(_PACKAGE):
+                return cls(frame.f_code.co_filename, frame.f_lineno)
+            frame = frame.f_back
+        return None
+
+    @classmethod
+    def of_callable(cls, function: Any) -> SourceLocation | None:
+        """Where a callable was defined, or None when it has no Python code."""
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        if code is None:
+            code = getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004 (an instance's own code)
+        return cls(code.co_filename, code.co_firstlineno) if code is not None else None

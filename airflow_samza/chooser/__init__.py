@@ -1,0 +1,1 @@
+"""Which envelope is next: the message choosers. Pure: no I/O."""

@@ -1,0 +1,1 @@
+"""In-band control messages and their bookkeeping: end-of-stream and watermarks. Pure: no I/O."""

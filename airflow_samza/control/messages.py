@@ -1,0 +1,137 @@
+"""Control messages and their wire form: one type byte, then the user's bytes untouched, or JSON.
+
+Source: control-messages, "Intermediate Stream Message Format"; SEMANTICS C1.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from airflow_samza.errors import ControlError
+
+VERSION = 1
+
+
+class MessageType(IntEnum):
+    """The type byte."""
+
+    USER = 0
+    WATERMARK = 1
+    END_OF_STREAM = 2
+
+
+@dataclass(frozen=True)
+class ControlMessage:
+    """A message from a producer task to every partition of a stream.
+
+    ``task_name`` None: it comes from a source and completes its partition at once (C2). ``run`` marks the section of a
+    shared stream (C10).
+    """
+
+    task_name: str | None
+    task_count: int
+    run: str | None = None
+
+
+@dataclass(frozen=True)
+class EndOfStreamMessage(ControlMessage):
+    """The producer task has ended producing to ``stream_id``; ``final`` False ends a slice, not the stream (C9)."""
+
+    stream_id: str = ""
+    final: bool = True
+
+
+@dataclass(frozen=True)
+class WatermarkMessage(ControlMessage):
+    """The producer task has processed everything up to ``timestamp`` (ms since the epoch, UTC)."""
+
+    timestamp: int = -1
+
+
+def to_json(message: ControlMessage) -> dict[str, Any]:
+    """The JSON object of a control message (keys as on the wire)."""
+    body: dict[str, Any] = {"version": VERSION, "taskName": message.task_name, "taskCount": message.task_count}
+    if message.run is not None:
+        body["run"] = message.run
+    if isinstance(message, EndOfStreamMessage):
+        body["streamId"] = message.stream_id
+        if not message.final:
+            body["final"] = False
+    elif isinstance(message, WatermarkMessage):
+        body["timestamp"] = message.timestamp
+    return body
+
+
+def message_type(message: ControlMessage) -> MessageType:
+    """The type byte of a control message."""
+    return MessageType.END_OF_STREAM if isinstance(message, EndOfStreamMessage) else MessageType.WATERMARK
+
+
+def from_json(kind: int, body: object, *, stream: str, partition: int, offset: object) -> ControlMessage:
+    """The control message of a JSON object; whatever is wrong with it is said with stream, partition and offset."""
+
+    def refuse(what: str) -> ControlError:
+        return ControlError(
+            f"The control message at {stream}/{partition} offset {offset} {what}.",
+            hint="The stream was written by an incompatible producer: clear the stage that writes it, or upgrade the older side.",
+            stream=stream,
+            partition=partition,
+            offset=offset,
+        )
+
+    if kind not in (MessageType.WATERMARK, MessageType.END_OF_STREAM):
+        raise refuse(f"has the unknown type byte {kind}")
+    if not isinstance(body, dict):
+        raise refuse("is not a JSON object")
+
+    def value(name: str, kinds: tuple[type, ...], default: Any = ...) -> Any:
+        if name not in body:
+            if default is ...:
+                raise refuse(f"has no {name!r}")
+            return default
+        found = body[name]
+        if not isinstance(found, kinds) or (isinstance(found, bool) and bool not in kinds):
+            raise refuse(f"has {found!r} as {name!r}")
+        return found
+
+    if value("version", (int,)) != VERSION:
+        raise refuse(f"has the unknown version {body['version']!r}")
+    task_name = value("taskName", (str, type(None)))
+    task_count = value("taskCount", (int,))
+    run = value("run", (str, type(None)), None)
+    if kind == MessageType.WATERMARK:
+        return WatermarkMessage(task_name, task_count, run, value("timestamp", (int,)))
+    return EndOfStreamMessage(task_name, task_count, run, value("streamId", (str,)), value("final", (bool,), True))
+
+
+def encode(message: ControlMessage | bytes) -> bytes:
+    """The wire form of a control message, or of a user message's bytes.
+
+    >>> encode(b"user")[0], encode(EndOfStreamMessage("task-1", 2, stream_id="views"))[0]
+    (0, 2)
+    """
+    if isinstance(message, bytes):
+        return bytes([MessageType.USER]) + message
+    return bytes([message_type(message)]) + json.dumps(to_json(message), separators=(",", ":")).encode()
+
+
+def decode(data: bytes, *, stream: str, partition: int, offset: object) -> ControlMessage | bytes:
+    """What :func:`encode` wrote: the user's bytes, or a control message."""
+    if not data:
+        raise ControlError(
+            f"The message at {stream}/{partition} offset {offset} is empty: it has no type byte.",
+            hint="Only intermediate and shared streams carry the type byte; declare this stream as an input.",
+            stream=stream,
+            partition=partition,
+            offset=offset,
+        )
+    if data[0] == MessageType.USER:
+        return data[1:]
+    try:
+        body = json.loads(data[1:]) if data[0] in (MessageType.WATERMARK, MessageType.END_OF_STREAM) else None
+    except ValueError:
+        body = None
+    return from_json(data[0], body, stream=stream, partition=partition, offset=offset)

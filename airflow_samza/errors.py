@@ -1,0 +1,236 @@
+"""One tree of errors. Every error is one sentence that names the thing, the value and the remedy.
+
+An error is built from facts: they make up the sentence and stay readable by code (``error.facts``). The tree crosses
+process boundaries (Spark worker to driver, stage runner to Airflow task), so each error pickles and has a JSON form.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SamzaError(Exception):
+    """Any error that this package raises on purpose.
+
+    ``sentence`` says what is wrong, ``hint`` what to do about it, ``facts`` hold the values for code that reads them.
+    """
+
+    rule: ClassVar[str] = "error"
+    """A short stable keyword for programs (SEMANTICS names some of them)."""
+
+    retryable: ClassVar[bool] = False
+    """Whether trying the same thing again can help; the Airflow face maps False to *no retry*."""
+
+    def __init__(self, sentence: str, *, hint: str = "", **facts: object) -> None:
+        self.sentence = sentence
+        self.hint = hint
+        self.facts = facts
+        super().__init__(sentence)
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n  Hint: {self.hint}" if self.hint else self.sentence
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.sentence, self.hint, self.facts))
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form: ``type``, ``rule``, ``sentence``, ``hint``, ``retryable`` and the facts as text."""
+        return {
+            "type": type(self).__name__,
+            "rule": self.rule,
+            "sentence": self.sentence,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            "facts": {name: _plain(value) for name, value in self.facts.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, object]) -> SamzaError:
+        """The error that :meth:`to_dict` described; an unknown type comes back as a plain :class:`SamzaError`."""
+        known = {kind.__name__: kind for kind in _tree(SamzaError)}
+        kind = known.get(str(data.get("type")), SamzaError)
+        facts = data.get("facts")
+        return _rebuild(kind, str(data.get("sentence", "")), str(data.get("hint", "")), facts if isinstance(facts, dict) else {})
+
+
+def _rebuild(kind: type[SamzaError], sentence: str, hint: str, facts: dict[str, object]) -> SamzaError:
+    error = kind.__new__(kind)
+    SamzaError.__init__(error, sentence, hint=hint, **facts)
+    return error
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+
+
+def _tree(kind: type[SamzaError]) -> list[type[SamzaError]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in _tree(child))]
+
+
+class ConfigError(SamzaError):
+    """A configuration key has a value that cannot be used (facts: ``key``, ``value``)."""
+
+    rule = "invalid-config"
+
+
+class SchemaError(SamzaError):
+    """A message schema cannot be read, or data does not have the schema it was declared with."""
+
+    rule = "schema"
+
+
+class PlanError(SamzaError):
+    """The application cannot be planned as it is written."""
+
+    rule = "plan"
+
+
+class PlanErrors(PlanError):
+    """All conflicts of one application, reported at once (``errors`` in the order of the plan)."""
+
+    rule = "plan"
+
+    def __init__(self, errors: list[PlanError]) -> None:
+        self.errors = tuple(errors)
+        body = "\n".join(f"  {number}. {error}" for number, error in enumerate(errors, 1))
+        super().__init__(f"The application has {len(errors)} conflicts:\n{body}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (PlanErrors, (list(self.errors),))
+
+
+class InvalidApplication(PlanError):
+    """The API was used wrongly; raised at the call and names file and line of the user's code."""
+
+    rule = "invalid-application"
+
+
+class DuplicateId(InvalidApplication):
+    """Two operators, streams, tables or systems of one application have the same id."""
+
+    rule = "duplicate-id"
+
+
+class BadId(InvalidApplication):
+    """An id has a character other than letters, digits, ``-`` and ``_``."""
+
+    rule = "bad-id"
+
+
+class UnknownName(InvalidApplication):
+    """A stream, table, column, system or stage that is named but not known."""
+
+    rule = "unknown-name"
+
+
+class PartitionMismatch(PlanError):
+    """Streams that meet in one join have different partition counts."""
+
+    rule = "partition-mismatch"
+
+
+class PartitioningMismatch(PlanError):
+    """Streams that meet in one join, or the rows of one key, are not partitioned alike (SEMANTICS P11)."""
+
+    rule = "partitioning-mismatch"
+
+
+class UnresolvedPartitions(PlanError):
+    """The partition count of a stream is needed and nobody knows it."""
+
+    rule = "unresolved-partitions"
+
+
+class UnsupportedShape(PlanError):
+    """The operator graph has a shape that cannot be planned."""
+
+    rule = "unsupported-shape"
+
+
+class Unreachable(PlanError):
+    """Nothing can ever reach a part of the application: it has no input."""
+
+    rule = "unreachable"
+
+
+class PlanChanged(PlanError):
+    """The plan differs from an earlier one in a way that would break state or a run in progress (SEMANTICS P10)."""
+
+    rule = "plan-changed"
+
+
+class NotYet(PlanError):
+    """The planner plans it, but this version of the runtime cannot run it yet."""
+
+    rule = "not-yet"
+
+
+class ControlError(SamzaError):
+    """A control message that cannot be understood or contradicts an earlier one (facts: stream, partition, offset)."""
+
+    rule = "control"
+
+
+class TopicError(SamzaError):
+    """A stream cannot be read or written: it is missing, damaged, or its storage refuses."""
+
+    rule = "topic"
+
+
+class StorageFull(TopicError):
+    """The storage has no room left; nothing that was committed is lost."""
+
+    rule = "storage-full"
+    retryable = True
+
+
+class StageError(SamzaError):
+    """A stage did not succeed (facts: ``stage``, ``run``)."""
+
+    rule = "stage"
+
+
+class StageFailed(StageError):
+    """A stage ran and failed."""
+
+    rule = "stage-failed"
+    retryable = True
+
+
+class StageCancelled(StageError):
+    """A stage was cancelled before it committed."""
+
+    rule = "stage-cancelled"
+    retryable = True
+
+
+class StageLost(StageError):
+    """The stage runner died: no heartbeat and no process. Trying again continues where the commits left off."""
+
+    rule = "stage-lost"
+    retryable = True
+
+
+class MessageError(StageError):
+    """A user's callable failed on a message (facts: operator, file, line, message)."""
+
+    rule = "message"
+    retryable = True
+
+
+class StoreError(SamzaError):
+    """A task's local store cannot be opened, read or written."""
+
+    rule = "store"
+
+
+class PushError(SamzaError):
+    """A table push was refused or failed."""
+
+    rule = "push"
+
+
+class RuntimeMissing(SamzaError):
+    """Something the runtime needs is not installed, or too old (Java, an optional package)."""
+
+    rule = "runtime-missing"

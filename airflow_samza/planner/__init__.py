@@ -1,0 +1,1 @@
+"""From an application to an ExecutionPlan: join groups, partition counts, stages. Pure: no I/O."""

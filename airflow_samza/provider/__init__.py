@@ -1,0 +1,1 @@
+"""The Airflow face: hook, operators, task group, provider information."""

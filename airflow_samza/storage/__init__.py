@@ -1,0 +1,1 @@
+"""Where a task keeps state: stores, snapshots, side inputs, checkpoints."""

@@ -1,0 +1,1 @@
+"""Where streams live: the system protocols and the systems memory, log and files."""

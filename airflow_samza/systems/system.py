@@ -1,0 +1,185 @@
+"""What a system is: the protocols of admins, consumers and producers, and the words for places in a stream.
+
+A partition is an ordered sequence of offsets (0, 1, 2, …). Intermediate streams carry user messages and control messages
+in band, in one order and one offset space: a run of user messages is one :class:`MessageRun`, a control message one
+:class:`ControlEnvelope`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from airflow_samza.control.messages import ControlMessage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SystemStreamPartition(NamedTuple):
+    """A partition of a stream of a system. ``stream`` is the physical name in the system."""
+
+    system: str
+    stream: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.system}.{self.stream}/{self.partition}"
+
+
+class OffsetRange(NamedTuple):
+    """A slice of one partition: offsets from ``start`` up to and without ``end``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class MessageRun:
+    """Consecutive user messages of one partition: ``batch`` row i has offset ``offset + i``."""
+
+    ssp: SystemStreamPartition
+    offset: int
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class ControlEnvelope:
+    """One control message at its offset. At the end of a bounded source the system makes one without a task name (SEMANTICS C2)."""
+
+    ssp: SystemStreamPartition
+    offset: int
+    message: ControlMessage
+
+
+Envelope = MessageRun | ControlEnvelope
+
+
+@dataclass(frozen=True)
+class SystemBinding:
+    """What a system's name means in one environment: its kind, its options, and which options are secret.
+
+    ``kind`` is ``memory``, ``log``, ``files``, … ; options of ``log`` and ``files``: ``root`` (a path or filesystem URL).
+    """
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    secret: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        shown = {name: "***" if name in self.secret else value for name, value in self.options.items()}
+        return f"SystemBinding(kind={self.kind!r}, options={shown!r})"
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """A stream as a system sees it: its physical name, and what the application declared that the system needs.
+
+    ``path``: the rendered path template of an input; ``interval``: (from, to) in UTC microseconds of ``timestamp`` when
+    the slice is by a column.
+    """
+
+    name: str
+    partitions: int | None = None
+    schema: str | None = None
+    key: tuple[str, ...] = ()
+    format: str | None = None
+    path: str | None = None
+    timestamp: str | None = None
+    interval: tuple[int, int] | None = None
+    broadcast: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamMetadata:
+    """What a system knows of a stream: the partition count, and oldest offset and head (next offset to be written) per partition."""
+
+    partitions: int
+    oldest: tuple[int, ...] = ()
+    head: tuple[int, ...] = ()
+    schema: str | None = None
+
+
+class SystemAdmin(Protocol):
+    """Asks about and makes streams; calls take many streams at once."""
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """The metadata of those streams that exist, by name; a stream that is missing is left out."""
+        ...
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Makes the streams that are missing; one that exists with another partition count is an error."""
+        ...
+
+
+class SystemConsumer(Protocol):
+    """Reads slices of partitions of one task."""
+
+    def read(self, ssp: SystemStreamPartition, offsets: OffsetRange | None, columns: Sequence[str] | None = None) -> Iterator[Envelope]:
+        """The envelopes of a slice in offset order, as a stream that holds one batch in memory at a time.
+
+        ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream.
+        """
+        ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...
+
+
+class SystemProducer(Protocol):
+    """Writes the output of one task attempt to one stream; nothing is visible until the stage's commit is published.
+
+    ``write`` may be called for any partition in any order; ``finish`` closes and describes what was staged as JSON for the manifest.
+    """
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends user messages to a partition."""
+        ...
+
+    def finish(self) -> dict[str, Any]:
+        """Closes the staged output and returns its description (files, batches, rows, bytes) for the task's manifest."""
+        ...
+
+    def abort(self) -> None:
+        """Throws the staged output of this attempt away."""
+        ...
+
+
+class Publication(NamedTuple):
+    """One stage epoch's output to one stream, ready to be made visible.
+
+    ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice changes nothing, and a
+    generation lower than one that the stream has seen from this producer is refused. ``staged`` are the producers' descriptions by task,
+    ``control`` the commit-level control entries, which every partition shows after its user messages (SEMANTICS C2).
+    """
+
+    producer: str
+    generation: str
+    epoch: int
+    staged: Mapping[int, Mapping[str, Any]]
+    control: tuple[ControlMessage, ...] = ()
+    final: bool = True
+
+
+class System(Protocol):
+    """One bound system: the factory of the three, and the publisher of staged output."""
+
+    @property
+    def admin(self) -> SystemAdmin:
+        """Asks about and makes streams."""
+        ...
+
+    def consumer(self, stream: StreamSpec) -> SystemConsumer:
+        """A consumer of one stream."""
+        ...
+
+    def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
+        """A producer of one task attempt; ``attempt`` is unique over all attempts of all runs."""
+        ...
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        """Makes a committed epoch's output visible, idempotently; returns facts for the stage result (rows, bytes, offsets, paths)."""
+        ...
