@@ -172,12 +172,25 @@ class System(Protocol):
         """Asks about and makes streams."""
         ...
 
-    def consumer(self, stream: StreamSpec) -> SystemConsumer:
-        """A consumer of one stream."""
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """Fixes what a run reads of a stream, as JSON: the plan asks once, the run's record keeps it, every consumer is given it.
+
+        So a retry, or another worker, reads the same even when the stream has grown meanwhile. Every system fills ``kind`` (the
+        system's kind), ``partitions`` (the count) and ``offsets``: a list of [from, to) per partition, or None where offsets
+        are counted only while reading (files). Other keys are the system's own. A stream that is missing is a ``TopicError``.
+        """
+        ...
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> SystemConsumer:
+        """A consumer of one stream; with a ``slice``, ``read(ssp, None)`` reads exactly that, without one the stream as it is now."""
         ...
 
     def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
         """A producer of one task attempt; ``attempt`` is unique over all attempts of all runs."""
+        ...
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Refuses early, with a ``TopicError``, a stream that this system cannot write (no permission, something in its place)."""
         ...
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
