@@ -1,0 +1,245 @@
+"""End-of-stream: the bookkeeping of a consuming task, and who sends how many messages.
+
+Source: control-messages, "the reconciliation process"; SEMANTICS C1–C3, C5–C7, C9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.errors import ControlError
+from airflow_samza.planner.plan import ExecutionPlan
+
+
+@dataclass(frozen=True)
+class PartitionEnded:
+    """One partition of a stream has ended for this task. ``final`` False ends a slice, not the stream (C9)."""
+
+    stream: str
+    partition: int
+    final: bool = True
+
+
+@dataclass
+class _Partition:
+    tasks: set[str] = field(default_factory=set)
+    total: int | None = None
+    ended: bool = False
+    emitted: bool = False
+    final: bool = True
+
+
+class EndOfStreamBookkeeping:
+    """Which partitions of a task have ended: per (stream, partition) the set of producer tasks against ``taskCount``.
+
+    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages that carry
+    no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a restart between two messages still ends.
+
+    >>> ends = EndOfStreamBookkeeping([("views", 0)])
+    >>> ends.update("views", 0, EndOfStreamMessage("task-0", 2, stream_id="views"))
+    >>> ends.update("views", 0, EndOfStreamMessage("task-1", 2, stream_id="views"))
+    PartitionEnded(stream='views', partition=0, final=True)
+    >>> ends.all_ended()
+    True
+    """
+
+    def __init__(self, partitions: Iterable[tuple[str, int]], producer_counts: Mapping[str, int] | None = None) -> None:
+        self._partitions = {(stream, partition): _Partition() for stream, partition in partitions}
+        self._producer_counts = dict(producer_counts or {})
+        self._totals: dict[str, int] = {}
+
+    def update(self, stream: str, partition: int, message: EndOfStreamMessage, *, offset: object = None) -> PartitionEnded | None:
+        """Takes one message into account; returns the event when this message ends the partition, and None otherwise.
+
+        A message of a partition that is not this task's (a side input, C5) changes nothing. A task count that contradicts an
+        earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
+        """
+        state = self._partitions.get((stream, partition))
+        if state is None:
+            return None
+        if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (C2)
+            if not state.ended:
+                state.final = state.final and message.final
+            return self._end(stream, partition, state)
+        total = self._total(stream, partition, message, offset)
+        if state.ended:
+            return None
+        state.total = total
+        state.tasks.add(message.task_name)
+        state.final = state.final and message.final
+        return self._end(stream, partition, state) if len(state.tasks) >= total else None
+
+    def is_ended(self, stream: str, partition: int) -> bool:
+        """Whether a partition has ended."""
+        state = self._partitions.get((stream, partition))
+        return state is not None and state.ended
+
+    def is_final(self, stream: str) -> bool:
+        """Whether all ends of the stream's partitions, as far as they came, are the end of the stream and not of a slice (C9)."""
+        return all(state.final for (name, _), state in self._partitions.items() if name == stream)
+
+    def stream_ended(self, stream: str) -> bool:
+        """Whether all of this task's partitions of a stream have ended; False for a stream of which it owns none."""
+        states = [state for (name, _), state in self._partitions.items() if name == stream]
+        return bool(states) and all(state.ended for state in states)
+
+    def all_ended(self) -> bool:
+        """Whether the task has nothing more to wait for; True also for a task that owns no partition."""
+        return all(state.ended for state in self._partitions.values())
+
+    def missing(self) -> dict[tuple[str, int], tuple[int, int | None]]:
+        """The partitions that have not ended: how many producers have spoken, of how many (None: nobody has said)."""
+        return {
+            place: (len(state.tasks), state.total if state.total is not None else self._producer_counts.get(place[0]))
+            for place, state in sorted(self._partitions.items())
+            if not state.ended
+        }
+
+    def checkpoint(self) -> list[dict[str, Any]]:
+        """The state as JSON, one object per partition that anything is known of (C6)."""
+        return [
+            {
+                "stream": stream,
+                "partition": partition,
+                "total_tasks": state.total,
+                "tasks": sorted(state.tasks),
+                "ended": state.ended,
+                "emitted": state.emitted,
+                "final": state.final,
+            }
+            for (stream, partition), state in sorted(self._partitions.items())
+            if state.tasks or state.ended
+        ]
+
+    def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> list[PartitionEnded]:
+        """Takes over what :meth:`checkpoint` wrote; returns the ends that were reached before it and were not emitted yet.
+
+        A checkpoint without ``emitted`` was taken with the offsets behind the messages that it names: its ends were emitted.
+        """
+        pending: list[PartitionEnded] = []
+        for entry in checkpoint:
+            stream, partition = str(entry["stream"]), int(entry["partition"])
+            state = self._partitions.get((stream, partition))
+            if state is None:
+                continue
+            total = entry.get("total_tasks")
+            state.tasks = set(entry.get("tasks", ()))
+            state.total = None if total is None else int(total)
+            state.final = bool(entry.get("final", True))
+            state.ended = bool(entry.get("ended", False)) or (state.total is not None and len(state.tasks) >= state.total)
+            state.emitted = bool(entry.get("emitted", state.ended))
+            if state.total is not None:
+                self._totals.setdefault(stream, state.total)
+            if state.ended and not state.emitted:
+                state.emitted = True
+                pending.append(PartitionEnded(stream, partition, state.final))
+        return pending
+
+    def _end(self, stream: str, partition: int, state: _Partition) -> PartitionEnded | None:
+        state.ended = True
+        if state.emitted:
+            return None
+        state.emitted = True
+        return PartitionEnded(stream, partition, state.final)
+
+    def _total(self, stream: str, partition: int, message: EndOfStreamMessage, offset: object) -> int:
+        total = message.task_count if message.task_count > 0 else self._producer_counts.get(stream, 0)
+        where = f"{stream}/{partition}" + ("" if offset is None else f" offset {offset}")
+        if total <= 0:
+            raise ControlError(
+                f"The end-of-stream message of {message.task_name!r} at {where} has the task count {message.task_count}.",
+                hint="Clear the stage that writes this stream.",
+                stream=stream,
+                partition=partition,
+                offset=offset,
+            )
+        known = self._totals.setdefault(stream, total)
+        if known != total:
+            raise ControlError(
+                f"The end-of-stream message of {message.task_name!r} at {where} says that {total} tasks write the stream; "
+                f"an earlier message said {known}.",
+                hint="Two attempts with different plans have written the stream: clear the stage that writes it.",
+                stream=stream,
+                partition=partition,
+                offset=offset,
+            )
+        return total
+
+
+def output_sources(
+    inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str], writers: Mapping[str, Sequence[str]]
+) -> dict[str, frozenset[str]]:
+    """For each output stream the input streams from which it can be reached along operator outputs (C7).
+
+    ``inputs_of`` holds the operators that each operator reads, ``input_streams`` the stream of each input operator, ``writers`` the
+    operators that write each output. The walk stops at input operators; virtual edges through tables are not among ``inputs_of`` and do not count.
+    """
+    return {output: frozenset(_sources(writing, inputs_of, input_streams)) for output, writing in writers.items()}
+
+
+def _sources(starts: Sequence[str], inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str]) -> set[str]:
+    found: set[str] = set()
+    seen: set[str] = set()
+    waiting = list(starts)
+    while waiting:
+        operator = waiting.pop()
+        if operator in seen:
+            continue
+        seen.add(operator)
+        if operator in input_streams:
+            found.add(input_streams[operator])
+        else:
+            waiting.extend(inputs_of.get(operator, ()))
+    return found
+
+
+def producing_tasks(sources: Mapping[str, Iterable[str]], owners: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """For each output stream the distinct tasks that own a partition of an input that reaches it; their number is ``taskCount``."""
+    return {output: frozenset(task for stream in streams for task in owners.get(stream, ())) for output, streams in sources.items()}
+
+
+def stream_owners(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, frozenset[str]]:
+    """For each stream the tasks that own a partition of it, from what each task owns."""
+    owners: dict[str, set[str]] = {}
+    for task, partitions in assignment.items():
+        for stream, _ in partitions:
+            owners.setdefault(stream, set()).add(task)
+    return {stream: frozenset(tasks) for stream, tasks in owners.items()}
+
+
+def task_name(number: int) -> str:
+    """The name of task ``number`` of a stage."""
+    return f"task-{number}"
+
+
+def stage_assignment(plan: ExecutionPlan, stage_id: str) -> dict[str, list[tuple[str, int]]]:
+    """What each task of a stage owns: partition *k* of every input that has one, and all of a broadcast. Side inputs are left out (C5)."""
+    stage = plan.stage(stage_id)
+    return {
+        task_name(number): [
+            (stream.stream_id, partition)
+            for stream in (plan.stream(stream_id) for stream_id in stage.inputs)
+            for partition in (range(stream.partitions) if stream.broadcast else ([number] if number < stream.partitions else []))
+        ]
+        for number in range(stage.task_count)
+    }
+
+
+def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
+    """For each output of a stage the inputs of the stage that reach it (C7)."""
+    stage = plan.stage(stage_id)
+    operators = [plan.operator(op_id) for op_id in stage.operators]
+    members = set(stage.operators)
+    return output_sources(
+        {operator.op_id: operator.inputs for operator in operators},
+        {operator.op_id: operator.stream for operator in operators if operator.op == "input" and operator.stream is not None},
+        {output: [writer for writer in plan.stream(output).writers if writer in members] for output in stage.outputs},
+    )
+
+
+def stage_producing_tasks(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
+    """For each output of a stage the tasks that end it."""
+    return producing_tasks(stage_output_sources(plan, stage_id), stream_owners(stage_assignment(plan, stage_id)))
