@@ -36,7 +36,8 @@ class EndOfStreamBookkeeping:
     """Which partitions of a task have ended: per (stream, partition) the set of producer tasks against ``taskCount``.
 
     ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages that carry
-    no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a restart between two messages still ends.
+    no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a restart between two messages
+    still ends.
 
     >>> ends = EndOfStreamBookkeeping([("views", 0)])
     >>> ends.update("views", 0, EndOfStreamMessage("task-0", 2, stream_id="views"))
@@ -175,7 +176,8 @@ def output_sources(
     """For each output stream the input streams from which it can be reached along operator outputs (C7).
 
     ``inputs_of`` holds the operators that each operator reads, ``input_streams`` the stream of each input operator, ``writers`` the
-    operators that write each output. The walk stops at input operators; virtual edges through tables are not among ``inputs_of`` and do not count.
+    operators that write each output. The walk stops at input operators; virtual edges through tables are not among ``inputs_of``
+    and do not count.
     """
     return {output: frozenset(_sources(writing, inputs_of, input_streams)) for output, writing in writers.items()}
 
