@@ -1,0 +1,69 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-browser demo test unit lint format types check bench nightly constraints screenshot clean distclean
+
+PYTHON_IN_VENV := .venv/bin/python
+ARGS ?=
+KEEP ?=
+# Where make bench leaves its data; the numbers go to the terminal, one JSON line per workload.
+BENCH_DATA ?= .bench
+BENCH_ROWS ?= 1000000
+
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Start here
+demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running).
+	@$(PYTHON_IN_VENV) -m demo $(if $(KEEP),--keep) $(ARGS)
+
+test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
+	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly" $(ARGS)
+
+setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
+	@scripts/setup.sh
+
+##@ While working
+unit: setup ## Run the tests that need no Spark, Airflow or browser: seconds.
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser" $(ARGS)
+
+lint: setup ## Check style and formatting.
+	@$(PYTHON_IN_VENV) -m ruff check .
+	@$(PYTHON_IN_VENV) -m ruff format --check .
+
+format: setup ## Format, and mend what the linter can mend.
+	@$(PYTHON_IN_VENV) -m ruff check --fix-only --quiet .
+	@$(PYTHON_IN_VENV) -m ruff format .
+
+types: setup ## Check the types (mypy, strict).
+	@$(PYTHON_IN_VENV) -m mypy
+
+check: setup ## Do all that continuous integration does.
+	@.ci/run
+
+##@ Now and then
+nightly: setup setup-browser ## Run what takes long: soaks, big data.
+	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
+
+bench: setup ## Measure both workloads (BENCH_ROWS=1000000).
+	@$(PYTHON_IN_VENV) -m benchmarks.run --workload W1 --workload W2 --data $(BENCH_DATA) --rows $(BENCH_ROWS) $(ARGS)
+
+setup-browser: setup ## Make sure that a Chromium is there for the browser tests.
+	@scripts/setup-browser.sh
+
+screenshot: setup setup-browser ## Run the demo and take the documentation's picture of its Dag run.
+	@$(PYTHON_IN_VENV) -m demo --screenshot docs/images/dag-run.png $(ARGS)
+
+constraints: setup ## Resolve the dependencies anew into constraints.txt.
+	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	@$(PYTHON_IN_VENV) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --upgrade \
+	    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file constraints.txt
+	@git diff --stat -- constraints.txt
+
+clean: ## Remove what runs, builds and checks leave behind (.demo included).
+	@rm -rf .demo .bench build dist spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## Remove .venv, too.
+	@rm -rf .venv

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Builds .venv with everything that the demo and the tests need, and looks for Java. Does nothing when all is up to date.
+#
+#   PYTHON=/path/to/python3   the Python to build .venv with; otherwise the first usable one of python3, python3.12, …
+#
+# pip itself installs, so pip's configuration (index, proxy, certificates) holds as everywhere else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+VENV=.venv
+STAMP=$VENV/.set-up
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    say "$1"
+    say "  Hint: $2"
+    exit 1
+}
+
+is_usable_python() {
+    "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
+}
+
+find_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        is_usable_python "$PYTHON" || fail "PYTHON=$PYTHON is not a Python of version 3.10 or newer with its venv module." "name another one."
+        echo "$PYTHON"
+        return
+    fi
+    # A command of this name may be a version manager's placeholder that only prints an error, so each candidate is tried.
+    for candidate in python3 python3.12 python3.11 python3.10 python3.13; do
+        if is_usable_python "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "There is no Python of version 3.10 or newer with its venv module on the PATH." \
+        "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: make setup PYTHON=/path/to/python3"
+}
+
+# What .venv was made from. The folder is part of it, because a virtual environment that was moved or copied is broken.
+fingerprint() {
+    { pwd -P; "$VENV/bin/python" -VV; cat pyproject.toml constraints.txt; } 2>/dev/null | cksum
+}
+
+build_venv() {
+    if [ -e "$VENV" ] && ! "$VENV/bin/python" -c '' >/dev/null 2>&1; then
+        say "The Python of $VENV is gone; building it again."
+        rm -rf "$VENV"
+    fi
+    if [ ! -e "$VENV" ]; then
+        local python
+        python=$(find_python)
+        say "Building $VENV with $("$python" --version) ($python)."
+        "$python" -m venv "$VENV"
+    fi
+    "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$VENV/bin/python" -m ensurepip --upgrade >/dev/null
+    say "Installing what constraints.txt lists (one to four minutes the first time)."
+    # An old pip takes twice as long, and builds packages in a way that newer Pythons no longer know.
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25"
+    # Not compiling ahead of time saves a minute; what is imported is compiled then.
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+}
+
+java_version() {
+    local java=java
+    [ -z "${JAVA_HOME:-}" ] || java=$JAVA_HOME/bin/java
+    "$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1
+}
+
+check_java() {
+    local version
+    version=$(java_version || true)
+    if [ -z "$version" ] && [ -z "${JAVA_HOME:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "There is no Java; installing one with apt-get."
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends default-jre-headless >/dev/null
+        version=$(java_version || true)
+    fi
+    local place="there is none on the PATH"
+    [ -z "${JAVA_HOME:-}" ] || place="JAVA_HOME=$JAVA_HOME has none"
+    [ -n "$version" ] || fail "Spark needs Java 17 or newer, and $place." \
+        "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME."
+    [ "$version" -ge 17 ] || fail "Spark needs Java 17 or newer, and this one is Java $version." "install a newer one, or set JAVA_HOME to it."
+}
+
+if [ ! -e "$STAMP" ] || [ "$(cat "$STAMP")" != "$(fingerprint)" ]; then
+    build_venv
+    fingerprint >"$STAMP"
+    say "$VENV is ready."
+fi
+check_java
