@@ -1,0 +1,218 @@
+"""Who may import what: every import statement of the package against the table of ARCHITECTURE.md.
+
+The table holds for imports at the top of a module, inside functions, and for type checkers only, alike, as far as our own
+packages go. A third-party library may be named for type checkers anywhere: that loads nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "airflow_samza"
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("config", "schema"),
+    ("partitioner",),
+    ("application",),
+    ("planner",),
+    ("control", "chooser"),
+    ("systems", "storage"),
+    ("runs",),
+    ("task",),
+    ("spark",),
+    ("testing", "provider", "cli"),
+)
+"""From left to right; a package may import itself and whatever stands to the left of its group."""
+
+FUNCTIONS_ONLY = "in functions"
+ANYWHERE = "anywhere"
+
+THIRD_PARTY: dict[str, dict[str, str]] = {
+    "errors": {},
+    "config": {},
+    "application": {},
+    "planner": {},
+    "control": {},
+    "chooser": {},
+    # Dag files are parsed all the time, so that what they load must not load these.
+    "schema": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
+    "partitioner": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
+    "systems": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "fastavro": FUNCTIONS_ONLY},
+    "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE},
+    # No pyspark: a triggerer looks after runs, too.
+    "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},
+    "task": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "cloudpickle": ANYWHERE, "pendulum": ANYWHERE, "sqlglot": FUNCTIONS_ONLY},
+    "spark": {
+        "pyspark": ANYWHERE,
+        "py4j": ANYWHERE,
+        "pyarrow": ANYWHERE,
+        "numpy": ANYWHERE,
+        "pandas": FUNCTIONS_ONLY,
+        "cloudpickle": ANYWHERE,
+        "psutil": ANYWHERE,
+        "pendulum": ANYWHERE,
+    },
+    "testing": {"pyarrow": ANYWHERE, "pendulum": ANYWHERE},
+    "provider": {"airflow": ANYWHERE, "pendulum": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
+    "cli": {"typer": ANYWHERE, "rich": ANYWHERE, "pyarrow": FUNCTIONS_ONLY, "pendulum": ANYWHERE, "tomli": FUNCTIONS_ONLY},
+}
+"""The libraries that a package may import, and where. Whatever a package does not list it may not import."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: the module it names, and where it stands."""
+
+    module: str
+    line: int
+    in_function: bool
+    for_types_only: bool
+
+
+def imports_of(tree: ast.Module, module: str, is_package: bool) -> Iterator[Import]:
+    """Every import of a module, relative ones made absolute, with what surrounds it."""
+
+    def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, in_function, for_types)
+        elif isinstance(node, ast.ImportFrom):
+            for name in _targets(node, module, is_package):
+                yield Import(name, node.lineno, in_function, for_types)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for statement in node.body:
+                yield from walk(statement, in_function, True)
+            for statement in node.orelse:
+                yield from walk(statement, in_function, for_types)
+        else:
+            inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for child in ast.iter_child_nodes(node):
+                yield from walk(child, inside, for_types)
+
+    return walk(tree, False, False)
+
+
+def _targets(node: ast.ImportFrom, module: str, is_package: bool) -> list[str]:
+    start = module.split(".")
+    if node.level:
+        start = start[: len(start) - node.level + (1 if is_package else 0)]
+        base = ".".join([*start, *([node.module] if node.module else [])])
+    else:
+        base = node.module or ""
+    # `from airflow_samza import spark` imports a layer, too.
+    return [f"{base}.{alias.name}" for alias in node.names] if base == "airflow_samza" else [base]
+
+
+def broken_rule(layer: str, found: Import) -> str:
+    """The rule that an import breaks, or nothing."""
+    top, *rest = found.module.split(".")
+    if top == "airflow_samza":
+        return _broken_direction(layer, rest[0] if rest else "")
+    if top in sys.stdlib_module_names or found.for_types_only:
+        return ""
+    where = THIRD_PARTY[layer].get(top)
+    if where is None:
+        allowed = ", ".join(sorted(THIRD_PARTY[layer])) or "the standard library only"
+        return f"{layer} may import {allowed}"
+    if where == FUNCTIONS_ONLY and not found.in_function:
+        return f"{layer} imports {top} inside functions only"
+    return ""
+
+
+def _broken_direction(layer: str, target: str) -> str:
+    if target == layer:
+        return ""
+    rank = {name: number for number, group in enumerate(LAYERS) for name in group}
+    if target not in rank:
+        return "" if target == "__version__" else f"{target or 'airflow_samza itself'} is not in the table of layers"
+    if rank[target] < rank[layer]:
+        return ""
+    left = ", ".join(name for group in LAYERS[: rank[layer]] for name in group) or "nothing"
+    return f"{layer} may import only what stands to its left: {left}"
+
+
+def violations(source: str, path: str) -> list[str]:
+    """What a module of the package (its path below the package's folder) imports against the table."""
+    parts = Path(path).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    module = ".".join(["airflow_samza", *(parts[:-1] if is_package else parts)])
+    layer = parts[0]
+    return [
+        f"airflow_samza/{path}:{found.line} imports {found.module}, but {rule}"
+        for found in imports_of(ast.parse(source), module, is_package)
+        if (rule := broken_rule(layer, found))
+    ]
+
+
+def modules() -> list[Path]:
+    return sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def test_every_package_and_module_has_its_place_in_the_table() -> None:
+    known = {name for group in LAYERS for name in group}
+    assert {path.parts[0].removesuffix(".py") for path in modules()} <= known
+    assert set(THIRD_PARTY) == known
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_imports_point_to_the_left_only(path: Path) -> None:
+    found = violations((PACKAGE / path).read_text(encoding="utf-8"), path.as_posix())
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_the_package_itself_imports_its_names_lazily() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    eager = [
+        f"line {found.line} imports {found.module}"
+        for found in imports_of(tree, "airflow_samza", True)
+        if not found.for_types_only and not found.in_function and found.module.split(".")[0] not in sys.stdlib_module_names
+    ]
+    assert not eager
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "rule"),
+    [
+        ("planner/plan.py", "from airflow_samza.spark import session", "planner may import only what stands to its left"),
+        ("planner/plan.py", "from airflow_samza import spark", "planner may import only what stands to its left"),
+        ("planner/plan.py", "from ..spark.session import start", "planner may import only what stands to its left"),
+        ("planner/plan.py", "def f():\n    import airflow_samza.cli", "planner may import only what stands to its left"),
+        ("planner/plan.py", "if TYPE_CHECKING:\n    from airflow_samza.runs import names", "planner may import only"),
+        ("planner/plan.py", "import numpy", "planner may import the standard library only"),
+        ("runs/finish.py", "def f():\n    import pyspark.sql", "runs may import pendulum, psutil"),
+        ("cli.py", "import airflow.sdk", "cli may import"),
+        ("provider/hooks.py", "from airflow_samza import cli", "provider may import only what stands to its left"),
+        ("schema.py", "import pyarrow as pa", "schema imports pyarrow inside functions only"),
+        ("task/sql.py", "class A:\n    import sqlglot", "task imports sqlglot inside functions only"),
+        ("control/x.py", "from airflow_samza.chooser import y", "control may import only"),
+        ("task/x.py", "import airflow_samza", "airflow_samza itself is not in the table of layers"),
+    ],
+)
+def test_a_broken_rule_is_named_with_file_line_and_import(path: str, source: str, rule: str) -> None:
+    (found,) = violations(source, path)
+    assert f"airflow_samza/{path}:{source.count(chr(10)) + 1} imports " in found
+    assert rule in found
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("planner/plan.py", "from airflow_samza.application.application import ApplicationSpec"),
+        ("planner/plan.py", "from .counts import fix"),
+        ("planner/__init__.py", "from .plan import ExecutionPlan"),
+        ("schema.py", "def f():\n    import pyarrow as pa"),
+        ("schema.py", "if TYPE_CHECKING:\n    import pyarrow as pa"),
+        ("application/message_stream.py", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
+        ("task/sql.py", "def f():\n    def g():\n        from sqlglot import exp"),
+        ("provider/hooks.py", "from airflow.sdk import BaseHook"),
+    ],
+)
+def test_what_the_table_allows_passes(path: str, source: str) -> None:
+    assert violations(source, path) == []
