@@ -1,0 +1,175 @@
+"""``+ - * / %`` and the unary minus, with ANSI overflow and division by zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.coercion import common_type, exact_decimal, is_floating, is_numeric, widened
+from airflow_samza.task.expressions.expression import (
+    DOUBLE,
+    VOID,
+    EvaluationFailure,
+    Expression,
+    Frame,
+    UnsupportedExpression,
+    masked,
+    values_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WORDS = {"+": "add", "-": "subtract", "*": "multiply"}
+
+
+def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
+    """``left symbol right``."""
+    if VOID in (left.type, right.type):
+        raise UnsupportedExpression("NULL is an operand of arithmetic")
+    if not (is_numeric(left.type) and is_numeric(right.type)):
+        raise UnsupportedExpression(f"{left.type.ddl()} {symbol} {right.type.ddl()} is not plain arithmetic of numbers")
+    decimal = "decimal" in (left.type.name, right.type.name) and not (is_floating(left.type) or is_floating(right.type))
+    if symbol in ("/", "%"):
+        if decimal:
+            raise UnsupportedExpression(f"decimals are divided with {symbol}")
+        return _divided(left, right) if symbol == "/" else _remainder(left, right)
+    if decimal:
+        return _decimal(symbol, left, right)
+    kind = common_type(left.type, right.type)
+    left, right = widened(left, kind), widened(right, kind)
+    exact = kind.is_integer
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        one, other = _operands(frame, left, right)
+        if not exact:
+            return pc.call_function(_WORDS[symbol], [one, other])
+        try:
+            return pc.call_function(_WORDS[symbol] + "_checked", [one, other])
+        except pa.ArrowInvalid:
+            raise overflow(kind) from None
+
+    return Expression(kind, left.nullable or right.nullable, exact or left.fallible or right.fallible, run)
+
+
+def overflow(kind: DataType) -> EvaluationFailure:
+    """The failure of arithmetic whose result does not fit."""
+    condition = "BINARY_ARITHMETIC_OVERFLOW" if kind.name in ("tinyint", "smallint") else "ARITHMETIC_OVERFLOW"
+    return EvaluationFailure(condition, f"The result does not fit into {kind.ddl()}.")
+
+
+def _operands(frame: Frame, left: Expression, right: Expression) -> tuple[Any, Any]:
+    """Both operands. Where the first is null Spark does not look at the second, which may have no value there."""
+    import pyarrow as pa
+
+    one = left.run(frame)
+    if right.fallible and left.nullable and isinstance(one, pa.Array) and one.null_count:
+        return one, right.array_where(frame, one.is_valid())
+    other = right.run(frame)
+    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
+        return pa.repeat(one, frame.num_rows), other
+    return one, other
+
+
+def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
+    first, second = exact_decimal(left), exact_decimal(right)
+    if symbol == "*":
+        kind = DataType("decimal", first.precision + second.precision + 1, first.scale + second.scale)
+    else:
+        scale = max(first.scale, second.scale)
+        whole = max(first.precision - first.scale, second.precision - second.scale)
+        kind = DataType("decimal", whole + scale + 1, scale)
+    if kind.precision > 38:
+        raise UnsupportedExpression(f"{first.ddl()} {symbol} {second.ddl()} needs more than 38 digits")
+    left, right = widened(left, first), widened(right, second)
+    target = kind.to_arrow()
+
+    def run(frame: Frame) -> Any:
+        import pyarrow.compute as pc
+
+        one, other = _operands(frame, left, right)
+        return pc.cast(pc.call_function(_WORDS[symbol], [one, other]), target)
+
+    return Expression(kind, left.nullable or right.nullable, left.fallible or right.fallible, run)
+
+
+def _divided(left: Expression, right: Expression) -> Expression:
+    left, right = widened(left, DOUBLE), widened(right, DOUBLE)
+    return _by_divisor("DIVIDE_BY_ZERO", DOUBLE, left, right, _quotient)
+
+
+def _quotient(dividend: Any, divisor: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.divide(dividend, divisor)
+
+
+def _remainder(left: Expression, right: Expression) -> Expression:
+    kind = common_type(left.type, right.type)
+    return _by_divisor("REMAINDER_BY_ZERO", kind, widened(left, kind), widened(right, kind), _modulo)
+
+
+def _modulo(dividend: Any, divisor: Any) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = dividend.type
+    below = divisor.as_py() if isinstance(divisor, pa.Scalar) else None
+    top = values_of(dividend)
+    with np.errstate(all="ignore"):
+        if below is not None:  # the sign is the dividend's, as in Java
+            return masked(np.fmod(top, top.dtype.type(below)), dividend, kind)
+        result = np.fmod(top, values_of(divisor, 1))
+    found = masked(result, dividend, kind)
+    return found if divisor.null_count == 0 else pc.if_else(divisor.is_valid(), found, pa.scalar(None, kind))
+
+
+def _by_divisor(condition: str, kind: DataType, left: Expression, right: Expression, function: Callable[[Any, Any], Any]) -> Expression:
+    """Spark looks at the divisor first, and at the dividend only where the divisor is not null; null by zero is null."""
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        divisor = right.run(frame)
+        if isinstance(divisor, pa.Array) and left.fallible and divisor.null_count:
+            dividend = left.array_where(frame, divisor.is_valid())
+        else:
+            dividend = left.array(frame)
+        zeros = pc.equal(divisor, pa.scalar(0, divisor.type))
+        if isinstance(zeros, pa.Scalar):
+            fails = bool(zeros.as_py()) and dividend.null_count < len(dividend)
+        else:
+            fails = zeros.true_count > 0 and pc.and_(zeros, dividend.is_valid()).true_count > 0
+        if fails:
+            raise EvaluationFailure(condition, "A divisor is 0.")
+        return function(dividend, divisor)
+
+    safe = right.literal and right.value != 0
+    return Expression(kind, left.nullable or right.nullable, not safe or left.fallible, run)
+
+
+def negated(operand: Expression) -> Expression:
+    """``- operand``."""
+    if not is_numeric(operand.type):
+        raise UnsupportedExpression(f"the minus before {operand.type.ddl()} is not plain arithmetic of numbers")
+    exact = operand.type.is_integer
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        value = operand.array(frame)
+        if not exact:
+            return pc.negate(value)
+        try:
+            return pc.negate_checked(value)
+        except pa.ArrowInvalid:
+            raise overflow(operand.type) from None
+
+    return Expression(operand.type, operand.nullable, exact or operand.fallible, run)

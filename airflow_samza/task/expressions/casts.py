@@ -1,0 +1,174 @@
+"""``CAST`` among the simple types, ANSI: a value that does not fit is an error, a fraction is cut off toward zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.coercion import decimal_to_double, is_floating, is_numeric
+from airflow_samza.task.expressions.expression import (
+    VOID,
+    EvaluationFailure,
+    Expression,
+    Frame,
+    UnsupportedExpression,
+    literal,
+    masked,
+    values_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_SPACE = "".join(map(chr, [*range(0x21), 0x7F]))
+"""What Spark trims from a text before it reads a number: ASCII white space and control characters."""
+
+Conversion = Callable[[Any], Any]
+
+
+def cast(operand: Expression, kind: DataType) -> Expression:
+    """``CAST(operand AS kind)``."""
+    if operand.type == kind:
+        return operand
+    if operand.type == VOID:
+        return literal(None, kind)
+    convert, fallible = _conversion(operand.type, kind)
+
+    def run(frame: Frame) -> Any:
+        return convert(operand.array(frame))
+
+    return Expression(kind, operand.nullable, fallible or operand.fallible, run)
+
+
+def _conversion(source: DataType, target: DataType) -> tuple[Conversion, bool]:
+    """The conversion of an array, and whether a value can make it fail."""
+    for rule in (_between_integers, _between_floating, _to_integers, _booleans, _decimals, _texts):
+        found = rule(source, target)
+        if found is not None:
+            return found
+    raise UnsupportedExpression(f"a {source.ddl()} is cast to {target.ddl()}")
+
+
+def _unsafe(target: DataType) -> Conversion:
+    import pyarrow.compute as pc
+
+    kind = target.to_arrow()
+    return lambda array: pc.cast(array, kind, safe=False)
+
+
+def _checked(target: DataType, condition: str) -> Conversion:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = target.to_arrow()
+
+    def convert(array: pa.Array) -> pa.Array:
+        try:
+            return pc.cast(array, kind)
+        except pa.ArrowInvalid:
+            raise _too_great(condition, target) from None
+
+    return convert
+
+
+def _too_great(condition: str, target: DataType) -> EvaluationFailure:
+    return EvaluationFailure(condition, f"A value does not fit into {target.ddl()}.")
+
+
+def _between_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    if not (source.is_integer and target.is_integer):
+        return None
+    narrower = _BITS[target.name] < _BITS[source.name]
+    return (_checked(target, "CAST_OVERFLOW"), True) if narrower else (_unsafe(target), False)
+
+
+def _between_floating(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    if is_floating(target) and (source.is_integer or is_floating(source)):
+        return _unsafe(target), False
+    return None
+
+
+def _to_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    if not (is_floating(source) and target.is_integer):
+        return None
+    import numpy as np
+
+    bits = _BITS[target.name]
+    limit = np.float64(2.0 ** (bits - 1))
+    dtype = np.dtype(f"int{bits}")
+    kind = target.to_arrow()
+
+    def convert(array: pa.Array) -> pa.Array:
+        values = values_of(array).astype(np.float64, copy=False)
+        # Spark lets 2^63 pass as a bigint: as a double it equals the greatest one
+        fits = (values >= -limit) & (values <= limit) if bits == 64 else (values > -limit - 1) & (values < limit)
+        if not fits.all():
+            raise _too_great("CAST_OVERFLOW", target)
+        if bits == 64 and (values == limit).any():
+            whole = np.where(values == limit, np.iinfo(np.int64).max, np.where(values == limit, 0.0, values).astype(np.int64))
+        else:
+            whole = values.astype(dtype)
+        return masked(whole, array, kind)
+
+    return convert, True
+
+
+def _booleans(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if source.name == "boolean" and (target.is_integer or is_floating(target)):
+        kind = target.to_arrow()
+        return lambda array: pc.cast(pc.cast(array, pa.int8()), kind), False
+    if target.name == "boolean" and (source.is_integer or is_floating(source)):
+        return lambda array: pc.not_equal(array, pa.scalar(0, array.type)), False
+    return None
+
+
+def _decimals(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if target.name == "decimal" and source.is_integer:
+        wide = pa.decimal128(38, 0)
+        rescale = _checked(target, "NUMERIC_VALUE_OUT_OF_RANGE")
+        digits = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}[source.name]
+        return lambda array: rescale(pc.cast(array, wide)), target.precision - target.scale < digits
+    if source.name == "decimal" == target.name:
+        if target.scale < source.scale:
+            return None
+        fits = target.precision - target.scale >= source.precision - source.scale
+        return _checked(target, "NUMERIC_VALUE_OUT_OF_RANGE"), not fits
+    if source.name == "decimal" and target.name == "double" and source.precision <= 15:
+        return lambda array: decimal_to_double(array, source), False
+    return None
+
+
+def _texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if target.name == "string" and (source.is_integer or source.name == "boolean"):
+        return _unsafe(target), False
+    if source.name != "string" or not target.is_integer:
+        return None
+    kind = target.to_arrow()
+
+    def convert(array: pa.Array) -> pa.Array:
+        trimmed = pc.ascii_trim(array, characters=_SPACE)
+        good = pc.match_substring_regex(trimmed, r"^[+-]?[0-9]+$")
+        if good.true_count < len(array) - array.null_count:
+            raise EvaluationFailure("CAST_INVALID_INPUT", f"A text is not a {target.ddl()}.")
+        try:
+            return pc.cast(pc.replace_substring_regex(trimmed, r"^\+", ""), kind)
+        except pa.ArrowInvalid:
+            raise EvaluationFailure("CAST_INVALID_INPUT", f"A text does not fit into {target.ddl()}.") from None
+
+    return convert, True
+
+
+def castable(kind: DataType) -> bool:
+    """Whether the type can stand in a CAST at all."""
+    return is_numeric(kind) or kind.name in ("boolean", "string")

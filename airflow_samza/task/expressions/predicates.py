@@ -1,0 +1,248 @@
+"""Comparisons, logic of three values, null tests, IN: with Spark's order of NaN (equal to itself, greater than all) and of -0.0 (= 0.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.coercion import common_of, common_type, is_floating, widened
+from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, Frame, UnsupportedExpression, is_true
+
+_KERNELS = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_NESTED = ("array", "map", "struct")
+_HASHED_IN = 10
+"""Above this many literals Spark looks values up in a hash set, in which -0.0 and 0.0 differ."""
+
+
+def comparison(symbol: str, left: Expression, right: Expression) -> Expression:
+    """``left symbol right``; null when either is null."""
+    left, right = _same_type(left, right)
+    floating = is_floating(left.type)
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+
+        from airflow_samza.task.expressions.arithmetic import _operands
+
+        one, other = _operands(frame, left, right)
+        if isinstance(one, pa.Scalar):
+            one = pa.repeat(one, frame.num_rows)
+        return _compared(symbol, one, other, floating)
+
+    return Expression(BOOLEAN, left.nullable or right.nullable, left.fallible or right.fallible, run)
+
+
+def _same_type(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    if VOID in (left.type, right.type):
+        raise UnsupportedExpression("a value is compared with NULL, which is never true (IS NULL tests for it)")
+    kind = common_of(left, right)
+    if kind.name in _NESTED:
+        raise UnsupportedExpression(f"values of type {kind.ddl()} are compared")
+    return widened(left, kind), widened(right, kind)
+
+
+def _compared(symbol: str, one: Any, other: Any, floating: bool) -> Any:
+    import pyarrow.compute as pc
+
+    if not floating:
+        return pc.call_function(_KERNELS[symbol], [one, other])
+    if symbol == "<>":
+        return pc.invert(_compared("=", one, other, True))
+    if symbol == ">=":
+        return pc.invert(_compared("<", one, other, True))
+    if symbol == "<=":
+        return pc.invert(_compared(">", one, other, True))
+    plain = pc.call_function(_KERNELS[symbol], [one, other])
+    first, second = pc.is_nan(one), pc.is_nan(other)
+    if symbol == "=":
+        extra = pc.and_(first, second)
+    elif symbol == "<":
+        extra = pc.and_not(second, first)
+    else:
+        extra = pc.and_not(first, second)
+    return pc.or_(plain, extra)
+
+
+def null_safe_equal(left: Expression, right: Expression) -> Expression:
+    """``left <=> right``: null equals null; never null itself."""
+    if VOID in (left.type, right.type):
+        operand = right if left.type == VOID else left
+        return is_null(operand)
+    left, right = _same_type(left, right)
+    floating = is_floating(left.type)
+
+    def run(frame: Frame) -> Any:
+        import pyarrow.compute as pc
+
+        one, other = left.array(frame), right.array(frame)
+        equal = _compared("=", one, other, floating)
+        if equal.null_count == 0:
+            return equal
+        return pc.if_else(equal.is_valid(), equal, pc.and_(one.is_null(), other.is_null()))
+
+    return Expression(BOOLEAN, False, left.fallible or right.fallible, run)
+
+
+def is_null(operand: Expression) -> Expression:
+    """``operand IS NULL``."""
+    if operand.type == VOID:
+        raise UnsupportedExpression("NULL is tested for null")
+    return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_null())
+
+
+def is_not_null(operand: Expression) -> Expression:
+    """``operand IS NOT NULL``."""
+    if operand.type == VOID:
+        raise UnsupportedExpression("NULL is tested for null")
+    return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_valid())
+
+
+def _condition(operand: Expression) -> Expression:
+    if operand.type != BOOLEAN:
+        raise UnsupportedExpression(f"a condition is of type {operand.type.ddl()}")
+    return operand
+
+
+def negation(operand: Expression) -> Expression:
+    """``NOT operand``."""
+    import pyarrow.compute as pc
+
+    operand = _condition(operand)
+    return Expression(BOOLEAN, operand.nullable, operand.fallible, lambda frame: pc.invert(operand.array(frame)))
+
+
+def conjunction(left: Expression, right: Expression) -> Expression:
+    """``left AND right``; the right side is evaluated only where the left is not false."""
+    return _logic("and_kleene", False, left, right)
+
+
+def disjunction(left: Expression, right: Expression) -> Expression:
+    """``left OR right``; the right side is evaluated only where the left is not true."""
+    return _logic("or_kleene", True, left, right)
+
+
+def _logic(kernel: str, decided: bool, left: Expression, right: Expression) -> Expression:
+    left, right = _condition(left), _condition(right)
+    if (left.literal and right.fallible) or (right.literal and left.fallible):
+        raise UnsupportedExpression("a constant condition stands beside one that can fail, which Catalyst may drop")
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        one = left.array(frame)
+        if not right.fallible:
+            return pc.call_function(kernel, [one, right.run(frame)])
+        open_rows = one if not decided else pc.invert(one)
+        if open_rows.null_count:
+            open_rows = pc.fill_null(open_rows, True)
+        other = right.array_where(frame, open_rows)
+        if open_rows.true_count < len(open_rows):
+            other = pc.if_else(open_rows, other, pa.scalar(decided))
+        return pc.call_function(kernel, [one, other])
+
+    return Expression(BOOLEAN, left.nullable or right.nullable, left.fallible or right.fallible, run)
+
+
+def between(operand: Expression, low: Expression, high: Expression) -> Expression:
+    """``operand BETWEEN low AND high``."""
+    return conjunction(comparison(">=", operand, low), comparison("<=", operand, high))
+
+
+def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
+    """``operand IN (choices)``: null when nothing is equal and the operand or a choice is null."""
+    if any(choice.fallible for choice in choices):
+        raise UnsupportedExpression("a choice of IN can fail")
+    if operand.type == VOID:
+        raise UnsupportedExpression("NULL IN (…) is always null")
+    kind = _type_of_all([operand, *choices])
+    if kind.name in _NESTED:
+        raise UnsupportedExpression(f"values of type {kind.ddl()} are compared")
+    if kind.name == "float" or (is_floating(kind) and len(choices) > _HASHED_IN):
+        raise UnsupportedExpression(f"IN compares {kind.ddl()} values by a hash set")
+    operand = widened(operand, kind)
+    some_null = any(choice.literal and choice.value is None for choice in choices)
+    choices = [widened(choice, kind) for choice in choices if not (choice.literal and choice.value is None)]
+    nullable = operand.nullable or some_null or any(choice.nullable for choice in choices)
+    if not choices:
+        raise UnsupportedExpression("IN has no choice but NULL")
+    if all(choice.literal for choice in choices) and not is_floating(kind):
+        return Expression(BOOLEAN, nullable, operand.fallible, _looked_up(operand, [choice.value for choice in choices], kind, some_null))
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        value = operand.array(frame)
+        floating = is_floating(kind)
+        found = None
+        for choice in choices:
+            equal = _compared("=", value, choice.run(frame), floating)
+            found = equal if found is None else pc.or_kleene(found, equal)
+        return pc.or_kleene(found, pa.scalar(None, pa.bool_())) if some_null else found
+
+    return Expression(BOOLEAN, nullable, operand.fallible, run)
+
+
+def _type_of_all(operands: Sequence[Expression]) -> DataType:
+    kind = operands[0].type
+    if kind.name == "date" and all(o.type.name in ("date", "void") or (o.type.name == "string" and o.literal) for o in operands):
+        return kind
+    for operand in operands[1:]:
+        kind = common_type(kind, operand.type)
+    return kind
+
+
+def _looked_up(operand: Expression, values: Sequence[Any], kind: DataType, some_null: bool) -> Any:
+    import pyarrow as pa
+
+    choices = pa.array(values, kind.to_arrow())
+
+    def run(frame: Frame) -> Any:
+        import pyarrow.compute as pc
+
+        value = operand.array(frame)
+        found = pc.is_in(value, value_set=choices)
+        if some_null:
+            found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
+        return found if value.null_count == 0 else pc.if_else(value.is_valid(), found, pa.scalar(None, pa.bool_()))
+
+    return run
+
+
+def chosen(branches: Sequence[tuple[Expression, Expression]], default: Expression | None) -> Expression:
+    """``CASE WHEN condition THEN value … ELSE default END``: a value is evaluated only for the rows that take it."""
+    from airflow_samza.task.expressions.expression import literal
+
+    values = [value for _, value in branches] + ([default] if default is not None else [])
+    if any(condition.literal for condition, _ in branches):
+        raise UnsupportedExpression("a condition of CASE is constant")
+    kind = VOID
+    for value in values:
+        kind = common_type(kind, value.type)
+    if kind == VOID:
+        raise UnsupportedExpression("CASE has no value but NULL")
+    if kind.name in _NESTED and any(value.type != kind for value in values):
+        raise UnsupportedExpression(f"CASE gives values of type {kind.ddl()}")
+    ready = [(_condition(condition), widened(value, kind)) for condition, value in branches]
+    otherwise = widened(default, kind) if default is not None else literal(None, kind)
+
+    def run(frame: Frame) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        left = pa.repeat(pa.scalar(True), frame.num_rows)
+        taken: list[tuple[Any, Any]] = []
+        for condition, value in ready:
+            mask = is_true(condition.array_where(frame, left) if condition.fallible else condition.array(frame))
+            mask = pc.and_(mask, left)
+            left = pc.and_not(left, mask)
+            taken.append((mask, value.array_where(frame, mask) if value.fallible else value.run(frame)))
+        result = otherwise.array_where(frame, left) if otherwise.fallible else otherwise.run(frame)
+        for mask, value in reversed(taken):
+            result = pc.if_else(mask, value, result)
+        return result
+
+    fallible = otherwise.fallible or any(c.fallible or v.fallible for c, v in ready)
+    return Expression(kind, otherwise.nullable or any(v.nullable for _, v in ready), fallible, run)
