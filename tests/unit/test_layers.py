@@ -61,7 +61,14 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     },
     "testing": {"pyarrow": ANYWHERE, "pendulum": ANYWHERE},
     "provider": {"airflow": ANYWHERE, "pendulum": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
-    "cli": {"typer": ANYWHERE, "rich": ANYWHERE, "pyarrow": FUNCTIONS_ONLY, "pendulum": ANYWHERE, "tomli": FUNCTIONS_ONLY},
+    "cli": {
+        "typer": ANYWHERE,
+        "rich": ANYWHERE,
+        "pyarrow": FUNCTIONS_ONLY,
+        "pendulum": ANYWHERE,
+        "tomli": FUNCTIONS_ONLY,
+        "tomllib": FUNCTIONS_ONLY,
+    },
 }
 """The libraries that a package may import, and where. Whatever a package does not list it may not import."""
 

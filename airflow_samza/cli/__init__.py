@@ -1,0 +1,1 @@
+"""The command line: ``airflow-samza plan | explain | run | topics | version``."""

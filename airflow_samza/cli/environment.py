@@ -1,0 +1,237 @@
+"""Environments: what the names of systems mean here, for the command line, from ``samza.toml``.
+
+    [env.dev]
+    root = "/data/samza"                  # topics and run records; a relative path starts at this file's folder
+
+    [env.dev.systems.logs]
+    kind = "files"
+    root = "landing/logs"
+
+    [env.dev.systems.events]
+    kind = "kafka"
+    password = { env = "EVENTS_PASSWORD" }   # a secret: read from the environment, never shown
+
+    [env.dev.config]                      # Samza's keys, over those of the application
+    "job.intermediate.stream.partitions" = "8"
+
+    [env.dev.spark]                       # Spark's keys
+    "spark.driver.memory" = "4g"
+
+In Airflow, connections say the same (``systems={name: conn_id}``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.system import SystemBinding
+
+FILE = "samza.toml"
+DEFAULT_ROOT = ".samza"
+_KEYS = ("root", "default_system", "systems", "config", "spark")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment. ``root`` holds topics and run records; ``origin`` says where all this was read."""
+
+    name: str
+    root: str
+    systems: Mapping[str, SystemBinding] = field(default_factory=dict)
+    default_system: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+
+
+def find_environment(
+    name: str | None,
+    *,
+    file: Path | None = None,
+    root: str | None = None,
+    systems: Sequence[str] = (),
+    config: Sequence[str] = (),
+    variables: Mapping[str, str] = os.environ,
+) -> Environment:
+    """The environment that the command line asks for; what it says itself (``root``, ``systems``, ``config``) wins over the file.
+
+    ``file`` None looks for ``samza.toml`` here and in the folders above. Without a name the file's only environment is taken; without a
+    file everything lies under ``.samza`` in the current folder.
+    """
+    found = file or _nearest_file(Path.cwd())
+    if found is None:
+        if name is not None:
+            raise ConfigError(
+                f"There is no {FILE} in {Path.cwd()} or above it, so there is no environment {name!r}.",
+                hint=f"Write a {FILE} with [env.{name}], name one with --environments, or use --root and --system instead of --env.",
+                key="--env",
+                value=name,
+            )
+        environment = Environment("none", str(Path.cwd() / DEFAULT_ROOT), origin="the command line")
+    else:
+        environment = read_environment(found, name, variables)
+    if root is not None:
+        environment = replace(environment, root=_absolute(root, Path.cwd()))
+    bindings = dict(environment.systems)
+    for option in systems:
+        system, binding = parse_system(option)
+        bindings[system] = binding
+    keys = dict(environment.config)
+    for option in config:
+        keys.update([parse_setting(option)])
+    return replace(environment, systems=bindings, config=keys)
+
+
+def read_environment(file: Path, name: str | None, variables: Mapping[str, str] = os.environ) -> Environment:
+    """One environment of a file; None: the only one that it has."""
+    sections = _read_toml(file).get("env")
+    if not isinstance(sections, dict) or not sections:
+        raise ConfigError(f"{file} has no environment.", hint='Write one: [env.dev] with root = "…".', key="env", value=str(file))
+    known = ", ".join(sorted(sections))
+    if name is None:
+        if len(sections) > 1:
+            raise ConfigError(f"{file} has several environments.", hint=f"Choose one with --env: {known}.", key="--env", value=None)
+        (name,) = sections
+    section = sections.get(name)
+    if not isinstance(section, dict):
+        raise ConfigError(f"{file} has no environment {name!r}.", hint=f"It has: {known}.", key="--env", value=name)
+    return _Section(file, name, variables).environment(section)
+
+
+def parse_system(option: str) -> tuple[str, SystemBinding]:
+    """What ``--system name=kind:root`` binds.
+
+    >>> parse_system("logs=files:/data/logs")
+    ('logs', SystemBinding(kind='files', options={'root': '/data/logs'}))
+    """
+    name, equals, rest = option.partition("=")
+    kind, colon, root = rest.partition(":")
+    if not (name and equals and kind and (root or not colon)):
+        raise ConfigError(
+            f"--system {option!r} does not say what a system is.",
+            hint="Write --system name=kind:root, such as --system logs=files:/data/logs.",
+            key="--system",
+            value=option,
+        )
+    return name, SystemBinding(kind, {"root": _absolute(root, Path.cwd())} if root else {})
+
+
+def parse_setting(option: str) -> tuple[str, str]:
+    """What ``--config key=value`` sets."""
+    key, equals, value = option.partition("=")
+    if not (key and equals):
+        raise ConfigError(f"--config {option!r} is not a setting.", hint="Write --config key=value.", key="--config", value=option)
+    return key, value
+
+
+@dataclass(frozen=True)
+class _Section:
+    """Reads one ``[env.NAME]``; every refusal names the file and the key, and no value of a secret."""
+
+    file: Path
+    name: str
+    variables: Mapping[str, str]
+
+    def environment(self, section: Mapping[str, Any]) -> Environment:
+        for key in section:
+            if key not in _KEYS:
+                raise self.refusal(key, "is not known", f"The keys of an environment are {', '.join(_KEYS)}.")
+        root = self.text(section.get("root", DEFAULT_ROOT), "root")
+        default = section.get("default_system")
+        return Environment(
+            name=self.name,
+            root=_absolute(root, self.file.parent),
+            systems={name: self.binding(name, body) for name, body in self.table(section, "systems").items()},
+            default_system=self.text(default, "default_system") if default is not None else None,
+            config=self.settings(section, "config"),
+            spark_conf=self.settings(section, "spark"),
+            origin=f"[env.{self.name}] of {self.file}",
+        )
+
+    def binding(self, name: str, body: Any) -> SystemBinding:
+        where = f"systems.{name}"
+        if not isinstance(body, dict) or not isinstance(body.get("kind"), str):
+            raise self.refusal(f"{where}.kind", "is missing", 'Say what kind of system it is: kind = "files" or kind = "log".')
+        options: dict[str, Any] = {}
+        secret: set[str] = set()
+        for key, value in body.items():
+            if key == "kind":
+                continue
+            if isinstance(value, dict):
+                options[key] = self.from_variable(f"{where}.{key}", value)
+                secret.add(key)
+            else:
+                options[key] = _absolute(self.text(value, f"{where}.{key}"), self.file.parent) if key == "root" else value
+        return SystemBinding(body["kind"], options, frozenset(secret))
+
+    def from_variable(self, key: str, reference: Mapping[str, Any]) -> str:
+        variable = reference.get("env")
+        if set(reference) != {"env"} or not isinstance(variable, str):
+            raise self.refusal(key, "is a table of an unknown form", 'Refer to an environment variable: { env = "NAME" }.')
+        if variable not in self.variables:
+            raise self.refusal(key, f"refers to the environment variable {variable}, which is not set", f"Set it: export {variable}=…")
+        return self.variables[variable]
+
+    def settings(self, section: Mapping[str, Any], key: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in _flat(self.table(section, key)):
+            if isinstance(value, bool):
+                found[name] = str(value).lower()
+            elif isinstance(value, str | int | float):
+                found[name] = str(value)
+            else:
+                raise self.refusal(f"{key}.{name}", "is not a text, a number or true or false", "Write one.")
+        return found
+
+    def table(self, section: Mapping[str, Any], key: str) -> dict[str, Any]:
+        value = section.get(key, {})
+        if not isinstance(value, dict):
+            raise self.refusal(key, "is not a table", f"Write it as [env.{self.name}.{key}].")
+        return value
+
+    def text(self, value: Any, key: str) -> str:
+        if not isinstance(value, str) or not value:
+            raise self.refusal(key, "is not a text", f'Write it as {key.rpartition(".")[2]} = "…".')
+        return value
+
+    def refusal(self, key: str, what: str, hint: str) -> ConfigError:
+        return ConfigError(f"The key env.{self.name}.{key} in {self.file} {what}.", hint=hint, key=key, value=str(self.file))
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Settings by dotted key: TOML reads ``a.b = 1`` without quotes as a table in a table."""
+    found: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        found += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return found
+
+
+def _absolute(root: str, folder: Path) -> str:
+    """A path made absolute; a URL stays as it is."""
+    return root if "://" in root else str((folder / Path(root).expanduser()).absolute())
+
+
+def _nearest_file(folder: Path) -> Path | None:
+    return next((path for place in (folder, *folder.parents) if (path := place / FILE).is_file()), None)
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        from tomllib import loads
+    else:
+        from tomli import loads
+    try:
+        found: dict[str, Any] = loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be read: {error.strerror}.", hint="Name another file.", key="--environments", value=str(file)
+        ) from None
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise ConfigError(f"{file} is not TOML: {error}.", hint="Correct it there.", key="--environments", value=str(file)) from None
+    return found

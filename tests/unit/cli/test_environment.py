@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.cli.environment import Environment, find_environment, parse_system, read_environment
+from airflow_samza.errors import ConfigError
+
+TOML = """
+[env.dev]
+root = "state"
+default_system = "logs"
+
+[env.dev.systems.logs]
+kind = "files"
+root = "landing/logs"
+format = "json"
+
+[env.dev.systems.events]
+kind = "kafka"
+password = { env = "EVENTS_PASSWORD" }
+
+[env.dev.config]
+job.intermediate.stream.partitions = 8
+"task.chooser.wait.for.head" = "all"
+
+[env.dev.spark]
+spark.ui.enabled = false
+
+[env.prod]
+root = "hdfs:///samza"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "samza.toml"
+    path.write_text(TOML)
+    return path
+
+
+def dev(file: Path) -> Environment:
+    return read_environment(file, "dev", {"EVENTS_PASSWORD": "hunter2"})
+
+
+def test_relative_roots_start_at_the_files_folder(file: Path) -> None:
+    environment = dev(file)
+    assert environment.root == str(file.parent / "state")
+    assert environment.systems["logs"].options == {"root": str(file.parent / "landing/logs"), "format": "json"}
+    assert read_environment(file, "prod").root == "hdfs:///samza"
+
+
+def test_a_secret_comes_from_the_environment_and_is_never_shown(file: Path) -> None:
+    environment = dev(file)
+    assert environment.systems["events"].options["password"] == "hunter2"
+    assert "hunter2" not in repr(environment)
+
+
+def test_a_missing_variable_is_named_without_a_value(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"env\.dev\.systems\.events\.password .* EVENTS_PASSWORD, which is not set"):
+        read_environment(file, "dev", {})
+
+
+def test_settings_may_be_dotted_or_quoted_keys(file: Path) -> None:
+    environment = dev(file)
+    assert environment.config == {"job.intermediate.stream.partitions": "8", "task.chooser.wait.for.head": "all"}
+    assert environment.spark_conf == {"spark.ui.enabled": "false"}
+
+
+def test_the_command_line_wins_over_the_file(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    environment = find_environment("prod", root="here", systems=["logs=files:/other"], config=["a.b=c=d"])
+    assert environment.root == str(tmp_path / "here")
+    assert environment.systems["logs"].options == {"root": "/other"}
+    assert environment.config == {"a.b": "c=d"}
+
+
+def test_the_file_is_found_in_a_folder_above(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert find_environment("prod").origin == f"[env.prod] of {file}"
+
+
+def test_without_a_file_everything_lies_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_environment(None).root == str(tmp_path / ".samza")
+    with pytest.raises(ConfigError, match=r"There is no samza\.toml in .* so there is no environment 'dev'") as caught:
+        find_environment("dev")
+    assert "[env.dev]" in caught.value.hint
+
+
+def test_the_only_environment_needs_no_name(tmp_path: Path) -> None:
+    path = tmp_path / "samza.toml"
+    path.write_text('[env.only]\nroot = "/r"')
+    assert read_environment(path, None).name == "only"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sentence"),
+    [
+        (TOML, None, "has several environments"),
+        (TOML, "test", "has no environment 'test'"),
+        ("", "dev", "has no environment"),
+        ("[env]\ndev = 1", "dev", "has no environment 'dev'"),
+        ("[env.dev", "dev", "is not TOML"),
+        ("[env.dev]\nroots = 'x'", "dev", r"env\.dev\.roots in .* is not known"),
+        ("[env.dev]\nroot = 5", "dev", r"env\.dev\.root in .* is not a text"),
+        ("[env.dev]\nroot = ''", "dev", r"env\.dev\.root in .* is not a text"),
+        ("[env.dev.systems.logs]\nroot = '/x'", "dev", r"systems\.logs\.kind in .* is missing"),
+        ("[env.dev]\nsystems = 5", "dev", r"env\.dev\.systems in .* is not a table"),
+        ("[env.dev.systems]\nlogs = 'files'", "dev", r"systems\.logs\.kind in .* is missing"),
+        ("[env.dev.systems.logs]\nkind = 'k'\np = { file = 'x' }", "dev", "is a table of an unknown form"),
+        ("[env.dev.config]\na = [1]", "dev", r"config\.a in .* is not a text, a number"),
+    ],
+)
+def test_a_bad_file_is_refused_with_file_and_key(tmp_path: Path, text: str, name: str | None, sentence: str) -> None:
+    path = tmp_path / "samza.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        read_environment(path, name, {})
+    assert str(path) in caught.value.sentence
+    assert caught.value.hint
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_environment(tmp_path / "none.toml", None)
+    (tmp_path / "samza.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        read_environment(tmp_path / "samza.toml", None)
+
+
+def test_a_system_on_the_command_line_may_have_a_url_or_no_root() -> None:
+    assert parse_system("a=files:s3://bucket/x")[1].options == {"root": "s3://bucket/x"}
+    assert parse_system("a=memory")[1].options == {}
+
+
+@pytest.mark.parametrize("option", ["", "logs", "logs=", "=files:/x", "logs=files:", "logs=:/x"])
+def test_a_system_that_says_too_little_is_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match="does not say what a system is"):
+        parse_system(option)
+
+
+@pytest.mark.parametrize("option", ["", "key", "=value"])
+def test_a_setting_that_is_none_is_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match="is not a setting"):
+        find_environment(None, config=[option])
