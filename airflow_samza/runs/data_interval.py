@@ -1,0 +1,162 @@
+"""The data interval of a run, and path templates over it: ``{data_interval_start:%Y/%m/%d/%H}``.
+
+The templates are Python's own format fields over a fixed set of names; anything else in braces is refused, so that a
+misspelt name is not taken for a folder.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from airflow_samza.errors import ConfigError
+
+EMPTY_INTERVAL_HINT = (
+    'Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): a plain cron string gives an interval of no length. '
+    'Or read what is new since the last run with slice="checkpoint".'
+)
+
+
+@dataclass(frozen=True)
+class DataInterval:
+    """From ``start`` up to and without ``end``; both know their time zone."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        """Refuse moments without a time zone and an end before the start."""
+        for name, moment in (("start", self.start), ("end", self.end)):
+            if moment.tzinfo is None:
+                raise ConfigError(
+                    f"The data interval's {name} {moment.isoformat()} has no time zone.",
+                    hint="Pass moments with a time zone, such as pendulum.datetime(2026, 1, 1, tz='UTC').",
+                    key=f"data_interval_{name}",
+                    value=moment.isoformat(),
+                )
+        if self.end < self.start:
+            raise ConfigError(
+                f"The data interval ends at {self.end.isoformat()}, before it starts at {self.start.isoformat()}.",
+                hint="Swap the two.",
+                key="data_interval",
+                value=str(self),
+            )
+
+    def __str__(self) -> str:
+        return f"[{self.start.isoformat()}, {self.end.isoformat()})"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no length."""
+        return self.start == self.end
+
+    def micros(self) -> tuple[int, int]:
+        """Start and end in microseconds since the epoch, UTC."""
+        epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+        micro = timedelta(microseconds=1)
+        return (self.start - epoch) // micro, (self.end - epoch) // micro
+
+    def iso(self) -> tuple[str, str]:
+        """Start and end as ISO texts in UTC."""
+        return self.start.astimezone(timezone.utc).isoformat(), self.end.astimezone(timezone.utc).isoformat()
+
+    @classmethod
+    def from_iso(cls, start: str, end: str) -> DataInterval:
+        """The interval between two ISO texts; without a zone they are UTC."""
+        return cls(_moment(start), _moment(end))
+
+
+def needed_interval(interval: DataInterval | None, *, stream: str, what: str) -> DataInterval:
+    """The data interval that a stream's slice needs; none, or an empty one, is refused."""
+    if interval is None:
+        raise ConfigError(
+            f"The input {stream!r} needs the data interval for its {what}, and this run has none.",
+            hint="Schedule the Dag with CronDataIntervalTimetable, trigger it with a logical date, or give --interval on the command line.",
+            key="data_interval",
+            stream=stream,
+        )
+    if interval.is_empty:
+        raise ConfigError(
+            f"The data interval {interval} is empty, so the {what} of the input {stream!r} would select nothing.",
+            hint=EMPTY_INTERVAL_HINT,
+            key="data_interval",
+            value=str(interval),
+            stream=stream,
+        )
+    return interval
+
+
+def render_path(template: str, *, stream: str, interval: DataInterval | None, run_id: str, config: Mapping[str, str]) -> str:
+    """A path with its ``{…}`` fields filled in.
+
+    Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and ``ds_nodash`` (the
+    start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces.
+
+    >>> hour = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
+    >>> render_path("in/{data_interval_start:%Y/%m/%d/%H}", stream="views", interval=hour, run_id="r", config={})
+    'in/2026/01/01/05'
+    """
+    known = ("data_interval_start", "data_interval_end", "ds", "ds_nodash", "run_id", "config[…]")
+    parts: list[str] = []
+    try:
+        fields = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise _bad_template(template, stream, f"cannot be read: {error}", known) from error
+    for text, name, form, conversion in fields:
+        parts.append(text)
+        if name is None:
+            continue
+        if conversion:
+            raise _bad_template(template, stream, f"has the conversion !{conversion}", known)
+        parts.append(_value(template, name, form or "", stream, interval, run_id, config, known))
+    return "".join(parts)
+
+
+def _value(
+    template: str,
+    name: str,
+    form: str,
+    stream: str,
+    interval: DataInterval | None,
+    run_id: str,
+    config: Mapping[str, str],
+    known: tuple[str, ...],
+) -> str:
+    if name in ("data_interval_start", "data_interval_end", "ds", "ds_nodash"):
+        slice_ = needed_interval(interval, stream=stream, what=f"path {template!r}")
+        moment = slice_.end if name == "data_interval_end" else slice_.start
+        if name == "ds":
+            return moment.strftime("%Y-%m-%d")
+        if name == "ds_nodash":
+            return moment.strftime("%Y%m%d")
+        return moment.strftime(form) if form else moment.isoformat()
+    if name == "run_id":
+        return run_id
+    if name.startswith("config[") and name.endswith("]"):
+        key = name[len("config[") : -1]
+        if key not in config:
+            raise _bad_template(template, stream, f"names the configuration key {key!r}, which is not set", known)
+        return config[key]
+    raise _bad_template(template, stream, f"has the unknown placeholder {{{name}}}", known)
+
+
+def _bad_template(template: str, stream: str, what: str, known: tuple[str, ...]) -> ConfigError:
+    return ConfigError(
+        f"The path {template!r} of the stream {stream!r} {what}.",
+        hint=f"The placeholders are {', '.join('{' + name + '}' for name in known)}; write {{{{ and }}}} for braces.",
+        key="path",
+        value=template,
+        stream=stream,
+    )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise ConfigError(
+            f"{text!r} is not a moment.", hint="Write it as 2026-01-01T05:00:00+00:00.", key="data_interval", value=text
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

@@ -1,0 +1,40 @@
+"""Places where a process can be told to die, so that tests can prove that nothing is lost or doubled there.
+
+Nothing happens unless the environment says so: ``AIRFLOW_SAMZA_FAILPOINT=<name>@<file>`` kills the process that first reaches
+the named place and can make the file (so each failpoint strikes once).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "AIRFLOW_SAMZA_FAILPOINT"
+
+PLACES = (
+    "before-intent",
+    "after-intent",
+    "task-before-manifest",
+    "task-after-manifest",
+    "before-commit",
+    "after-commit",
+    "after-first-publish",
+    "before-result",
+    "after-result",
+)
+"""Every place that is reached in the life of one epoch, in order."""
+
+
+def reach(name: str) -> None:
+    """Dies here, as by ``kill -9``, when the environment asks for it."""
+    asked = os.environ.get(VARIABLE)
+    if not asked:
+        return
+    wanted, _, marker = asked.partition("@")
+    if wanted != name:
+        return
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)

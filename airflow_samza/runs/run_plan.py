@@ -1,0 +1,133 @@
+"""The RunPlan: what one run of an application will do, fixed by its ``plan`` task and read by every stage.
+
+It holds the ExecutionPlan, every stream as its system sees it, and the slice of every input, so that a retry or a clear reads
+exactly what the first attempt read. It holds no secrets and no path of the machine that made it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.names import Generation, intermediate_topic, producer_id
+from airflow_samza.systems.system import StreamSpec
+
+
+@dataclass(frozen=True)
+class BoundStream:
+    """A stream of the plan in this run: the system's name, the stream as the system sees it, and the slice that is read.
+
+    The name of an intermediate stream is completed with its writer's generation: :meth:`RunPlan.intermediate`.
+    """
+
+    stream_id: str
+    role: str
+    system: str
+    spec: StreamSpec
+    slice: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "stream_id": self.stream_id,
+            "role": self.role,
+            "system": self.system,
+            "spec": dataclasses.asdict(self.spec),
+            "slice": self.slice,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BoundStream:
+        """The stream that :meth:`to_dict` described."""
+        return cls(data["stream_id"], data["role"], data["system"], stream_spec(data["spec"]), data["slice"])
+
+
+def stream_spec(data: Mapping[str, Any]) -> StreamSpec:
+    """The StreamSpec of its JSON form."""
+    plain = dict(data)
+    plain["key"] = tuple(plain["key"])
+    plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
+    plain["options"] = tuple((name, value) for name, value in plain["options"])
+    return StreamSpec(**plain)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One generation of a run's plan.
+
+    ``reference`` loads the application (``module:attribute``), ``interval`` is the data interval (ISO texts, UTC) where the
+    run has one, ``systems`` the kind of each bound system, ``engines`` per stage each operator's engine and the reason.
+    """
+
+    application: str
+    app_id: str
+    reference: str
+    run_id: str
+    generation: int
+    plan: ExecutionPlan
+    streams: Mapping[str, BoundStream]
+    config: Mapping[str, str] = field(default_factory=dict)
+    systems: Mapping[str, str] = field(default_factory=dict)
+    interval: tuple[str, str] | None = None
+    engines: Mapping[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
+
+    def stream(self, stream_id: str) -> BoundStream:
+        """A stream of this run."""
+        self.plan.stream(stream_id)
+        return self.streams[stream_id]
+
+    def intermediate(self, stream_id: str, writer: Generation) -> BoundStream:
+        """A run's own topic as the given generation of its writer writes it."""
+        bound = self.stream(stream_id)
+        name = intermediate_topic(self.application, self.app_id, stream_id, self.run_id, writer)
+        return replace(bound, spec=replace(bound.spec, name=name))
+
+    def is_own(self, stream_id: str) -> bool:
+        """Whether the stream is one of the run's own topics."""
+        return self.plan.stream(stream_id).role == "intermediate"
+
+    def producer(self, stage_id: str) -> str:
+        """The producer id of a stage of this run."""
+        return producer_id(self.application, self.run_id, stage_id)
+
+    def writer_stage(self, stream_id: str) -> str:
+        """The stage that writes an intermediate stream."""
+        return next(stage.stage_id for stage in self.plan.stages if stream_id in stage.outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "application": self.application,
+            "app_id": self.app_id,
+            "reference": self.reference,
+            "run_id": self.run_id,
+            "generation": self.generation,
+            "fingerprint": self.plan.fingerprint,
+            "plan": json.loads(self.plan.to_json()),
+            "streams": {name: bound.to_dict() for name, bound in self.streams.items()},
+            "config": dict(self.config),
+            "systems": dict(self.systems),
+            "interval": self.interval,
+            "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunPlan:
+        """The plan that :meth:`to_dict` described."""
+        return cls(
+            application=data["application"],
+            app_id=data["app_id"],
+            reference=data["reference"],
+            run_id=data["run_id"],
+            generation=data["generation"],
+            plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
+            streams={name: BoundStream.from_dict(bound) for name, bound in data["streams"].items()},
+            config=data["config"],
+            systems=data["systems"],
+            interval=tuple(data["interval"]) if data["interval"] is not None else None,
+            engines={stage: {op: (pair[0], pair[1]) for op, pair in engines.items()} for stage, engines in data["engines"].items()},
+        )

@@ -1,0 +1,137 @@
+"""What a stage did, for XComs and for people: counts and places, never values of messages."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class InputResult:
+    """What a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not tell."""
+
+    stream_id: str
+    system: str
+    stream: str
+    partitions: int
+    messages: int
+    control: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (SEMANTICS C2).
+
+    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets).
+    """
+
+    stream_id: str
+    system: str
+    stream: str
+    partitions: int
+    messages: int
+    control: int
+    bytes: int
+    own: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """A finished generation of a stage. ``seconds`` from intent to published, ``task_seconds`` summed over the tasks.
+
+    ``task_facts`` are further counts of the tasks, summed where they are numbers.
+    """
+
+    application: str
+    run_id: str
+    stage_id: str
+    generation: str
+    tasks: int
+    seconds: float
+    task_seconds: float
+    inputs: tuple[InputResult, ...]
+    outputs: tuple[OutputResult, ...]
+    task_facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StageResult:
+        """The result that :meth:`to_dict` described."""
+        plain = dict(data)
+        plain["inputs"] = tuple(InputResult(**item) for item in plain["inputs"])
+        plain["outputs"] = tuple(OutputResult(**item) for item in plain["outputs"])
+        return cls(**plain)
+
+
+def describe_result(result: StageResult) -> list[str]:
+    """A stage's result as lines for a log."""
+    rows = [("read", i.stream_id, _place(i.system, i.stream), i.messages, i.bytes, _read_control(i)) for i in result.inputs]
+    for output in result.outputs:
+        verb = "sent" if output.own else "wrote"
+        rows.append((verb, output.stream_id, _place(output.system, output.stream), output.messages, output.bytes, _sent_control(output)))
+    cells = [(verb, name, f"{messages:,} messages", size(count), control, place) for verb, name, place, messages, count, control in rows]
+    widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
+    tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
+    lines = [
+        f"Stage {result.stage_id} is done: {tasks}, {result.seconds:.1f} s "
+        f"({result.task_seconds:.1f} s of work in the tasks), generation {result.generation}."
+    ]
+    for verb, name, messages, count, control, place in cells:
+        left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[2]}}  {count:>{widths[3]}}"
+        lines.append(f"{left}  {control:<{widths[4]}}  {place}".rstrip())
+    for output in result.outputs:
+        for path in _paths(output):
+            lines.append(f"         {path}")
+    for name, value in sorted(result.task_facts.items()):
+        if value:
+            lines.append(f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}")
+    return lines
+
+
+def size(count: int) -> str:
+    """Bytes as people read them.
+
+    >>> size(512), size(1536), size(5_000_000)
+    ('512 B', '1.5 KiB', '4.8 MiB')
+    """
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+# A log line per file of a small output is welcome; thousands of them are not.
+_PATHS_SHOWN = 5
+
+
+def _paths(output: OutputResult) -> list[str]:
+    paths = output.facts.get("paths")
+    if not isinstance(paths, list | tuple):
+        return []
+    more = len(paths) - _PATHS_SHOWN
+    return [str(path) for path in paths[:_PATHS_SHOWN]] + ([f"… and {more} more"] if more > 0 else [])
+
+
+def _place(system: str, stream: str) -> str:
+    return f"{system}.{stream}"
+
+
+def _read_control(read: InputResult) -> str:
+    return f"{read.control:,} control messages" if read.control else ""
+
+
+def _sent_control(output: OutputResult) -> str:
+    if not output.control:
+        return ""
+    per_partition = output.control // output.partitions if output.partitions else output.control
+    partitions = "1 partition" if output.partitions == 1 else f"{output.partitions} partitions"
+    return f"{output.control:,} control messages ({per_partition} to each of {partitions})"

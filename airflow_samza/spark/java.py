@@ -1,0 +1,106 @@
+"""The Java that Spark will use: found and checked before Spark is started, because Spark's own words for it are hard to read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_samza.errors import RuntimeMissing
+
+OLDEST = 17
+"""The oldest Java that Spark 4 starts on."""
+
+# Spark's launcher adds this module; trimmed Java runtimes come without it and then die with a line about module resolution.
+NEEDED_MODULE = "jdk.incubator.vector"
+
+INSTALL = (
+    "Install Java 17 or newer (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17; "
+    "Fedora: dnf install java-17-openjdk-headless) and set JAVA_HOME to its folder, or put its bin folder on PATH."
+)
+
+# A cold `java -version` takes under a second; on a machine under heavy load it has been seen to take twenty.
+_VERSION_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that Spark can use: the executable, where it was named (JAVA_HOME or PATH), its version and feature number."""
+
+    path: str
+    named_by: str
+    version: str
+    feature: int
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The Java that Spark would start (JAVA_HOME first, then PATH); :class:`RuntimeMissing` when there is none, or a wrong one."""
+    environment = os.environ if environment is None else environment
+    home = environment.get("JAVA_HOME")
+    if home:
+        path, named_by = str(Path(home) / "bin" / "java"), "JAVA_HOME"
+        if not os.access(path, os.X_OK):
+            raise RuntimeMissing(
+                f"JAVA_HOME is {home}, but there is no Java at {path}, and Spark needs Java {OLDEST} or newer.",
+                hint=INSTALL,
+                java_home=home,
+                path=path,
+            )
+    else:
+        found = shutil.which("java", path=environment.get("PATH", os.defpath))
+        if found is None:
+            raise RuntimeMissing(
+                f"There is no Java on this machine (JAVA_HOME is not set, PATH has no java), and Spark needs Java {OLDEST} or newer.",
+                hint=INSTALL,
+            )
+        path, named_by = found, "PATH"
+    version, modules = _release(path)
+    feature = _feature(version)
+    if feature < OLDEST:
+        raise RuntimeMissing(
+            f"The Java at {path} (from {named_by}) has version {version}, and Spark needs Java {OLDEST} or newer.",
+            hint=INSTALL,
+            path=path,
+            version=version,
+        )
+    if modules and NEEDED_MODULE not in modules:
+        raise RuntimeMissing(
+            f"The Java at {path} (from {named_by}, version {version}) lacks the module {NEEDED_MODULE}, which Spark needs to start.",
+            hint=f"It is a trimmed runtime. {INSTALL}",
+            path=path,
+            version=version,
+            module=NEEDED_MODULE,
+        )
+    return Java(path, named_by, version, feature)
+
+
+def _release(path: str) -> tuple[str, frozenset[str]]:
+    """Version and modules from the installation's ``release`` file (no process started), else the version from the program."""
+    try:
+        text = (Path(path).resolve().parent.parent / "release").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    facts = dict(re.findall(r'^(\w+)="?(.*?)"?\s*$', text, re.MULTILINE))
+    if facts.get("JAVA_VERSION"):
+        return facts["JAVA_VERSION"], frozenset(facts.get("MODULES", "").split())
+    try:
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeMissing(f"The Java at {path} does not start: {error}.", hint=INSTALL, path=path) from error
+    match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    if match is None:
+        shown = (done.stderr or done.stdout).strip().splitlines()
+        raise RuntimeMissing(
+            f"The Java at {path} does not tell its version; it says {(shown[0] if shown else 'nothing')!r}.", hint=INSTALL, path=path
+        )
+    return match[1], frozenset()
+
+
+def _feature(version: str) -> int:
+    """The feature number of a version: 17 of ``17.0.15``, 8 of ``1.8.0_392``; 0 when there is none."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else 0
