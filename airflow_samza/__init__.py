@@ -1,1 +1,102 @@
-"""Streams and batches in one Airflow Dag."""
+"""Streams and batches in one Airflow Dag.
+
+The public names are loaded when they are first used (PEP 562), so that a Dag file pays only for what it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec as ApplicationSpec
+    from airflow_samza.application.application import StreamApplication as StreamApplication
+    from airflow_samza.application.application import stream_application as stream_application
+    from airflow_samza.application.loader import load_application as load_application
+    from airflow_samza.application.message_stream import MessageStream as MessageStream
+    from airflow_samza.application.side_inputs import SideInputsProcessor as SideInputsProcessor
+    from airflow_samza.application.task_api import ClosableTask as ClosableTask
+    from airflow_samza.application.task_api import EndOfStreamListenerTask as EndOfStreamListenerTask
+    from airflow_samza.application.task_api import IncomingMessageEnvelope as IncomingMessageEnvelope
+    from airflow_samza.application.task_api import InitableTask as InitableTask
+    from airflow_samza.application.task_api import MessageCollector as MessageCollector
+    from airflow_samza.application.task_api import StreamTask as StreamTask
+    from airflow_samza.application.task_api import TaskApplication as TaskApplication
+    from airflow_samza.application.task_api import TaskContext as TaskContext
+    from airflow_samza.application.task_api import TaskCoordinator as TaskCoordinator
+    from airflow_samza.application.task_api import WindowableTask as WindowableTask
+    from airflow_samza.application.task_api import task_application as task_application
+    from airflow_samza.application.windows import avg as avg
+    from airflow_samza.application.windows import collect as collect
+    from airflow_samza.application.windows import count as count
+    from airflow_samza.application.windows import count_distinct as count_distinct
+    from airflow_samza.application.windows import first as first
+    from airflow_samza.application.windows import hopping as hopping
+    from airflow_samza.application.windows import last as last
+    from airflow_samza.application.windows import max_ as max_
+    from airflow_samza.application.windows import min_ as min_
+    from airflow_samza.application.windows import session as session
+    from airflow_samza.application.windows import sum_ as sum_
+    from airflow_samza.application.windows import tumbling as tumbling
+    from airflow_samza.errors import SamzaError as SamzaError
+    from airflow_samza.schema import Row as Row
+    from airflow_samza.schema import Schema as Schema
+
+_HOMES = {
+    "application.application": ("ApplicationSpec", "StreamApplication", "stream_application"),
+    "application.loader": ("load_application",),
+    "application.message_stream": ("MessageStream",),
+    "application.side_inputs": ("SideInputsProcessor",),
+    "application.task_api": (
+        "ClosableTask",
+        "EndOfStreamListenerTask",
+        "IncomingMessageEnvelope",
+        "InitableTask",
+        "MessageCollector",
+        "StreamTask",
+        "TaskApplication",
+        "TaskContext",
+        "TaskCoordinator",
+        "WindowableTask",
+        "task_application",
+    ),
+    "application.windows": (
+        "avg",
+        "collect",
+        "count",
+        "count_distinct",
+        "first",
+        "hopping",
+        "last",
+        "max_",
+        "min_",
+        "session",
+        "sum_",
+        "tumbling",
+    ),
+    "errors": ("SamzaError",),
+    "planner.planner": ("ExecutionPlanner", "plan_shape"),
+    "provider.hooks": ("SamzaHook",),
+    "provider.operators": ("SamzaStreamOperator",),
+    "provider.task_group": ("SamzaTaskGroup",),
+    "schema": ("Row", "Schema"),
+    "testing": ("TestDriver",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -50,7 +50,8 @@ class StreamDescriptor:
     ``stream_id`` is unique in the application. ``system`` None means the default system. ``partitions`` None means
     that the system knows (or, for intermediate streams, that the planner decides). ``key`` holds the columns by which
     the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column. ``path`` and ``slice_by`` bound
-    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it).
+    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is the
+    function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream.
     """
 
     stream_id: str
@@ -71,6 +72,7 @@ class StreamDescriptor:
     bootstrap: bool = False
     priority: int | None = None
     shared: bool = False
+    reader: Any = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)
 
@@ -80,7 +82,9 @@ class TableDescriptor:
     """One table: pushed (fed by side inputs, read-only), local (written by ``send_to``) or remote (functions).
 
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
-    declared count of a pushed table's push stream.
+    declared count of a pushed table's push stream. ``processor`` is a factory of
+    :class:`~airflow_samza.application.side_inputs.SideInputsProcessor` or None (the key column and all others, as they come).
+    ``reader`` and ``writer`` are the callables of a remote table. ``renamed_from`` is the table's former id.
     """
 
     table_id: str
@@ -93,5 +97,6 @@ class TableDescriptor:
     ttl_ms: int | None = None
     reader: Any = None
     writer: Any = None
+    renamed_from: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)

@@ -1,7 +1,8 @@
 """OperatorSpecs: the operator graph that the API builds and everything after it reads. Values only.
 
 An OperatorSpec knows its inputs, never its outputs, so a graph is built by composition and stays immutable; the edges
-forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`.
+forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. ``renamed_from`` is the former
+``id=`` of an operator whose state or topic hangs on it.
 Source: planner-with-tables, "OperatorSpec graph"; ids by SEMANTICS P8.
 """
 
@@ -27,7 +28,7 @@ class OperatorSpec:
 
     op_id: str
     name: str
-    inputs: tuple[OperatorSpec, ...] = ()
+    inputs: tuple[OperatorSpec, ...] = field(default=(), repr=False)  # or the repr of a long chain is the whole chain, nested
     schema: Schema | None = None
     location: SourceLocation | None = None
 
@@ -115,6 +116,7 @@ class AggregateSpec(OperatorSpec):
 
     key: tuple[str, ...] = field(kw_only=True)
     aggregations: tuple[Aggregation, ...] = field(kw_only=True)
+    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "aggregate"
 
 
@@ -127,6 +129,7 @@ class WindowOperatorSpec(OperatorSpec):
     aggregations: tuple[Aggregation, ...] = field(kw_only=True, default=())
     fold: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
     initial: Any = field(kw_only=True, default=None)
+    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "window"
 
 
@@ -140,6 +143,7 @@ class StreamJoinSpec(OperatorSpec):
     how: str = field(kw_only=True, default="inner")
     ttl_ms: int = field(kw_only=True)
     assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
+    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "join"
 
 
@@ -152,6 +156,7 @@ class TableJoinSpec(OperatorSpec):
     function: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
     how: str = field(kw_only=True, default="inner")
     assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
+    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "join"
 
 

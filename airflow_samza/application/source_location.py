@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+# Both spellings: code objects carry the name under which a file was found, which may lead through a link. The separator
+# at the end keeps a user's package "airflow_samza_jobs" outside.
+_PACKAGE = tuple({os.path.join(os.path.dirname(os.path.dirname(path)), "") for path in (__file__, os.path.realpath(__file__))})
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,12 @@ class SourceLocation:
     @classmethod
     def of_callable(cls, function: Any) -> SourceLocation | None:
         """Where a callable was defined, or None when it has no Python code."""
-        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-        if code is None:
+        while True:  # a partial of a decorated function is still the user's function
+            inner = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", None)
+            if inner is None:
+                break
+            function = inner
+        code = getattr(function, "__code__", None)
+        if code is None and not isinstance(function, type):
             code = getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004 (an instance's own code)
         return cls(code.co_filename, code.co_firstlineno) if code is not None else None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypedDict
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_samza.errors import InvalidApplication
 
@@ -93,6 +96,7 @@ class WindowSpec:
 _UNITS = {
     "ms": 1,
     "millisecond": 1,
+    "s": 1000,
     "second": 1000,
     "minute": 60_000,
     "hour": 3_600_000,
@@ -101,35 +105,116 @@ _UNITS = {
 }
 
 
-def duration_ms(value: str | int) -> int:
-    """A length of time in ms, from ms or from text such as ``"5 minutes"``.
+def duration_ms(value: str | int | timedelta) -> int:
+    """A length of time in ms, from ms, from a ``timedelta`` or from text such as ``"5 minutes"``.
 
-    >>> duration_ms("5 minutes"), duration_ms(250)
-    (300000, 250)
+    >>> duration_ms("5 minutes"), duration_ms(250), duration_ms(timedelta(hours=1))
+    (300000, 250, 3600000)
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", value) if isinstance(value, str) else None
-    unit = _UNITS.get(match[2]) or _UNITS.get(match[2] + "s") if match else None
-    if match is None or unit is None or int(match[1]) == 0:
+    length = 0
+    if isinstance(value, timedelta):
+        length = value // timedelta(milliseconds=1)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        length = value
+    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", value)):
+        unit = match[2]
+        length = int(match[1]) * (_UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"), 0))
+    if length <= 0:
         raise InvalidApplication(
             f"{value!r} is not a length of time.",
-            hint='Write a number of ms or a text such as "30 seconds", "5 minutes", "1 hour", "7 days".',
+            hint='Write a number of ms, a timedelta or a text such as "30 seconds", "5 minutes", "1 hour", "7 days".',
             value=value,
         )
-    return int(match[1]) * unit
+    return length
 
 
-def tumbling(duration: str | int, *, time: str = "event", zone: str = "UTC") -> WindowSpec:
-    """Windows of one length, one after the other."""
-    return WindowSpec("tumbling", duration_ms=duration_ms(duration), time=time, zone=zone)
+def tumbling(
+    duration: str | int | timedelta,
+    *,
+    time: str = "event",
+    zone: str = "UTC",
+    early_every: int | None = None,
+    early_after: str | int | timedelta | None = None,
+    accumulating: bool = False,
+) -> WindowSpec:
+    """Windows of one length, one after the other.
+
+    ``early_every`` (messages) and ``early_after`` (time) emit a window's result before its end as well; such results hold what
+    came since the last one, or, ``accumulating``, all so far.
+    """
+    return WindowSpec(
+        "tumbling",
+        duration_ms=duration_ms(duration),
+        time=_time(time),
+        zone=_zone(zone),
+        **_early(early_every, early_after, accumulating),
+    )
 
 
-def hopping(duration: str | int, hop: str | int, *, time: str = "event", zone: str = "UTC") -> WindowSpec:
+def hopping(
+    duration: str | int | timedelta,
+    hop: str | int | timedelta,
+    *,
+    time: str = "event",
+    zone: str = "UTC",
+    early_every: int | None = None,
+    early_after: str | int | timedelta | None = None,
+    accumulating: bool = False,
+) -> WindowSpec:
     """Windows of one length that start every ``hop``; they overlap when the hop is shorter than the length."""
-    return WindowSpec("hopping", duration_ms=duration_ms(duration), hop_ms=duration_ms(hop), time=time, zone=zone)
+    length, distance = duration_ms(duration), duration_ms(hop)
+    if distance > length:
+        raise InvalidApplication(
+            f"A hopping window of {length} ms that starts every {distance} ms would lose the messages in between.",
+            hint="Make the hop at most as long as the window, or filter the messages first.",
+            duration_ms=length,
+            hop_ms=distance,
+        )
+    return WindowSpec(
+        "hopping",
+        duration_ms=length,
+        hop_ms=distance,
+        time=_time(time),
+        zone=_zone(zone),
+        **_early(early_every, early_after, accumulating),
+    )
 
 
-def session(gap: str | int, *, time: str = "event") -> WindowSpec:
+def session(
+    gap: str | int | timedelta,
+    *,
+    time: str = "event",
+    early_every: int | None = None,
+    early_after: str | int | timedelta | None = None,
+    accumulating: bool = False,
+) -> WindowSpec:
     """Windows that end when a key has been silent for ``gap``."""
-    return WindowSpec("session", gap_ms=duration_ms(gap), time=time)
+    return WindowSpec("session", gap_ms=duration_ms(gap), time=_time(time), **_early(early_every, early_after, accumulating))
+
+
+def _time(time: str) -> str:
+    if time not in ("event", "processing"):
+        raise InvalidApplication(f"{time!r} is not a kind of time.", hint='Windows go by time="event" or time="processing".', value=time)
+    return time
+
+
+def _zone(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
+        raise InvalidApplication(
+            f"{zone!r} is not a time zone.", hint='Write a name of the IANA database, such as "Europe/Amsterdam".', value=zone
+        ) from error
+    return zone
+
+
+class _Early(TypedDict):
+    early_every: int | None
+    early_after_ms: int | None
+    accumulating: bool
+
+
+def _early(every: int | None, after: str | int | timedelta | None, accumulating: bool) -> _Early:
+    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise InvalidApplication(f"early_every={every!r} is not a number of messages.", hint="Write a whole number from 1.", value=every)
+    return {"early_every": every, "early_after_ms": None if after is None else duration_ms(after), "accumulating": bool(accumulating)}

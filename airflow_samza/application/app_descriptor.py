@@ -1,0 +1,309 @@
+"""``app``: what an application's function gets, to declare systems, streams and tables.
+
+Code names systems only; the environment binds them (kind, place, secrets). Source: planner-with-tables (streams, tables,
+side inputs); SEMANTICS P11 (keys and partitioners), S2, S6–S8 (tables), C10 (shared streams).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from airflow_samza.application.callables import check_callable
+from airflow_samza.application.columns import Columns
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.handles import OutputStream, SideInput, Table
+from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.message_stream import MessageStream
+from airflow_samza.application.operator_specs import InputOperatorSpec
+from airflow_samza.application.refusals import refuse
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.stream_declarations import declared_stream, options_of
+from airflow_samza.application.table_declarations import TableDeclarations
+from airflow_samza.schema import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+
+class ApplicationDescriptor:
+    """The streams, systems and tables of one application, as both kinds of application declare them."""
+
+    def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
+        self._graph = graph
+        self.config: Mapping[str, str] = MappingProxyType(dict(config))
+        self.default_system_name = None if default_system is None else checked_id(default_system, "system")
+        self._tables = TableDeclarations(graph, self.config)
+
+    @property
+    def name(self) -> str:
+        """The application's name."""
+        return self._graph.application
+
+    @property
+    def app_id(self) -> str:
+        """Which copy of the application this is."""
+        return self._graph.app_id
+
+    def __repr__(self) -> str:
+        return f"<app {self.name!r}>"
+
+    def check_complete(self) -> None:
+        """Refuse an application that lacks something it must have; called at the end of its description."""
+
+    # -- systems -----------------------------------------------------------------------------------------------------
+
+    def system(self, name: str, *, kind: str | None = None, **options: object) -> str:
+        """Declares a system; ``kind`` (``memory``, ``log``, ``files``, …) and options are for environments that bind nothing.
+
+        Returns the name, for ``system=``. No secrets here: they stay in the environment's connections.
+        """
+        location = SourceLocation.of_caller()
+        if kind is not None and (not isinstance(kind, str) or not kind.strip()):
+            refuse(f"System {name!r} has kind={kind!r}", hint='Write for example kind="log", or leave it to the environment.', system=name)
+        secret = next((option for option in options if _looks_secret(option)), None)
+        if secret is not None:
+            refuse(
+                f"System {name!r} has the option {secret!r}, which looks like a secret",
+                hint="Keep secrets in the connection that the environment binds to the system's name.",
+                system=name,
+            )
+        self._graph.add_system(SystemDescriptor(checked_id(name, "system"), kind, options_of(options), location))
+        return name
+
+    def default_system(self, name: str) -> None:
+        """The system of every stream that names none. Said once, before the first stream or table."""
+        self._graph.check_open()
+        checked = checked_id(name, "system")
+        if self.default_system_name is not None:
+            refuse(f"The default system is {self.default_system_name!r} already, and now {name!r}", hint="Say it once.", system=name)
+        if self._graph.streams or self._graph.side_inputs or self._graph.tables:
+            refuse(
+                f"The default system {name!r} comes too late: streams or tables are declared already",
+                hint="Make app.default_system(…) the first line.",
+                system=name,
+            )
+        self.default_system_name = checked
+
+    # -- streams -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def input_stream(self, id: str, *, schema: type[T], **more: Any) -> MessageStream[T]: ...
+
+    @overload
+    def input_stream(self, id: str, *, schema: str, **more: Any) -> MessageStream[Row]: ...
+
+    @overload
+    def input_stream(
+        self,
+        id: str,
+        *,
+        system: str | None = ...,
+        schema: object = ...,
+        key: Columns | None = ...,
+        partitioner: str = ...,
+        partitions: int | None = ...,
+        bounded: bool = ...,
+        timestamp: str | None = ...,
+        max_delay: str | int | timedelta | None = ...,
+        path: str | None = ...,
+        format: str | None = ...,
+        serde: str | None = ...,
+        slice: str | None = ...,
+        bootstrap: bool = ...,
+        priority: int | None = ...,
+        options: Mapping[str, object] | None = ...,
+    ) -> MessageStream[Any]: ...
+
+    def input_stream(self, id: str, **more: Any) -> MessageStream[Any]:
+        """Declares an input stream and enters the graph with its messages.
+
+        ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a ``Row``.
+        ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the system does not
+        know it (files). ``timestamp``: the event-time column; ``max_delay``: how late its messages may come.
+        ``bounded``: whether it ends. What a run reads of it: ``path``, a template over the data interval
+        (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
+        ``slice="checkpoint"`` (what came since the last run). ``format``, ``serde`` and ``options`` go to its system.
+        ``bootstrap`` reads it to its head first; ``priority``: higher is first.
+        """
+        return self._enter(declared_stream(id, StreamRole.INPUT, **more))
+
+    def shared_stream(self, id: str, **more: Any) -> MessageStream[Any]:
+        """Reads a stream that another application writes with ``output_stream(…, shared=True)`` (parameters as input_stream).
+
+        Such a stream carries end-of-stream and watermarks of each run that writes it (SEMANTICS C10).
+        """
+        return self._enter(declared_stream(id, StreamRole.INPUT, shared=True, **{"bounded": False, **more}))
+
+    def from_dataframe(
+        self,
+        function: Callable[[SparkSession], DataFrame],
+        *,
+        id: str,
+        schema: object = None,
+        key: Columns | None = None,
+        partitions: int | None = None,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
+    ) -> MessageStream[Any]:
+        """A bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame."""
+        check_callable(function, "from_dataframe", 1, hint="from_dataframe takes a callable: lambda spark: spark.read…")
+        stream = declared_stream(
+            id,
+            StreamRole.INPUT,
+            schema=schema,
+            key=key,
+            partitions=partitions,
+            timestamp=timestamp,
+            max_delay=max_delay,
+            reader=function,
+        )
+        return self._enter(stream)
+
+    def output_stream(
+        self,
+        id: str,
+        *,
+        system: str | None = None,
+        schema: object = None,
+        key: Columns | None = None,
+        partitioner: str = "samza",
+        partitions: int | None = None,
+        timestamp: str | None = None,
+        path: str | None = None,
+        format: str | None = None,
+        serde: str | None = None,
+        shared: bool = False,
+        options: Mapping[str, object] | None = None,
+    ) -> OutputStream:
+        """Declares an output stream, for ``send_to``.
+
+        ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own partition),
+        ``shared`` lets other applications read it as a stream with control messages.
+        """
+        stream = declared_stream(
+            id,
+            StreamRole.OUTPUT,
+            system=system,
+            schema=schema,
+            key=key,
+            partitioner=partitioner,
+            partitions=partitions,
+            timestamp=timestamp,
+            path=path,
+            format=format,
+            serde=serde,
+            shared=shared,
+            options=options,
+        )
+        return OutputStream(self._graph.add_stream(stream), self._graph)
+
+    def side_input(self, id: str, **more: Any) -> SideInput:
+        """Declares a stream that feeds tables (parameters as input_stream); see :meth:`table`."""
+        return SideInput(self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, **more)), self._graph)
+
+    def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:
+        self._graph.add_stream(stream)
+        spec = self._graph.add_input(InputOperatorSpec, stream)
+        return MessageStream(self._graph, spec, key=stream.key, event_time=stream.timestamp)
+
+    # -- tables ------------------------------------------------------------------------------------------------------
+
+    @overload
+    def pushed_table(self, id: str, *, key: Columns, schema: type[T], **more: Any) -> Table[T]: ...
+
+    @overload
+    def pushed_table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: object = ...,
+        partitions: int | None = ...,
+        system: str | None = ...,
+        partitioner: str = ...,
+        processor: Callable[..., Any] | str | None = ...,
+        options: Mapping[str, object] | None = ...,
+        renamed_from: str | None = ...,
+    ) -> Table[Any]: ...
+
+    def pushed_table(self, id: str, **more: Any) -> Table[Any]:
+        """A table filled by pushes; read-only here (SEMANTICS S6). Its side input is the stream of the pushes, ``<id>-push``.
+
+        A push takes key, partitioner and ``partitions`` from here, so it may come before the first plan.
+        """
+        return self._tables.pushed(id, **more)
+
+    def local_table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: object = None,
+        ttl: str | int | timedelta | None = None,
+        changelog: bool = True,
+        options: Mapping[str, object] | None = None,
+        renamed_from: str | None = None,
+    ) -> Table[Any]:
+        """A table that the application writes with ``send_to``; its changelog brings it back when the disk is lost (S10)."""
+        return self._tables.local(id, key=key, schema=schema, ttl=ttl, changelog=changelog, options=options, renamed_from=renamed_from)
+
+    def remote_table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        reader: Callable[[Any], Any] | None = None,
+        writer: Callable[[Any, Any], Any] | None = None,
+        schema: object = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Table[Any]:
+        """A table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
+
+        With a key of several columns the callables get a tuple; a row None deletes.
+        """
+        return self._tables.remote(id, key=key, reader=reader, writer=writer, schema=schema, options=options)
+
+    def table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        side_inputs: Sequence[SideInput | MessageStream[Any] | str] | None = None,
+        processor: Callable[..., Any] | str | None = None,
+        schema: object = None,
+        ttl: str | int | timedelta | None = None,
+        changelog: bool | None = None,
+        options: Mapping[str, object] | None = None,
+        renamed_from: str | None = None,
+    ) -> Table[Any]:
+        """The general form: a table fed by any side inputs, through a processor.
+
+        ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or ``system.stream``; left out, the
+        configuration says them (``stores.<id>.side.inputs``). ``processor`` is a factory ``(config, metrics) -> SideInputsProcessor``
+        or its name ``"package.module:attribute"``; without one each message is a row, stored under its key columns (SEMANTICS S2).
+        """
+        return self._tables.with_side_inputs(
+            id,
+            key=key,
+            side_inputs=side_inputs,
+            processor=processor,
+            schema=schema,
+            ttl=ttl,
+            changelog=changelog,
+            options=options,
+            renamed_from=renamed_from,
+        )
+
+
+class StreamApplicationDescriptor(ApplicationDescriptor):
+    """``app`` of a high-level application."""
+
+
+def _looks_secret(option: str) -> bool:
+    return any(word in option.lower() for word in ("password", "secret", "token", "credential", "private_key", "access_key"))

@@ -1,0 +1,266 @@
+"""The application as a value, and the two forms in which a user writes one: a decorated function, a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
+from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.errors import ConfigError, UnknownName
+
+if TYPE_CHECKING:
+    from airflow_samza.application.app_descriptor import ApplicationDescriptor
+
+
+@dataclass(frozen=True, eq=False)
+class ApplicationSpec:
+    """A described application: its systems, streams, tables and operators, in the order declared. Never changes.
+
+    The same code and configuration give the same value. ``operators`` come after their inputs. An input stream that also
+    feeds a table is in ``inputs`` and in ``side_inputs``.
+    """
+
+    name: str
+    app_id: str = "1"
+    config: Mapping[str, str] = field(default_factory=dict)
+    default_system: str | None = None
+    systems: Mapping[str, SystemDescriptor] = field(default_factory=dict)
+    inputs: Mapping[str, StreamDescriptor] = field(default_factory=dict)
+    outputs: Mapping[str, StreamDescriptor] = field(default_factory=dict)
+    intermediates: Mapping[str, StreamDescriptor] = field(default_factory=dict)
+    side_inputs: Mapping[str, StreamDescriptor] = field(default_factory=dict)
+    tables: Mapping[str, TableDescriptor] = field(default_factory=dict)
+    operators: tuple[OperatorSpec, ...] = field(default=(), repr=False)
+    location: SourceLocation | None = None
+
+    def next_operators(self, operator: OperatorSpec) -> tuple[OperatorSpec, ...]:
+        """The operators that take what this one emits, in the order declared."""
+        return self._forward.get(operator.op_id, ())
+
+    def operator(self, op_id: str) -> OperatorSpec:
+        """The operator with this id."""
+        found = self._by_id.get(op_id)
+        if found is None:
+            raise UnknownName(
+                f"Application {self.name!r} has no operator {op_id!r}.",
+                hint=f"Its operators are {listed(sorted(self._by_id))}.",
+                name=op_id,
+            )
+        return found
+
+    def input_operator(self, stream_id: str) -> InputOperatorSpec:
+        """The operator by which an input or intermediate stream enters the graph."""
+        found = self._inputs_by_stream.get(stream_id)
+        if found is None:
+            raise UnknownName(
+                f"Application {self.name!r} has no input or intermediate stream {stream_id!r}.",
+                hint=f"They are {listed(sorted(self._inputs_by_stream))}.",
+                name=stream_id,
+            )
+        return found
+
+    def stream(self, stream_id: str) -> StreamDescriptor:
+        """The stream with this id, whatever its role."""
+        for streams in (self.inputs, self.outputs, self.intermediates, self.side_inputs):
+            if stream_id in streams:
+                return streams[stream_id]
+        known = sorted({*self.inputs, *self.outputs, *self.intermediates, *self.side_inputs})
+        raise UnknownName(
+            f"Application {self.name!r} has no stream {stream_id!r}.", hint=f"Its streams are {listed(known)}.", name=stream_id
+        )
+
+    def table(self, table_id: str) -> TableDescriptor:
+        """The table with this id."""
+        if table_id not in self.tables:
+            raise UnknownName(
+                f"Application {self.name!r} has no table {table_id!r}.",
+                hint=f"Its tables are {listed(sorted(self.tables))}.",
+                name=table_id,
+            )
+        return self.tables[table_id]
+
+    def system_of(self, stream: StreamDescriptor) -> str | None:
+        """The name of the system in which a stream lives: its own, else the default one."""
+        return stream.system or self.default_system
+
+    @cached_property
+    def _forward(self) -> dict[str, tuple[OperatorSpec, ...]]:
+        forward: dict[str, list[OperatorSpec]] = {}
+        for operator in self.operators:
+            for source in operator.inputs:
+                forward.setdefault(source.op_id, []).append(operator)
+        return {op_id: tuple(following) for op_id, following in forward.items()}
+
+    @cached_property
+    def _by_id(self) -> dict[str, OperatorSpec]:
+        return {operator.op_id: operator for operator in self.operators}
+
+    @cached_property
+    def _inputs_by_stream(self) -> dict[str, InputOperatorSpec]:
+        return {operator.stream.stream_id: operator for operator in self.operators if isinstance(operator, InputOperatorSpec)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+
+class StreamApplication:
+    """A stream application. Subclass it with a ``name`` and a method ``describe``, or decorate a function.
+
+    ``name`` goes into topics, operator ids and state, so it is said, never taken from the class. ``app_id`` tells two copies of
+    one application apart. ``config`` holds Samza's configuration keys.
+
+    >>> class PageViews(StreamApplication):
+    ...     name = "page-views"
+    ...     def describe(self, app):
+    ...         views = app.input_stream("page-views", schema="member_id bigint, dwell_ms int")
+    ...         views.where("dwell_ms > 1000").send_to(app.output_stream("long-views"))
+    >>> [operator.op_id for operator in PageViews().spec().operators]
+    ['page-views-1-input-page-views', 'page-views-1-where-0', 'page-views-1-send_to-1']
+    """
+
+    name: str = ""
+    app_id: str = "1"
+    config: Mapping[str, str] = {}
+    default_system: str | None = None
+    location: SourceLocation | None = None
+    _low_level: ClassVar[bool] = False
+
+    def describe(self, app: Any) -> None:
+        """Says what the application is: streams, tables, operators. Called once per :meth:`spec`; must do nothing else."""
+        raise NotImplementedError
+
+    def spec(self, config: Mapping[str, str] | None = None) -> ApplicationSpec:
+        """Describes the application; ``config`` adds to and overrides its own configuration."""
+        kind = type(self)
+        if kind.describe is StreamApplication.describe:
+            refuse(f"{kind.__name__} says nothing", hint="Define a method describe(self, app).")
+        name = checked_id(self.name, "application")
+        merged = {**_checked_config(self.config), **_checked_config(config or {})}
+        graph = GraphBuilder(name, checked_id(self.app_id, "application copy (app_id)"), low_level=self._low_level)
+        app = self._descriptor(graph, merged)
+        check_callable(self.describe, f"application {name!r}", 1, hint="Define describe(self, app).")
+        self.describe(app)
+        graph.finish()
+        app.check_complete()
+        streams = graph.streams.values()
+        return ApplicationSpec(
+            name=name,
+            app_id=graph.app_id,
+            config=merged,
+            default_system=app.default_system_name,
+            systems=dict(graph.systems),
+            inputs={s.stream_id: s for s in streams if s.role is StreamRole.INPUT},
+            outputs={s.stream_id: s for s in streams if s.role is StreamRole.OUTPUT},
+            intermediates={s.stream_id: s for s in streams if s.role is StreamRole.INTERMEDIATE},
+            side_inputs=dict(graph.side_inputs),
+            tables=dict(graph.tables),
+            operators=tuple(graph.operators),
+            location=self.location or SourceLocation.of_callable(self.describe),
+        )
+
+    def _descriptor(self, graph: GraphBuilder, config: Mapping[str, str]) -> ApplicationDescriptor:
+        from airflow_samza.application.app_descriptor import StreamApplicationDescriptor
+
+        return StreamApplicationDescriptor(graph, config, self.default_system)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+class DecoratedApplication(StreamApplication):
+    """A function that describes an application, under the name that the decorator gave it."""
+
+    def __init__(
+        self,
+        function: Callable[[Any], None],
+        name: str,
+        app_id: str,
+        config: Mapping[str, str] | None,
+        default_system: str | None,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.app_id = app_id
+        self.config = dict(config or {})
+        self.default_system = default_system
+        self.location = SourceLocation.of_callable(function)
+        self.__doc__ = getattr(function, "__doc__", None)
+        self.__name__ = name_of(function)
+        self.__module__ = getattr(function, "__module__", __name__)
+
+    def describe(self, app: Any) -> None:
+        """Calls the decorated function."""
+        self.function(app)
+
+    def __call__(self, app: Any) -> None:
+        """Describes into ``app``, so that applications can be tested as the functions they are."""
+        self.function(app)
+
+
+def stream_application(
+    name: str,
+    *,
+    app_id: str = "1",
+    config: Mapping[str, str] | None = None,
+    default_system: str | None = None,
+) -> Callable[[Callable[[Any], None]], DecoratedApplication]:
+    """Makes a stream application of a function that gets ``app`` and declares streams and operators on it.
+
+    ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless.
+
+    >>> @stream_application("page-views")
+    ... def page_views(app):
+    ...     app.input_stream("page-views", schema="id bigint").send_to(app.output_stream("copy"))
+    >>> page_views.spec().name
+    'page-views'
+    """
+    return decorator_of(DecoratedApplication, "stream_application", name, app_id, config, default_system)
+
+
+Decorated = TypeVar("Decorated", bound=DecoratedApplication)
+
+
+def decorator_of(
+    kind: type[Decorated],
+    word: str,
+    name: object,
+    app_id: str,
+    config: Mapping[str, str] | None,
+    default_system: str | None,
+) -> Callable[[Callable[[Any], None]], Decorated]:
+    """The decorator of one kind of application, after checking what it was called with."""
+    if callable(name):
+        refuse(
+            f"@{word} was used without a name for {name_of(name)}",
+            hint=f'Write @{word}("{name_of(name).rpartition(".")[2].replace("_", "-")}"); the name goes into topics and state.',
+        )
+    checked = checked_id(name, "application")
+    checked_id(app_id, "application copy (app_id)")
+
+    def decorate(function: Callable[[Any], None]) -> Decorated:
+        check_callable(function, f"@{word}", 1, hint="Decorate a function with one parameter: app.")
+        return kind(function, checked, app_id, _checked_config(config or {}), default_system)
+
+    return decorate
+
+
+def _checked_config(config: Mapping[Any, Any]) -> dict[str, str]:
+    if not isinstance(config, Mapping):
+        refuse(f"config is {config!r}", hint='Give a dict of Samza\'s keys: {"job.intermediate.stream.partitions": "16"}.')
+    for key, value in config.items():
+        if not isinstance(key, str) or isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ConfigError(
+                f"Configuration key {key!r} has the value {value!r}, which is not a text.",
+                hint="Keys and values are texts, as in Samza's properties files.",
+                key=key,
+                value=repr(value),
+            )
+    return {key: str(value) for key, value in config.items()}

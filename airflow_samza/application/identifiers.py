@@ -1,0 +1,40 @@
+"""Ids: which are allowed, and which are made (SEMANTICS P8)."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_samza.application.refusals import refuse
+from airflow_samza.errors import BadId
+
+_ALLOWED = re.compile(r"[A-Za-z0-9_-]+")
+_WORD_OF_SYSTEM_STREAM = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_.-]+)?")
+
+
+def is_blank(value: object) -> bool:
+    """Whether an id was left to us: None, or text with nothing in it."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def checked_id(value: object, word: str) -> str:
+    """The id, if it is one; ``word`` says what it is the id of.
+
+    Ids become parts of topic names, task ids and file names, so only letters, digits, ``-`` and ``_`` are allowed.
+    """
+    if isinstance(value, str) and _ALLOWED.fullmatch(value):
+        return value
+    if is_blank(value):
+        refuse(f"A {word} needs an id", hint=f'Name the {word}, for example "page-views".', kind=BadId, value=value)
+    if not isinstance(value, str):
+        refuse(f"The id of a {word} is a text, not {value!r}", hint='Write for example "page-views".', kind=BadId, value=repr(value))
+    refuse(
+        f"The {word} id {value!r} has characters other than letters, digits, - and _",
+        hint=f'Call it for example "{re.sub("[^A-Za-z0-9_-]+", "-", value).strip("-") or "page-views"}".',
+        kind=BadId,
+        value=value,
+    )
+
+
+def is_system_stream(value: str) -> bool:
+    """Whether a text is a stream id or ``system.stream``, as the configuration writes side inputs (SEMANTICS S8)."""
+    return _WORD_OF_SYSTEM_STREAM.fullmatch(value) is not None

@@ -1,0 +1,95 @@
+"""From the name of an application to the application: ``package.module:attribute``."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+from airflow_samza.application.application import StreamApplication
+from airflow_samza.application.refusals import listed
+from airflow_samza.errors import InvalidApplication, SamzaError, UnknownName
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def load_application(name: str | StreamApplication | type[StreamApplication]) -> StreamApplication:
+    """The application that ``package.module:attribute`` names; an application (or its class) is returned as it is.
+
+    Raises :class:`UnknownName` when module or attribute are missing, :class:`InvalidApplication` when it is something else or
+    its module cannot be imported.
+    """
+    if isinstance(name, StreamApplication):
+        return name
+    if isinstance(name, type) and issubclass(name, StreamApplication):
+        return _made(name, name.__qualname__)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidApplication(
+            f"{name!r} does not name an application.",
+            hint='Write "package.module:attribute", for example "pipelines.page_views:page_views".',
+            value=repr(name),
+        )
+    module_name, _, attributes = name.partition(":")
+    found = _imported(module_name, name)
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise UnknownName(
+                f"Module {module_name!r} has no {attributes!r}.",
+                hint=f"Its applications are: {listed(_applications(found))}.",
+                name=name,
+            )
+        found = getattr(found, attribute)
+    if isinstance(found, StreamApplication):
+        return found
+    if isinstance(found, type) and issubclass(found, StreamApplication):
+        return _made(found, name)
+    raise InvalidApplication(
+        f"{name!r} is {'a function' if callable(found) and not isinstance(found, type) else repr(found)}, not an application.",
+        hint='Decorate the function with @stream_application("name"), or subclass StreamApplication.',
+        name=name,
+    )
+
+
+def _imported(module_name: str, name: str) -> object:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if module_name == missing or module_name.startswith(missing + "."):
+            raise UnknownName(
+                f"There is no module {missing!r} for the application {name!r}.",
+                hint="Put its folder on the Python path (the Dag bundle's folder, PYTHONPATH), or correct the name.",
+                name=name,
+            ) from error
+        raise InvalidApplication(
+            f"Module {module_name!r} of the application {name!r} needs the module {missing!r}, which is not installed.",
+            hint=f"Install what provides {missing!r} where the application is planned and run.",
+            name=name,
+        ) from error
+    except SamzaError:
+        raise
+    except Exception as error:
+        raise InvalidApplication(
+            f"Module {module_name!r} of the application {name!r} cannot be imported: {type(error).__name__}: {error}",
+            hint=f'Try it: python -c "import {module_name}".',
+            name=name,
+        ) from error
+
+
+def _made(kind: type[StreamApplication], name: str) -> StreamApplication:
+    try:
+        return kind()
+    except TypeError as error:
+        raise InvalidApplication(
+            f"The application class {name!r} cannot be made without arguments: {error}.",
+            hint="Let its constructor work without arguments; settings come from the configuration (app.config).",
+            name=name,
+        ) from error
+
+
+def _applications(module: object) -> list[str]:
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, StreamApplication)
+        or (isinstance(value, type) and issubclass(value, StreamApplication) and value.__module__ == getattr(module, "__name__", ""))
+    )

@@ -1,0 +1,207 @@
+"""The schema of what an operator emits, where the application alone tells it (everything else is known at run time)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from airflow_samza.application.columns import check_column
+from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation
+from airflow_samza.schema import DataType, Field, Schema
+
+WINDOW_COLUMNS = (Field("window_start", DataType("timestamp"), False), Field("window_end", DataType("timestamp"), False))
+"""What every window's row says of its window, after the key columns: its start, and its end (not part of it)."""
+
+_NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
+_PLAIN = re.compile(rf"\s*(\*|{_NAME})(?:\s+AS\s+({_NAME}))?\s*", re.IGNORECASE)
+_NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+def named_aggregations(aggregations: dict[str, object], schema: Schema | None, taken: Sequence[str], where: str) -> tuple[Aggregation, ...]:
+    """Aggregations with the output columns' names, checked against the input's schema; ``taken`` are names already used."""
+    found = []
+    for name, aggregation in aggregations.items():
+        if not isinstance(aggregation, Aggregation):
+            called = getattr(aggregation, "__name__", None) if callable(aggregation) else None
+            refuse(
+                f"{name}={called or repr(aggregation)} of {where} is not an aggregation",
+                hint=f'Call it: {name}={called}("column").' if called else f'Write for example {name}=count() or {name}=sum_("column").',
+                operator=where,
+                column=name,
+            )
+        if name in taken:
+            refuse(
+                f"The output column {name!r} of {where} appears twice: it is also a column of the key or of the window",
+                hint="Give the aggregation another name.",
+                operator=where,
+                column=name,
+            )
+        if aggregation.function not in AGGREGATE_FUNCTIONS:
+            refuse(
+                f"{name} of {where} asks for {aggregation.function!r}, which is not an aggregation",
+                hint=f"The aggregations are {listed(AGGREGATE_FUNCTIONS)}.",
+                operator=where,
+            )
+        if aggregation.column is not None and not isinstance(aggregation.column, str):
+            refuse(
+                f"{name} of {where} aggregates {aggregation.column!r}, which is not a column's name",
+                hint='Name one column, for example sum_("delay").',
+                operator=where,
+            )
+        if aggregation.column is not None:
+            check_column(aggregation.column, schema, f"{name} of {where}")
+        found.append(aggregation.named(name))
+    return tuple(found)
+
+
+def aggregated_schema(
+    schema: Schema | None, key: tuple[str, ...], between: Sequence[Field], aggregations: Sequence[Aggregation], where: str
+) -> Schema | None:
+    """Key columns, the columns ``between`` (a window's), then the aggregations with the types of SQL."""
+    if schema is None:
+        return None
+    keys = [schema[column] for column in key]
+    return Schema((*keys, *between, *(_aggregated(schema, aggregation, where) for aggregation in aggregations)))
+
+
+def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
+    name, function = aggregation.name, aggregation.function
+    if function in ("count", "count_distinct"):
+        return Field(name, DataType("bigint"), nullable=False)
+    assert aggregation.column is not None
+    kind = schema[aggregation.column].type
+    if function in ("sum", "avg") and kind.name not in _NUMERIC:
+        refuse(
+            f"{name}={function} of {where} needs numbers, and column {aggregation.column!r} is of type {kind.ddl()}",
+            hint="Aggregate a numeric column, or cast it first with select.",
+            operator=where,
+            column=aggregation.column,
+        )
+    if function in ("min", "max") and kind.name in ("map", "array", "struct"):
+        refuse(
+            f"{name}={function} of {where} needs values that have an order, and column {aggregation.column!r} is of type {kind.ddl()}",
+            hint="Aggregate a plain column, or pick a field first with select.",
+            operator=where,
+            column=aggregation.column,
+        )
+    if function == "avg":
+        return Field(name, DataType("double"))
+    if function == "collect":
+        return Field(name, DataType("array", children=(kind,)))
+    if function != "sum":
+        return Field(name, kind)
+    if kind.is_integer:
+        return Field(name, DataType("bigint"))
+    if kind.name == "decimal":
+        return Field(name, DataType("decimal", min(38, kind.precision + 10), kind.scale))
+    return Field(name, DataType("double"))
+
+
+def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema | None:
+    """The schema of plain selections (``*``, ``a``, ``a AS b``); None as soon as one needs a SQL parser."""
+    if schema is None:
+        return None
+    fields: list[Field] = []
+    for expression in expressions:
+        match = _PLAIN.fullmatch(expression)
+        if match is None or (match[1] == "*" and match[2]):
+            return None
+        if match[1] == "*":
+            fields.extend(schema.fields)
+            continue
+        column = _unquoted(match[1])
+        if column not in schema:
+            return None
+        source = schema[column]
+        fields.append(Field(_unquoted(match[2]) if match[2] else column, source.type, source.nullable))
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        refuse(f"The output column {twice[0]!r} of select appears twice", hint='Name one of them otherwise: "a AS b".', column=twice[0])
+    return Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def joined_schema(left: Schema | None, right: Schema | None, right_key: tuple[str, ...], how: str, where: str) -> Schema | None:
+    """The left columns, then the right ones without the right key; the side that may be missing becomes nullable."""
+    if left is None or right is None:
+        return None
+    added = [field for field in right.fields if field.name not in right_key]
+    both = [field.name for field in added if field.name in left]
+    if both:
+        refuse(
+            f"{where} would have the output column{'s' if len(both) > 1 else ''} {listed(both)} twice",
+            hint="Give the join a function that makes the result, or rename the columns on one side with select.",
+            operator=where,
+            column=both[0],
+        )
+    left_fields = [Field(f.name, f.type, f.nullable or how in ("right", "full")) for f in left.fields]
+    right_fields = [Field(f.name, f.type, f.nullable or how in ("left", "full")) for f in added]
+    return Schema((*left_fields, *right_fields))
+
+
+def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None:
+    """The one schema of the merged streams: nullable where any is; None when one is unknown."""
+    known = [schema for schema in schemas if schema is not None]
+    for schema in known[1:]:
+        problem = difference(known[0], schema)
+        if problem:
+            refuse(
+                f"{where} needs streams of one schema, and they differ: {problem}",
+                hint="Bring them to the same columns and types first, with select or map.",
+                operator=where,
+            )
+    if len(known) < len(schemas):
+        return None
+    first = known[0]
+    fields = tuple(Field(f.name, f.type, any(s.fields[place].nullable for s in known)) for place, f in enumerate(first.fields))
+    same_class = all(schema.python_class is first.python_class for schema in known)
+    return Schema(fields, first.python_class if same_class else None)
+
+
+def difference(first: Schema, second: Schema) -> str:
+    """What is different in names, order or types of two schemas, as a half sentence; empty when nothing is."""
+    lacking = [name for name in first.names if name not in second]
+    more = [name for name in second.names if name not in first]
+    if lacking or more:
+        parts = [f"only one has {listed(names)}" for names in (lacking, more) if names]
+        return " and ".join(parts) if len(parts) == 1 else f"one has {listed(lacking)}, the other {listed(more)}"
+    if first.names != second.names:
+        return f"the order of the columns is {listed(first.names)} and {listed(second.names)}"
+    for one, other in zip(first.fields, second.fields, strict=True):
+        if one.type != other.type:
+            return f"column {one.name!r} is {one.type.ddl()} and {other.type.ddl()}"
+    return ""
+
+
+def unwritable(declared: Schema, actual: Schema) -> str:
+    """Why messages of ``actual`` cannot be written as ``declared`` (by column name), as a half sentence; empty when they can.
+
+    Numbers may widen. Whether a column that may be null has nulls is seen at run time.
+    """
+    lacking = [field.name for field in declared.fields if field.name not in actual]
+    more = [name for name in actual.names if name not in declared]
+    if lacking:
+        return f"the messages have no column {listed(lacking)}"
+    if more:
+        return f"the messages have more columns: {listed(more)}"
+    for field in declared.fields:
+        if not _fits(actual[field.name].type, field.type):
+            return f"column {field.name!r} is {actual[field.name].type.ddl()}, declared {field.type.ddl()}"
+    return ""
+
+
+def _fits(actual: DataType, declared: DataType) -> bool:
+    if actual == declared:
+        return True
+    if actual.is_integer and declared.name in _NUMERIC:
+        return _NUMERIC.index(actual.name) <= _NUMERIC.index(declared.name)
+    if actual.name == "float":
+        return declared.name == "double"
+    if actual.name == declared.name == "decimal":
+        return actual.precision - actual.scale <= declared.precision - declared.scale and actual.scale <= declared.scale
+    return False

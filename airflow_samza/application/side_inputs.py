@@ -1,0 +1,56 @@
+"""How a stream becomes a table's contents: the processor of side inputs (side-inputs, APIs; SEMANTICS S2, S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from airflow_samza.application.descriptors import TableKind
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec
+    from airflow_samza.application.task_api import IncomingMessageEnvelope, KeyValueStore
+
+
+@runtime_checkable
+class SideInputsProcessor(Protocol):
+    """Turns a message of a side input into entries of the store. Messages may come again after a crash."""
+
+    def process(self, message: IncomingMessageEnvelope, store: KeyValueStore) -> Iterable[tuple[Any, Any]]:
+        """The entries (key, value) to write, applied in order; value None deletes, key None is ignored and counted."""
+        ...
+
+
+class SideInputsProcessorFactory(Protocol):
+    """Makes a new processor at every call; each task makes its own."""
+
+    def __call__(self, config: Mapping[str, str], metrics: Any) -> SideInputsProcessor:
+        """A processor that may read the configuration and count in ``metrics``."""
+        ...
+
+
+def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
+    """The configuration form of what the descriptors say (SEMANTICS S8): the same keys that a user would write by hand."""
+    keys: dict[str, str] = {}
+    streams: list[str] = []
+    for table in spec.tables.values():
+        if table.kind is not TableKind.PUSHED:
+            continue
+        names = []
+        for stream_id in table.side_inputs:
+            system = spec.system_of(spec.side_inputs[stream_id])
+            names.append(f"{system}.{stream_id}" if system else stream_id)
+        keys[f"stores.{table.table_id}.side.inputs"] = ",".join(names)
+        if table.processor is not None:
+            factory = table.processor
+            name = (
+                factory
+                if isinstance(factory, str)
+                else f"{factory.__module__}:{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+            )
+            keys[f"stores.{table.table_id}.side.inputs.processor.factory"] = name
+        streams.extend(name for name in names if name not in streams)
+    if streams:
+        inputs = [part.strip() for part in spec.config.get("task.inputs", "").split(",") if part.strip()]
+        keys["task.inputs"] = ",".join([*inputs, *(name for name in streams if name not in inputs)])
+    return keys

@@ -1,0 +1,156 @@
+"""What may be said of a stream, checked: the one way to a StreamDescriptor."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.columns import Columns, check_column, optional_columns
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.windows import duration_ms
+from airflow_samza.schema import Schema
+
+_WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", StreamRole.SIDE_INPUT: "side input"}
+_SLICES = ("timestamp", "checkpoint")
+
+
+def declared_stream(
+    id: str,
+    role: StreamRole,
+    *,
+    system: str | None = None,
+    schema: object = None,
+    key: Columns | None = None,
+    partitioner: str = "samza",
+    partitions: int | None = None,
+    bounded: bool = True,
+    timestamp: str | None = None,
+    max_delay: str | int | timedelta | None = None,
+    path: str | None = None,
+    format: str | None = None,
+    serde: str | None = None,
+    slice: str | None = None,
+    broadcast: bool = False,
+    bootstrap: bool = False,
+    priority: int | None = None,
+    shared: bool = False,
+    reader: Callable[..., Any] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> StreamDescriptor:
+    """The descriptor of a stream; everything that contradicts itself is refused here."""
+    stream_id = checked_id(id, _WORDS[role])
+    where = f"{_WORDS[role]} {stream_id!r}"
+    with located():
+        shape = None if schema is None else Schema.of(schema)
+        delay = None if max_delay is None else duration_ms(max_delay)
+    columns = optional_columns(key, shape, where)
+    if timestamp is not None:
+        _check_timestamp(timestamp, shape, where)
+    if delay is not None and timestamp is None:
+        refuse(f"{where} has max_delay and no timestamp", hint='Name the event-time column: timestamp="at".', stream=stream_id)
+    _check_slice(slice, timestamp, where)
+    if path is not None:
+        _check_path(path, where)
+    for name, text in (("format", format), ("serde", serde), ("partitioner", partitioner)):
+        if text is not None and (not isinstance(text, str) or not text.strip()):
+            refuse(f"{where} has {name}={text!r}", hint=f"Write the {name}'s name as a text.", stream=stream_id)
+    for name, flag in (("bounded", bounded), ("broadcast", broadcast), ("bootstrap", bootstrap), ("shared", shared)):
+        if not isinstance(flag, bool):
+            refuse(f"{where} has {name}={flag!r}", hint="Write True or False.", stream=stream_id)
+    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
+        refuse(f"{where} has priority={priority!r}", hint="Write a whole number; higher is read first.", stream=stream_id)
+    if broadcast and columns:
+        refuse(f"{where} is broadcast and has a key", hint="Every task reads all of a broadcast stream: leave key= out.", stream=stream_id)
+    return StreamDescriptor(
+        stream_id=stream_id,
+        role=role,
+        system=None if system is None else checked_id(system, "system"),
+        schema=shape,
+        key=columns,
+        partitioner=partitioner,
+        partitions=checked_partitions(partitions, where),
+        bounded=bounded,
+        timestamp=timestamp,
+        max_delay_ms=delay,
+        path=path,
+        format=format,
+        serde=serde,
+        slice_by=slice,
+        broadcast=broadcast,
+        bootstrap=bootstrap,
+        priority=priority,
+        shared=shared,
+        reader=reader,
+        options=options_of(options),
+        location=SourceLocation.of_caller(),
+    )
+
+
+def checked_partitions(partitions: object, where: str) -> int | None:
+    """A partition count from 1, or None: the system knows."""
+    if partitions is None:
+        return None
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        refuse(
+            f"{where} has partitions={partitions!r}",
+            hint="Write a whole number from 1, or leave it out when the system knows the count.",
+            value=repr(partitions),
+        )
+    return partitions
+
+
+def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], ...]:
+    """Options as pairs of texts, sorted, as descriptors hold them (True and False as Java writes them)."""
+    if options is not None and not isinstance(options, Mapping):
+        refuse(f"options is {options!r}", hint='Give a dict: options={"mergeSchema": "true"}.')
+    return tuple(
+        sorted((str(name), str(value).lower() if isinstance(value, bool) else str(value)) for name, value in (options or {}).items())
+    )
+
+
+def _check_timestamp(timestamp: object, schema: Schema | None, where: str) -> None:
+    if not isinstance(timestamp, str) or not timestamp.strip():
+        refuse(f"{where} has timestamp={timestamp!r}", hint='Name the event-time column: timestamp="at".')
+    check_column(timestamp, schema, f"the timestamp of {where}")
+    if schema is not None and schema[timestamp].type.name not in ("timestamp", "timestamp_ntz", "date", "bigint"):
+        refuse(
+            f"Column {timestamp!r} of {where} is of type {schema[timestamp].type.ddl()}, which holds no time",
+            hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
+            column=timestamp,
+        )
+
+
+def _check_slice(slice: object, timestamp: str | None, where: str) -> None:
+    if slice is None:
+        return
+    if slice not in _SLICES:
+        refuse(f"{where} has slice={slice!r}", hint='It is "timestamp", "checkpoint", or left out (all of it, or what path= finds).')
+    if slice == "timestamp" and timestamp is None:
+        refuse(f"{where} is sliced by its timestamp and names none", hint='Name the event-time column: timestamp="at".')
+
+
+def _check_path(path: object, where: str) -> None:
+    if not isinstance(path, str) or not path.strip():
+        refuse(f"{where} has path={path!r}", hint='Write a path or a template: path="{data_interval_start:%Y/%m/%d/%H}".')
+    if "{{" in path or "}}" in path:
+        refuse(
+            f"{where} has path={path!r}, a Jinja template, which is not rendered here",
+            hint='Use single braces: path="{data_interval_start:%Y/%m/%d/%H}".',
+            value=path,
+        )
+    try:
+        fields = [name for _, name, _, _ in string.Formatter().parse(path) if name is not None]
+    except ValueError as error:
+        refuse(f"{where} has path={path!r}, which is no template: {error}", hint="Close every brace.", value=path)
+    for name in fields:
+        if not name or not name[0].isalpha():
+            refuse(
+                f"{where} has path={path!r} with a field without a name",
+                hint="Name what goes there: {data_interval_start:%Y-%m-%d}.",
+                value=path,
+            )

@@ -1,0 +1,250 @@
+"""What may be said of a table, checked: pushed, local, remote, and the general form with side inputs (SEMANTICS S2, S6, S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.callables import check_callable
+from airflow_samza.application.columns import Columns, key_columns
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.handles import SideInput, Table
+from airflow_samza.application.identifiers import checked_id, is_system_stream
+from airflow_samza.application.message_stream import MessageStream
+from airflow_samza.application.operator_specs import InputOperatorSpec
+from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.stream_declarations import checked_partitions, declared_stream, options_of
+from airflow_samza.application.windows import duration_ms
+from airflow_samza.config import Config
+from airflow_samza.errors import BadId
+from airflow_samza.schema import Schema
+
+
+class TableDeclarations:
+    """Declares the tables of one application."""
+
+    def __init__(self, graph: GraphBuilder, config: Mapping[str, str]) -> None:
+        self._graph = graph
+        self._config = Config(config)
+
+    def pushed(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: object = None,
+        partitions: int | None = None,
+        system: str | None = None,
+        partitioner: str = "samza",
+        processor: Callable[..., Any] | str | None = None,
+        options: Mapping[str, object] | None = None,
+        renamed_from: str | None = None,
+    ) -> Table[Any]:
+        """A table whose side input is its own stream of pushes, ``<id>-push``."""
+        table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
+        where = f"table {table.table_id!r}"
+        stream = declared_stream(
+            f"{table.table_id}-push",
+            StreamRole.SIDE_INPUT,
+            system=system,
+            schema=table.schema,
+            key=table.key,
+            partitioner=partitioner,
+            partitions=checked_partitions(partitions, where),
+        )
+        table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=_checked_processor(processor, where))
+        return self._added(table, stream)
+
+    def local(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: object,
+        ttl: str | int | timedelta | None,
+        changelog: bool,
+        options: Mapping[str, object] | None,
+        renamed_from: str | None,
+    ) -> Table[Any]:
+        """A table that the application writes."""
+        table = self._described(id, TableKind.LOCAL, key, schema, options, renamed_from)
+        return self._added(replace(table, ttl_ms=_milliseconds(ttl), options=_with_changelog(table, changelog)))
+
+    def remote(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        reader: Callable[..., Any] | None,
+        writer: Callable[..., Any] | None,
+        schema: object,
+        options: Mapping[str, object] | None,
+    ) -> Table[Any]:
+        """A table read and written by callables."""
+        table = self._described(id, TableKind.REMOTE, key, schema, options, None)
+        if reader is None and writer is None:
+            refuse(
+                f"The remote table {table.table_id!r} has neither reader nor writer",
+                hint="Give reader=(key) -> row for joins, writer=(key, row) for send_to.",
+                table=table.table_id,
+            )
+        if reader is not None:
+            check_callable(reader, f"the reader of table {table.table_id!r}", 1, hint="Give a callable from key to row or None.")
+        if writer is not None:
+            check_callable(writer, f"the writer of table {table.table_id!r}", 2, hint="Give a callable that takes key and row.")
+        return self._added(replace(table, reader=reader, writer=writer))
+
+    def with_side_inputs(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        side_inputs: Sequence[SideInput | MessageStream[Any] | str] | None,
+        processor: Callable[..., Any] | str | None,
+        schema: object,
+        ttl: str | int | timedelta | None,
+        changelog: bool | None,
+        options: Mapping[str, object] | None,
+        renamed_from: str | None,
+    ) -> Table[Any]:
+        """A table fed by any side inputs, declared here or in the configuration."""
+        table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
+        where = f"table {table.table_id!r}"
+        if changelog:
+            refuse(
+                f"{where} has side inputs and asks for a changelog",
+                hint="Its side inputs bring it back after a loss: leave changelog= out.",
+                table=table.table_id,
+            )
+        if side_inputs is None:
+            side_inputs = self._config.side_inputs(table.table_id)
+            processor = processor or self._config.side_inputs_processor(table.table_id)
+        if isinstance(side_inputs, str) or not isinstance(side_inputs, Sequence):
+            refuse(f"{where} has side_inputs={side_inputs!r}", hint="Give a list: side_inputs=[app.side_input(…)].", table=table.table_id)
+        if not side_inputs:
+            refuse(
+                f"{where} has no side inputs",
+                hint=f"Give side_inputs=[…] or the key stores.{table.table_id}.side.inputs; "
+                "a table that the application writes is app.local_table(…).",
+                table=table.table_id,
+            )
+        streams = [self._side_input(named, table, where) for named in side_inputs]
+        ids = [stream.stream_id for stream in streams]
+        double = next((stream_id for stream_id in ids if ids.count(stream_id) > 1), None)
+        if double is not None:
+            refuse(f"{where} names the side input {double!r} twice", hint="Name each stream once.", table=table.table_id)
+        checked = _checked_processor(processor, where)
+        if checked is None:
+            for stream in streams:
+                if stream.schema is not None:  # each message is a row: its key columns must be there
+                    key_columns(table.key, stream.schema, f"{where}, fed by {stream.stream_id!r}")
+        inferred = table.schema or (streams[0].schema if checked is None and len(streams) == 1 else None)
+        table = replace(table, schema=inferred, side_inputs=tuple(ids), processor=checked, ttl_ms=_milliseconds(ttl))
+        added = self._added(table)
+        for stream in streams:
+            self._graph.side_inputs.setdefault(stream.stream_id, stream)
+        return added
+
+    def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
+        if isinstance(named, SideInput | MessageStream):
+            if named._graph is not self._graph:
+                refuse(f"{where} got {named!r} of another application", hint="Declare it inside this application.", table=table.table_id)
+            if isinstance(named, SideInput):
+                return named.descriptor
+            operator = named._operator
+            if not isinstance(operator, InputOperatorSpec) or operator.stream.role is not StreamRole.INPUT:
+                refuse(
+                    f"{where} got {named!r}, which is made by the application",
+                    hint="A side input is a stream from outside; write into app.local_table(…) with send_to instead.",
+                    table=table.table_id,
+                )
+            return replace(operator.stream, role=StreamRole.SIDE_INPUT, location=operator.stream.location)
+        if not isinstance(named, str) or not is_system_stream(named.strip()):
+            refuse(
+                f"{where} has the side input {named!r}, which is no stream",
+                hint='Give app.side_input(…), a stream id, or "system.stream".',
+                kind=BadId,
+                value=repr(named),
+            )
+        system, _, stream_id = named.strip().rpartition(".") if "." in named else ("", "", named.strip())
+        known = self._graph.side_inputs.get(stream_id) or self._graph.streams.get(stream_id)
+        if known is not None and known.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT) and (not system or known.system in (None, system)):
+            return replace(known, role=StreamRole.SIDE_INPUT)
+        system, _, stream_id = named.strip().partition(".") if system else ("", "", stream_id)
+        stream = declared_stream(
+            stream_id.replace(".", "-"),  # a topic's name may have dots, a stream id may not
+            StreamRole.SIDE_INPUT,
+            system=system or None,
+            key=table.key,
+            schema=table.schema,
+            options={"stream": stream_id} if "." in stream_id else None,
+        )
+        return self._graph.add_stream(stream)
+
+    def _described(
+        self,
+        id: str,
+        kind: TableKind,
+        key: Columns,
+        schema: object,
+        options: Mapping[str, object] | None,
+        renamed_from: str | None,
+    ) -> TableDescriptor:
+        table_id = checked_id(id, "table")
+        where = f"table {table_id!r}"
+        if renamed_from == table_id:
+            refuse(f"{where} says that it was renamed from itself", hint="Leave renamed_from= out, or name the former id.", table=table_id)
+        with located():
+            shape = None if schema is None else Schema.of(schema)
+        return TableDescriptor(
+            table_id=table_id,
+            kind=kind,
+            key=key_columns(key, shape, where),
+            schema=shape,
+            options=options_of(options),
+            renamed_from=None if renamed_from is None else checked_id(renamed_from, "former table"),
+            location=SourceLocation.of_caller(),
+        )
+
+    def _added(self, table: TableDescriptor, stream: StreamDescriptor | None = None) -> Table[Any]:
+        self._graph.add_table(table)
+        if stream is not None:
+            self._graph.add_stream(stream)
+        return Table(table, self._graph)
+
+
+def _milliseconds(ttl: str | int | timedelta | None) -> int | None:
+    with located():
+        return None if ttl is None else duration_ms(ttl)
+
+
+def _with_changelog(table: TableDescriptor, changelog: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(changelog, bool):
+        refuse(f"Table {table.table_id!r} has changelog={changelog!r}", hint="Write True or False.", table=table.table_id)
+    return table.options if changelog else tuple(sorted((*table.options, ("changelog", "false"))))
+
+
+def _checked_processor(processor: object, where: str) -> Any:
+    if processor is None:
+        return None
+    if isinstance(processor, str):
+        module, _, attribute = processor.replace(":", ".").rpartition(".")
+        if not module or not all(part.isidentifier() for part in (*module.split("."), attribute)):
+            refuse(
+                f"{where} has processor={processor!r}, which names nothing that can be imported",
+                hint='Write "package.module:factory".',
+                value=processor,
+            )
+        return processor
+    if not isinstance(processor, type) and hasattr(processor, "process") and not callable(processor):
+        refuse(
+            f"{where} got a processor that is made already",
+            hint="Give its factory, (config, metrics) -> processor: each task makes its own.",
+            value=repr(processor),
+        )
+    check_callable(processor, f"the processor factory of {where}", 2, hint="Give a callable (config, metrics) -> SideInputsProcessor.")
+    return processor

@@ -1,0 +1,163 @@
+"""Typed reading of Samza's configuration keys. Keys keep Samza's spelling; values come as texts.
+
+Each reader says what a key means, its unit and its default, and raises :class:`~airflow_samza.errors.ConfigError` with the key, the value
+and where it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from airflow_samza.errors import ConfigError
+
+INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
+INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
+APP_MODE = "app.mode"
+BATCH_SIZE = "task.consumer.batch.size"
+CHOOSER_CLASS = "task.chooser.class"
+CHOOSER_WAIT_FOR_HEAD = "task.chooser.wait.for.head"
+STANDBY_REPLICATION = "job.standbytasks.replication.factor"
+WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
+
+_STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
+"""The longer ending first: both ``side.inputs.processor.factory`` and ``factory`` end alike (SEMANTICS S8)."""
+
+
+class Config(Mapping[str, str]):
+    """Configuration keys and values, and ``source``: where they came from, for error messages.
+
+    >>> Config({"job.intermediate.stream.partitions": "16"}).intermediate_partitions
+    16
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None, source: str = "the application's configuration") -> None:
+        self.source = source
+        self._values: dict[str, str] = {}
+        for key, value in (values or {}).items():
+            if value is not None:  # None unsets a key, as an absent one
+                self._values[str(key)] = str(value)
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Config({len(self)} keys from {self.source})"  # never the values: they may be secrets
+
+    def refuse(self, key: str, wanted: str) -> NoReturn:
+        """Raise :class:`ConfigError` for a key's value; ``wanted`` says what it has to be."""
+        value = self._values.get(key)
+        raise ConfigError(f"{key} is {value!r} in {self.source}.", hint=f"It is {wanted}.", key=key, value=value, source=self.source)
+
+    # -- kinds of values ---------------------------------------------------------------------------------------------
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        """A text without surrounding blanks; blank means unset."""
+        return self._values.get(key, "").strip() or default
+
+    def integer(self, key: str, default: int | None = None, *, least: int | None = None) -> int | None:
+        """A whole number; blank means unset."""
+        text = self.text(key)
+        if text is None:
+            return default
+        wanted = "a whole number" + ("" if least is None else f" from {least}")
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            self.refuse(key, wanted)
+        number = int(text)
+        if least is not None and number < least:
+            self.refuse(key, wanted)
+        return number
+
+    def boolean(self, key: str, default: bool = False) -> bool:
+        """``true`` or ``false``, in any case; blank means unset."""
+        text = (self.text(key) or str(default)).lower()
+        if text not in ("true", "false"):
+            self.refuse(key, "true or false")
+        return text == "true"
+
+    def listing(self, key: str) -> tuple[str, ...]:
+        """A comma-separated list; blanks and empty parts are left out."""
+        return tuple(part.strip() for part in self._values.get(key, "").split(",") if part.strip())
+
+    # -- planning ----------------------------------------------------------------------------------------------------
+
+    @property
+    def intermediate_partitions(self) -> int | None:
+        """The partition count of intermediate streams that nothing else decides; -1 and absence are None (SEMANTICS P3)."""
+        number = self.integer(INTERMEDIATE_PARTITIONS)
+        if number is None or number == -1:
+            return None
+        if number < 1:
+            self.refuse(INTERMEDIATE_PARTITIONS, "a number of partitions from 1, or -1 for unset")
+        return number
+
+    @property
+    def intermediate_partitions_max(self) -> int:
+        """The cap on inferred counts (SEMANTICS P2): 256 unless set."""
+        return self.integer(INTERMEDIATE_PARTITIONS_MAX, 256, least=1) or 256
+
+    @property
+    def app_mode(self) -> str:
+        """``STREAM`` (default) or ``BATCH``."""
+        mode = (self.text(APP_MODE) or "STREAM").upper()
+        if mode not in ("STREAM", "BATCH"):
+            self.refuse(APP_MODE, "STREAM or BATCH")
+        return mode
+
+    @property
+    def standby_replication(self) -> int:
+        """How many copies of a store there are in all: 1 unless set (SEMANTICS S9)."""
+        return self.integer(STANDBY_REPLICATION, 1, least=1) or 1
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many messages of one partition are taken in a row (SEMANTICS M4); None when not set."""
+        return self.integer(BATCH_SIZE, least=1)
+
+    @property
+    def chooser_class(self) -> str | None:
+        """The user's own chooser factory (SEMANTICS M1)."""
+        return self.text(CHOOSER_CLASS)
+
+    @property
+    def waits_for_head_of_all(self) -> bool:
+        """Whether every input is read to its head before the first message is chosen (SEMANTICS M3)."""
+        value = self.text(CHOOSER_WAIT_FOR_HEAD)
+        if value not in (None, "all"):
+            self.refuse(CHOOSER_WAIT_FOR_HEAD, 'the word "all", or unset')
+        return value == "all"
+
+    @property
+    def watermark_idle_timeout_ms(self) -> int | None:
+        """After how many ms an idle producer is left out of the watermark; None when off (SEMANTICS C8)."""
+        number = self.integer(WATERMARK_IDLE_TIMEOUT)
+        return None if number is None or number < 0 else number
+
+    # -- stores ------------------------------------------------------------------------------------------------------
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The stores that the configuration names, sorted, each once."""
+        found = (_STORE_KEY.fullmatch(key) for key in self._values)
+        return tuple(sorted({match[1] for match in found if match is not None}))
+
+    def side_inputs(self, store: str) -> tuple[str, ...]:
+        """The side inputs of a store, ``stores.<s>.side.inputs``: ``system.stream`` or stream ids."""
+        return self.listing(f"stores.{store}.side.inputs")
+
+    def side_inputs_processor(self, store: str) -> str | None:
+        """The factory of a store's side input processor, ``stores.<s>.side.inputs.processor.factory``."""
+        return self.text(f"stores.{store}.side.inputs.processor.factory")
+
+    def changelog(self, store: str) -> str | None:
+        """The changelog of a store, ``stores.<s>.changelog``."""
+        return self.text(f"stores.{store}.changelog")
