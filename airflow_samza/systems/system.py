@@ -148,6 +148,14 @@ class SystemProducer(Protocol):
         ...
 
 
+class KeyedProducer(SystemProducer, Protocol):
+    """A producer that can partition by itself: memory and log have it, and it is their fast path."""
+
+    def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
+        """Appends user messages, each to the partition of its key (``partitioner``)."""
+        ...
+
+
 class Publication(NamedTuple):
     """One stage epoch's output to one stream, ready to be made visible.
 

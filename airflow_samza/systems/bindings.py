@@ -1,0 +1,36 @@
+"""From a system's name and what an environment binds it to, the system itself."""
+
+from __future__ import annotations
+
+import difflib
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.system import System, SystemBinding
+
+KINDS = ("memory", "log", "files")
+
+
+def bind_system(name: str, binding: SystemBinding, root: str) -> System:
+    """The system that a name stands for in one environment; ``root`` is where a log without a root of its own lies.
+
+    Each kind is loaded only when it is bound: its clients may be heavy, or not installed.
+    """
+    if binding.kind == "memory":
+        from airflow_samza.systems.memory import MemorySystem
+
+        return MemorySystem(name, binding)
+    if binding.kind == "log":
+        from airflow_samza.systems.log_system import LogSystem
+
+        return LogSystem(name, binding, root)
+    if binding.kind == "files":
+        from airflow_samza.systems.files import FilesSystem
+
+        return FilesSystem(name, binding)
+    near = difflib.get_close_matches(binding.kind, KINDS, 1)
+    raise ConfigError(
+        f"The system {name!r} is bound to the kind {binding.kind!r}, which is not known.",
+        hint=(f"Did you mean {near[0]!r}? " if near else "") + f"The kinds are {', '.join(KINDS)}.",
+        key=f"systems.{name}.kind",
+        value=binding.kind,
+    )

@@ -1,0 +1,372 @@
+"""The commit records of a topic: one file each, numbered without gaps, written by *put if absent*.
+
+A commit is visible as a whole or not at all, because it is one file. Its base offsets are computed against all commits
+before it: who loses the race for a number reads the winner's record and tries the next number.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
+from airflow_samza.errors import StorageFull, TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.log_topic import VERSION, Topic
+from airflow_samza.systems.producers_seen import ProducersSeen
+
+SNAPSHOT_EVERY = 100
+"""Commits per snapshot: opening a topic reads one file per so many commits, and at most so many records one by one."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One segment file as a commit names it: per record batch its partition, rows, where it ends in the file, and its CRC-32.
+
+    ``ends`` and ``checksums`` have one entry more than there are batches: the file's footer.
+    """
+
+    name: str
+    bytes: int
+    partitions: tuple[int, ...]
+    rows: tuple[int, ...]
+    ends: tuple[int, ...]
+    checksums: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, in manifests and commit records alike."""
+        return {
+            "segment": self.name,
+            "bytes": self.bytes,
+            "partitions": self.partitions,
+            "rows": self.rows,
+            "ends": self.ends,
+            "checksums": self.checksums,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Segment:
+        """What :meth:`to_json` wrote."""
+        segment = cls(
+            str(data["segment"]),
+            int(data["bytes"]),
+            tuple(data["partitions"]),
+            tuple(data["rows"]),
+            tuple(data["ends"]),
+            tuple(data["checksums"]),
+        )
+        if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
+            raise ValueError(f"names segment {segment.name} with lists of different lengths")
+        return segment
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit: what a producer's epoch added to the topic.
+
+    ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition. ``once``
+    marks a producer that never comes back (an append), so that nobody has to remember it.
+    """
+
+    number: int
+    producer: str
+    generation: str
+    epoch: int
+    at: int
+    segments: tuple[Segment, ...]
+    control: tuple[tuple[int, Mapping[str, Any]], ...]
+    next: tuple[int, ...]
+    once: bool = False
+    schema: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "version": VERSION,
+            "number": self.number,
+            "producer": self.producer,
+            "generation": self.generation,
+            "epoch": self.epoch,
+            "at": self.at,
+            "segments": [segment.to_json() for segment in self.segments],
+            "control": self.control,
+            "next": self.next,
+            "once": self.once,
+            "schema": self.schema,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Commit:
+        """What :meth:`to_json` wrote."""
+        return cls(
+            int(data["number"]),
+            str(data["producer"]),
+            str(data["generation"]),
+            int(data["epoch"]),
+            int(data["at"]),
+            tuple(Segment.from_json(segment) for segment in data["segments"]),
+            tuple((int(kind), body) for kind, body in data["control"]),
+            tuple(data["next"]),
+            bool(data["once"]),
+            data["schema"],
+        )
+
+    @property
+    def rows(self) -> int:
+        """User messages in all partitions."""
+        return sum(sum(segment.rows) for segment in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the segment files."""
+        return sum(segment.bytes for segment in self.segments)
+
+    def rows_by_partition(self) -> list[int]:
+        """User messages per partition."""
+        counts = [0] * len(self.next)
+        for segment in self.segments:
+            for partition, rows in zip(segment.partitions, segment.rows, strict=True):
+                counts[partition] += rows
+        return counts
+
+
+def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:
+    """A control message as a commit keeps it."""
+    return int(message_type(message)), to_json(message)
+
+
+def control_message(kind: int, body: object, topic: Topic, partition: int, offset: int) -> ControlMessage:
+    """The control message of a commit's entry."""
+    return from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
+
+
+@dataclass
+class Tail:
+    """What a writer has to know of a topic: the next commit's number, the next offset per partition, and who has published."""
+
+    topic: Topic
+    number: int = 0
+    next: list[int] = field(default_factory=list)
+    seen: ProducersSeen = field(default_factory=ProducersSeen)
+    schema: str | None = None
+    snapshot: int = 0
+    """Commits below this number are covered by a snapshot or compaction."""
+    recent: list[Commit] = field(default_factory=list)
+    """The commits from ``snapshot`` on."""
+
+    def take(self, commit: Commit) -> None:
+        """Moves past one more commit."""
+        self.recent.append(commit)
+        self.number = commit.number + 1
+        self.next = list(commit.next)
+        self.schema = self.schema or commit.schema
+        if not commit.once:
+            self.seen.add(commit.producer, commit.generation, commit.epoch)
+
+    def advance(self, up_to: int | None = None) -> None:
+        """Reads the commits that were added since."""
+        while up_to is None or self.number <= up_to:
+            commit = read_commit(self.topic, self.number, self.next)
+            if commit is None:
+                break
+            self.take(commit)
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot keeps of it."""
+        return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
+
+
+def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None) -> Commit | None:
+    """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from."""
+    path = topic.commit_path(number)
+    try:
+        record = topic.read_json(path)
+    except FileNotFoundError:
+        if topic.filesystem.exists(topic.commit_path(number + 1)):
+            # It may have been written between the two questions.
+            if topic.filesystem.exists(path):
+                return read_commit(topic, number, before)
+            raise topic.damaged(path, "is missing, and later commits are there") from None
+        return None
+    return parse_commit(topic, path, record, number, before)
+
+
+def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int, before: Sequence[int] | None = None) -> Commit:
+    """A commit from its JSON, checked: a record that contradicts itself or its place is a TopicError naming the file."""
+    try:
+        commit = Commit.from_json(record)
+    except KeyError as error:
+        raise topic.damaged(path, f"has no {error.args[0]!r}") from None
+    except (ValueError, TypeError) as error:
+        raise topic.damaged(path, f"cannot be understood ({error})") from None
+    if commit.number != number:
+        raise topic.damaged(path, f"says that it is commit {commit.number}")
+    if len(commit.next) != topic.partitions:
+        raise topic.damaged(path, f"speaks of {len(commit.next)} partitions, and the topic has {topic.partitions}")
+    if any(partition not in range(topic.partitions) for segment in commit.segments for partition in segment.partitions):
+        raise topic.damaged(path, "names a partition that the topic does not have")
+    if before is not None:
+        added = commit.rows_by_partition()
+        expected = tuple(base + rows + len(commit.control) for base, rows in zip(before, added, strict=True))
+        if expected != commit.next:
+            raise topic.damaged(path, "has offsets that do not follow from the commit before it")
+    return commit
+
+
+def load_tail(topic: Topic) -> Tail:
+    """The tail of a topic as it is now: the newest snapshot or compaction, then the commits after it."""
+    newest_snapshot, newest_compaction = last_number(topic, "snapshots"), last_number(topic, "compactions")
+    last = max(newest_snapshot, newest_compaction)
+    if last < 0:
+        tail = Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
+    else:
+        path = topic.snapshot_path(last) if newest_snapshot == last else topic.compaction_path(last)
+        tail = tail_from_state(topic, path, topic.read_json(path), last)
+    tail.advance()
+    return tail
+
+
+def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: int) -> Tail:
+    """The tail as it was after commit ``last``, from the state in a snapshot or compaction."""
+    try:
+        state = record["state"]
+        offsets = [int(offset) for offset in state["next"]]
+        seen = ProducersSeen.from_json(state["seen"])
+        schema = state["schema"]
+    except (KeyError, ValueError, TypeError) as error:
+        raise topic.damaged(path, f"cannot be understood ({error!r})") from None
+    if len(offsets) != topic.partitions:
+        raise topic.damaged(path, f"speaks of {len(offsets)} partitions, and the topic has {topic.partitions}")
+    return Tail(topic, last + 1, offsets, seen, schema, last + 1)
+
+
+def last_number(topic: Topic, kind: str) -> int:
+    """The newest number among snapshots or compactions; -1 when there is none."""
+    numbers = record_numbers(topic, kind)
+    return numbers[-1] if numbers else -1
+
+
+def record_numbers(topic: Topic, kind: str) -> list[int]:
+    """The numbers of all commits, snapshots or compactions, sorted."""
+    stems = (name.removesuffix(".json") for name in topic.filesystem.list(f"{topic.directory}/{kind}") if name.endswith(".json"))
+    return [int(stem) for stem in stems if stem.isdigit()]
+
+
+def append_commit(
+    topic: Topic,
+    producer: str,
+    generation: str,
+    epoch: int,
+    segments: Sequence[Segment],
+    control: Iterable[ControlMessage] = (),
+    *,
+    once: bool = False,
+    schema: str | None = None,
+    check: Callable[[], None] | None = None,
+) -> Commit | None:
+    """Adds a commit and returns it; None when this producer has published this epoch of this generation already.
+
+    A generation older than one seen is refused (TopicError, facts: ``winner``). Racing writers each get a number of their own.
+    ``check`` is asked once, before anything new is written.
+    """
+    entries = tuple(control_entry(message) for message in control)
+    tail = load_tail(topic)
+    while True:
+        if not once and tail.seen.is_published(topic.name, producer, generation, epoch):
+            return None
+        if check is not None:
+            check()
+            check = None
+        if schema is not None and tail.schema is not None and not same_columns(schema, tail.schema):
+            raise TopicError(
+                f"The rows for {topic.name!r} have the columns ({schema}), and the topic has ({tail.schema}).",
+                hint="Write the columns that the topic has, or write to another topic.",
+                stream=topic.name,
+                schema=tail.schema,
+                wanted=schema,
+            )
+        base = Commit(tail.number, producer, generation, epoch, time.time_ns() // 1_000_000, tuple(segments), entries, tuple(tail.next))
+        offsets = tuple(before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition(), strict=True))
+        commit = Commit(base.number, producer, generation, epoch, base.at, base.segments, entries, offsets, once, schema or tail.schema)
+        if topic.filesystem.put_if_absent(topic.commit_path(commit.number), _encode(commit.to_json())):
+            tail.take(commit)
+            # The commit stands whether or not there is room for a snapshot.
+            with suppress(StorageFull, TopicError):
+                write_snapshots(tail)
+            return commit
+        tail.advance()
+
+
+def same_columns(one: str, other: str) -> bool:
+    """Whether two schemas (DDL) have the same columns, nulls aside."""
+    first, second = Schema.of(one), Schema.of(other)
+    return [(field.name, field.type) for field in first.fields] == [(field.name, field.type) for field in second.fields]
+
+
+def write_snapshots(tail: Tail) -> None:
+    """Writes the snapshots that are due: one per whole hundred of commits, always the same content whoever writes it."""
+    due = [last for last in range(tail.snapshot, tail.number) if (last + 1) % SNAPSHOT_EVERY == 0]
+    if not due:
+        return
+    start = Tail(tail.topic, tail.snapshot, schema=tail.topic.schema, next=[0] * tail.topic.partitions)
+    previous = tail.snapshot - 1
+    if previous >= 0:
+        path = tail.topic.snapshot_path(previous)
+        if not tail.topic.filesystem.exists(path):
+            path = tail.topic.compaction_path(previous)
+        start = tail_from_state(tail.topic, path, tail.topic.read_json(path), previous)
+    commits = list(tail.recent)
+    for last in due:
+        chunk = [commit for commit in commits if start.number <= commit.number <= last]
+        for commit in chunk:
+            start.take(commit)
+        record = {
+            "version": VERSION,
+            "from": chunk[0].number,
+            "to": last,
+            "state": start.state(),
+            "commits": [commit.to_json() for commit in chunk],
+        }
+        tail.topic.filesystem.put_if_absent(tail.topic.snapshot_path(last), _encode(record))
+
+
+def read_commits(topic: Topic, first: int, up_to: int | None = None) -> Iterator[Commit]:
+    """The commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are, else one by one."""
+    number = first
+    for last in record_numbers(topic, "snapshots"):
+        if last < number:
+            continue
+        if up_to is not None and number > up_to:
+            return
+        path = topic.snapshot_path(last)
+        record = topic.read_json(path)
+        start, commits = record.get("from"), record.get("commits")
+        if not isinstance(start, int) or not isinstance(commits, list) or len(commits) != last - start + 1:
+            raise topic.damaged(path, "does not hold the commits that it is named after")
+        while number < start:
+            commit = read_commit(topic, number)
+            if commit is None:
+                raise topic.damaged(topic.commit_path(number), "is missing, and later commits are there")
+            if up_to is not None and number > up_to:
+                return
+            yield commit
+            number += 1
+        for data in commits[number - start :]:
+            if up_to is not None and number > up_to:
+                return
+            yield parse_commit(topic, path, data, number)
+            number += 1
+    while up_to is None or number <= up_to:
+        commit = read_commit(topic, number)
+        if commit is None:
+            return
+        yield commit
+        number += 1
+
+
+def _encode(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()

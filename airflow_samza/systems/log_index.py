@@ -1,0 +1,206 @@
+"""Which rows of which segment stand at which offsets: what readers see of a topic, fixed at the moment they open it.
+
+Commits of a superseded generation, and those before the retention floor, are left out; their offsets become gaps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from airflow_samza.systems.log_commits import Commit, Segment, Tail, last_number, read_commits, tail_from_state
+from airflow_samza.systems.log_topic import Topic
+
+
+class Run(NamedTuple):
+    """Consecutive user messages: ``rows`` rows of one record batch of a segment, from row ``row`` on."""
+
+    offset: int
+    segment: Segment
+    batch: int
+    row: int
+    rows: int
+
+    @property
+    def end(self) -> int:
+        """The offset after the last one."""
+        return self.offset + self.rows
+
+
+class Control(NamedTuple):
+    """One control message at its offset."""
+
+    offset: int
+    kind: int
+    body: Mapping[str, Any]
+
+    @property
+    def end(self) -> int:
+        """The offset after it."""
+        return self.offset + 1
+
+
+Entry = Run | Control
+
+
+class Floor(NamedTuple):
+    """What is expired: the commits below ``commit``, and so the offsets below ``offsets``; the whole topic after ``expires_at`` (ms)."""
+
+    commit: int = 0
+    offsets: tuple[int, ...] = ()
+    expires_at: int | None = None
+
+    def offset(self, partition: int) -> int:
+        """The first offset of a partition that is not expired."""
+        return self.offsets[partition] if self.offsets else 0
+
+
+def read_floor(topic: Topic) -> Floor:
+    """What is expired of a topic."""
+    try:
+        record = topic.read_json(topic.expired_path)
+    except FileNotFoundError:
+        return Floor()
+    try:
+        offsets = tuple(int(offset) for offset in record["offsets"])
+        at = record["expires_at"]
+        floor = Floor(int(record["commit"]), offsets, None if at is None else int(at))
+    except (KeyError, ValueError, TypeError) as error:
+        raise topic.damaged(topic.expired_path, f"cannot be understood ({error!r})") from None
+    if floor.offsets and len(floor.offsets) != topic.partitions:
+        raise topic.damaged(topic.expired_path, f"speaks of {len(floor.offsets)} partitions, and the topic has {topic.partitions}")
+    return floor
+
+
+class Owned(NamedTuple):
+    """Entries of one partition that belong to one producer's generation; None: to nobody who could supersede them."""
+
+    owner: tuple[str, str] | None
+    entries: list[Entry]
+
+
+class LogIndex:
+    """All that a reader sees of a topic as of its commit ``number - 1``."""
+
+    def __init__(self, topic: Topic, up_to: int | None = None) -> None:
+        self.topic = topic
+        self.floor = read_floor(topic)
+        self.compaction = self._newest_compaction(up_to)
+        self._compacted: Mapping[str, Any] = {}
+        tail = Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
+        if self.compaction >= 0:
+            path = topic.compaction_path(self.compaction)
+            self._compacted = topic.read_json(path)
+            tail = tail_from_state(topic, path, self._compacted, self.compaction)
+        self.commits: list[Commit] = []
+        for commit in read_commits(topic, tail.number, up_to):
+            self.commits.append(commit)
+            tail.take(commit)
+        tail.recent = []
+        self.seen = tail.seen
+        self.schema = tail.schema
+        self.number = tail.number
+        self.head = tuple(tail.next)
+        self._compacted_segments: list[Segment] | None = None
+        self._entries: dict[int, list[Entry]] = {}
+
+    def _newest_compaction(self, up_to: int | None) -> int:
+        if up_to is None:
+            return last_number(self.topic, "compactions")
+        # An index of the past may use a compaction of its own past only: a later one may have dropped what was superseded since.
+        names = self.topic.filesystem.list(f"{self.topic.directory}/compactions")
+        return max((int(name[:20]) for name in names if int(name[:20]) <= up_to), default=-1)
+
+    def is_live(self, commit: Commit) -> bool:
+        """Whether readers still see a commit."""
+        return commit.number >= self.floor.commit and (commit.once or not self.seen.is_superseded(commit.producer, commit.generation))
+
+    def live_commits(self) -> Iterator[Commit]:
+        """The commits after the compaction that readers see."""
+        return (commit for commit in self.commits if self.is_live(commit))
+
+    def oldest(self, partition: int) -> int:
+        """The offset of the first message that can be read; the head when there is none."""
+        for owned in self.owned(partition):
+            if owned.entries:
+                return owned.entries[0].offset
+        return self.head[partition]
+
+    def entries(self, partition: int) -> list[Entry]:
+        """What one partition holds, in offset order."""
+        if partition not in self._entries:
+            self._entries[partition] = [entry for owned in self.owned(partition) for entry in owned.entries]
+        return self._entries[partition]
+
+    def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
+        """The entries that overlap ``[start, end)``."""
+        entries = self.entries(partition)
+        place = max(0, bisect_right(entries, start, key=_offset) - 1)
+        for entry in entries[place:]:
+            if entry.offset >= end:
+                return
+            if entry.end > start:
+                yield entry
+
+    def owned(self, partition: int) -> Iterator[Owned]:
+        """The live entries of a partition with their owners, in offset order: what a compaction keeps."""
+        first = self.floor.offset(partition)
+        yield from self._compacted_entries(partition, first)
+        for commit in self.live_commits():
+            owner = None if commit.once else (commit.producer, commit.generation)
+            yield Owned(owner, commit_entries(commit, partition))
+
+    def _compacted_entries(self, partition: int, first: int) -> Iterator[Owned]:
+        if not self._compacted:
+            return
+        path = self.topic.compaction_path(self.compaction)
+        try:
+            if self._compacted_segments is None:
+                self._compacted_segments = [Segment.from_json(segment) for segment in self._compacted["segments"]]
+            segments, owners, control = self._compacted_segments, self._compacted["owners"], self._compacted["control"]
+            for place, runs, marks in self._compacted["partitions"][partition]:
+                owner = None if place is None else (str(owners[place][0]), str(owners[place][1]))
+                if owner is not None and self.seen.is_superseded(*owner):
+                    continue
+                entries: list[Entry] = [_clip(Run(at, segments[file], batch, row, rows), first) for at, file, batch, row, rows in runs]
+                entries += [Control(at, *control[mark]) for at, mark in marks]
+                entries = [entry for entry in entries if entry.end > first]
+                entries.sort(key=_offset)
+                yield Owned(owner, entries)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
+
+    def segments(self) -> set[str]:
+        """The names of all segments that a reader of this index may open."""
+        names = {segment.name for commit in self.live_commits() for segment in commit.segments}
+        return names | {str(segment["segment"]) for segment in self._compacted.get("segments", ())}
+
+
+def commit_entries(commit: Commit, partition: int) -> list[Entry]:
+    """What one commit adds to one partition: the rows of its segments in task order, then the control messages."""
+    places: list[tuple[Segment, int, int]] = []
+    for segment in commit.segments:
+        if partition in segment.partitions:
+            for batch, owner in enumerate(segment.partitions):
+                if owner == partition:
+                    places.append((segment, batch, segment.rows[batch]))
+    offset = commit.next[partition] - len(commit.control) - sum(rows for _, _, rows in places)
+    entries: list[Entry] = []
+    for segment, batch, rows in places:
+        entries.append(Run(offset, segment, batch, 0, rows))
+        offset += rows
+    for kind, body in commit.control:
+        entries.append(Control(offset, kind, body))
+        offset += 1
+    return entries
+
+
+def _offset(entry: Entry) -> int:
+    return entry.offset
+
+
+def _clip(run: Run, first: int) -> Run:
+    """The run without the offsets below ``first``."""
+    cut = min(max(first - run.offset, 0), run.rows)
+    return run._replace(offset=run.offset + cut, row=run.row + cut, rows=run.rows - cut) if cut else run

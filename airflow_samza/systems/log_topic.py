@@ -1,0 +1,175 @@
+"""A topic of the log: where its files lie, and what is known of it before anything is written.
+
+Layout under the root (ARCHITECTURE, "Log layout"): ``topics/<name>/`` with ``topic.json``, ``commits/``, ``snapshots/``,
+``compactions/``, ``segments/`` and ``expired.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+from airflow_samza.errors import TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.filesystem import Filesystem
+
+VERSION = 1
+ROOT = "topics"
+_OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topic.json", "expired.json"})
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic of one system: its files, its partition count and the schema it was declared with (DDL; None: the first rows decide)."""
+
+    filesystem: Filesystem
+    system: str
+    name: str
+    partitions: int
+    schema: str | None
+
+    @property
+    def directory(self) -> str:
+        """The topic's folder, relative to the root."""
+        return topic_directory(self.name)
+
+    def commit_path(self, number: int) -> str:
+        """The record of one commit."""
+        return f"{self.directory}/commits/{number:020d}.json"
+
+    def snapshot_path(self, last: int) -> str:
+        """The snapshot that ends with this commit."""
+        return f"{self.directory}/snapshots/{last:020d}.json"
+
+    def compaction_path(self, last: int) -> str:
+        """The compaction that ends with this commit."""
+        return f"{self.directory}/compactions/{last:020d}.json"
+
+    def segment_path(self, segment: str) -> str:
+        """A segment file."""
+        return f"{self.directory}/segments/{segment}.arrow"
+
+    @property
+    def expired_path(self) -> str:
+        """What is expired of the topic."""
+        return f"{self.directory}/expired.json"
+
+    def read_json(self, path: str) -> dict[str, Any]:
+        """A record of this topic; a damaged one is a TopicError that names the file. A missing one is FileNotFoundError."""
+        return read_record(self.filesystem, path, self.name)
+
+    def damaged(self, path: str, what: str) -> TopicError:
+        """The error for a file that is not as it was written."""
+        return damaged(self.filesystem, path, self.name, what)
+
+
+def topic_directory(name: str) -> str:
+    """The folder of a topic. Each part of the name keeps its letters; what a file name cannot hold is percent-encoded.
+
+    >>> topic_directory("views/run 1/1.1"), topic_directory("a/commits")
+    ('topics/views/run%201/1.1', 'topics/a/%63ommits')
+    """
+    parts = name.split("/")
+    if not all(parts):
+        raise TopicError(f"{name!r} is not a topic's name.", hint="A name is one or more parts with / between them.", stream=name)
+    encoded = [quote(part, safe="-_.~+=@,:") for part in parts]
+    encoded = [f"%{ord(part[0]):02X}{part[1:]}" if part in _OWN_NAMES or part[0] == "." else part for part in encoded]
+    return "/".join([ROOT, *encoded])
+
+
+def read_record(filesystem: Filesystem, path: str, name: str) -> dict[str, Any]:
+    """A JSON object of this version."""
+    data = filesystem.read(path)
+    try:
+        record = json.loads(data)
+    except ValueError as error:
+        raise damaged(filesystem, path, name, f"is not JSON ({error})" if data else "is empty") from None
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        found = record.get("version") if isinstance(record, dict) else None
+        raise damaged(filesystem, path, name, f"has the version {found!r} where {VERSION} is known")
+    return record
+
+
+def damaged(filesystem: Filesystem, path: str, name: str, what: str) -> TopicError:
+    """The error for a file of a topic that is not as it was written."""
+    return TopicError(
+        f"The topic {name!r} is damaged: {filesystem.location(path)} {what}.",
+        hint=f"Run 'airflow-samza topics fsck {name}' to see all that is damaged, then clear the stage that writes the topic.",
+        stream=name,
+        path=filesystem.location(path),
+        what=what,
+    )
+
+
+def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
+    """The topic of this name; None when there is none."""
+    path = f"{topic_directory(name)}/topic.json"
+    try:
+        record = read_record(filesystem, path, name)
+    except FileNotFoundError:
+        return None
+    partitions, schema = record.get("partitions"), record.get("schema")
+    if not isinstance(partitions, int) or partitions < 1 or not isinstance(schema, str | None):
+        raise damaged(filesystem, path, name, f"has {partitions!r} as its partition count and {schema!r} as its schema")
+    return Topic(filesystem, system, name, partitions, schema)
+
+
+def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
+    """The topic of this name; one that is missing is a TopicError."""
+    topic = find_topic(filesystem, system, name)
+    if topic is None:
+        raise TopicError(
+            f"There is no topic {name!r} in system {system!r} ({filesystem.location(topic_directory(name))}).",
+            hint="Check the name with 'airflow-samza topics list'; a run's own topics are made by its plan task and expire after the run.",
+            stream=name,
+            system=system,
+        )
+    return topic
+
+
+def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None) -> Topic:
+    """Makes a topic, or returns the one that is there when it fits; the first of two racing creators wins."""
+    if partitions < 1:
+        raise TopicError(f"The topic {name!r} cannot have {partitions} partitions.", hint="Declare one or more.", stream=name)
+    declared = None if schema is None else Schema.of(schema).ddl()
+    record = {"version": VERSION, "name": name, "partitions": partitions, "schema": declared, "created": time.time_ns() // 1_000_000}
+    made = filesystem.put_if_absent(f"{topic_directory(name)}/topic.json", json.dumps(record).encode())
+    topic = open_topic(filesystem, system, name)
+    if made:
+        return topic
+    if topic.partitions != partitions:
+        raise TopicError(
+            f"The topic {name!r} of system {system!r} has {topic.partitions} partitions, not {partitions}.",
+            hint="Use the count it has, or another name: a topic's count never changes.",
+            stream=name,
+            partitions=topic.partitions,
+            wanted=partitions,
+        )
+    if declared is not None and topic.schema is not None and declared != topic.schema:
+        raise TopicError(
+            f"The topic {name!r} of system {system!r} has the schema ({topic.schema}), not ({declared}).",
+            hint="Declare the schema it has, or use another name.",
+            stream=name,
+            schema=topic.schema,
+            wanted=declared,
+        )
+    return topic
+
+
+def list_topics(filesystem: Filesystem) -> Iterator[str]:
+    """The names of all topics under the root, sorted."""
+    yield from sorted(_walk(filesystem, ROOT, ()))
+
+
+def _walk(filesystem: Filesystem, directory: str, parts: tuple[str, ...]) -> Iterator[str]:
+    names = filesystem.list(directory)
+    if parts and "topic.json" in names:
+        yield "/".join(unquote(part) for part in parts)
+    for name in names:
+        if name in _OWN_NAMES:  # a topic of such a name is percent-encoded
+            continue
+        yield from _walk(filesystem, f"{directory}/{name}", (*parts, name))

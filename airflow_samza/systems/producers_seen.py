@@ -1,0 +1,110 @@
+"""Who has published to a topic: what makes publishing idempotent, fences zombies and supersedes former output.
+
+Source: DESIGN, "Topics and systems" (commits carry producer, generation and epoch) and "On Airflow" (a clear is a new generation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import TopicError
+
+Generation = tuple[int, ...]
+
+
+def parse_generation(text: str) -> Generation:
+    """A generation as numbers, so that ``1.10`` is later than ``1.9``.
+
+    >>> parse_generation("1.10") > parse_generation("1.9")
+    True
+    """
+    try:
+        return tuple(int(part) for part in str(text).split("."))
+    except ValueError:
+        raise TopicError(
+            f"The generation {text!r} is not numbers with dots between.",
+            hint="Generations are <plan generation>.<stage generation>, such as 1.2.",
+            generation=text,
+        ) from None
+
+
+@dataclass
+class Standing:
+    """The newest generation of one producer, and the epochs of it that are published (ranges, both ends included)."""
+
+    generation: str
+    epochs: list[list[int]] = field(default_factory=list)
+
+    def has(self, epoch: int) -> bool:
+        """Whether this epoch is published."""
+        return any(first <= epoch <= last for first, last in self.epochs)
+
+    def add(self, epoch: int) -> None:
+        """Notes an epoch; epochs that follow one another take one range."""
+        if self.has(epoch):
+            return
+        self.epochs.append([epoch, epoch])
+        self.epochs.sort()
+        joined: list[list[int]] = []
+        for first, last in self.epochs:
+            if joined and joined[-1][1] + 1 == first:
+                joined[-1][1] = last
+            else:
+                joined.append([first, last])
+        self.epochs = joined
+
+
+class ProducersSeen:
+    """The standing of every producer of a topic, brought up to date commit by commit."""
+
+    def __init__(self, standings: Mapping[str, Standing] | None = None) -> None:
+        self._standings: dict[str, Standing] = dict(standings or {})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ProducersSeen:
+        """What :meth:`to_json` wrote."""
+        return cls({producer: Standing(generation, [list(span) for span in epochs]) for producer, (generation, epochs) in data.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, kept in snapshots."""
+        return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
+
+    def is_published(self, stream: str, producer: str, generation: str, epoch: int) -> bool:
+        """Whether just this was published before; a generation lower than one that was seen is refused.
+
+        The error's facts name the ``winner``: a stage runner that gets it has been replaced, and adopts what the winner wrote.
+        """
+        standing = self._standings.get(producer)
+        if standing is None:
+            parse_generation(generation)
+            return False
+        mine, newest = parse_generation(generation), parse_generation(standing.generation)
+        if mine < newest:
+            raise TopicError(
+                f"Generation {generation} of {producer} may no longer write to {stream!r}: {standing.generation} has taken over.",
+                hint="This attempt was replaced by a newer one (a clear); nothing is lost, take the newer generation's result.",
+                stream=stream,
+                producer=producer,
+                generation=generation,
+                winner=standing.generation,
+            )
+        return mine == newest and standing.has(epoch)
+
+    def add(self, producer: str, generation: str, epoch: int) -> None:
+        """Notes a commit."""
+        standing = self._standings.get(producer)
+        if standing is None or parse_generation(generation) > parse_generation(standing.generation):
+            standing = self._standings[producer] = Standing(generation)
+        if standing.generation == generation or parse_generation(standing.generation) == parse_generation(generation):
+            standing.add(epoch)
+
+    def is_superseded(self, producer: str, generation: str) -> bool:
+        """Whether a newer generation of this producer has replaced what this one wrote."""
+        standing = self._standings.get(producer)
+        return (
+            standing is not None
+            and standing.generation != generation
+            and parse_generation(standing.generation) > parse_generation(generation)
+        )

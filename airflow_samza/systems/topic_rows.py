@@ -1,0 +1,80 @@
+"""The form rows have in a topic: plain column types, in the topic's order, checked when they are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def arrow_schema(ddl: str | None) -> pa.Schema | None:
+    """The Arrow schema of a topic's DDL; None when it has none yet."""
+    return None if ddl is None else Schema.of(ddl).to_arrow()
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema that rows of an undeclared topic take: dictionaries become their values, every column may be null."""
+    import pyarrow as pa
+
+    declared = Schema.of(schema).to_arrow()
+    return pa.schema([field.with_nullable(True) for field in declared])
+
+
+def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.RecordBatch:
+    """The batch in the topic's schema, without copying what fits; what does not fit is a SchemaError naming the column."""
+    import pyarrow as pa
+
+    if batch.schema.equals(wanted):
+        _refuse_nulls(batch.columns, wanted, stream)
+        return batch
+    extra = [name for name in batch.schema.names if wanted.get_field_index(name) < 0]
+    missing = [name for name in wanted.names if batch.schema.get_field_index(name) < 0]
+    if extra or missing or batch.num_columns != len(wanted):
+        said = " and ".join(
+            part
+            for part in (
+                f"lack the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}" if missing else "",
+                f"have the column{'s' if len(extra) > 1 else ''} {', '.join(extra)} that it does not have" if extra else "",
+                "" if missing or extra else "name a column twice",
+            )
+            if part
+        )
+        raise SchemaError(
+            f"Rows written to {stream!r} {said}.",
+            hint=f"The columns of the stream are {', '.join(wanted.names)}; select them before, or declare another schema.",
+            stream=stream,
+            missing=", ".join(missing),
+            extra=", ".join(extra),
+        )
+    columns = []
+    for field in wanted:
+        column = batch.column(batch.schema.get_field_index(field.name))
+        if not column.type.equals(field.type):
+            try:
+                # Only fractions of a microsecond may be lost: a timestamp has none in a topic.
+                column = column.cast(field.type, safe=not pa.types.is_timestamp(field.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaError(
+                    f"Column {field.name!r} of {stream!r} is {field.type}, and {column.type} cannot be written to it: {error}.",
+                    hint="Cast the column before it is sent, or declare the type that it has.",
+                    stream=stream,
+                    column=field.name,
+                ) from error
+        columns.append(column)
+    _refuse_nulls(columns, wanted, stream)
+    return pa.RecordBatch.from_arrays(columns, schema=wanted) if columns else batch
+
+
+def _refuse_nulls(columns: list[pa.Array], wanted: pa.Schema, stream: str) -> None:
+    for field, column in zip(wanted, columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise SchemaError(
+                f"Column {field.name!r} of {stream!r} is declared not null, and {column.null_count} of {len(column)} rows have none.",
+                hint="Declare the column nullable (T | None in a dataclass), or filter those rows first.",
+                stream=stream,
+                column=field.name,
+            )
