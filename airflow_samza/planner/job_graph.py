@@ -1,0 +1,171 @@
+"""The operator graph of an application, walked once from its inputs; every later pass reads it (SEMANTICS P1).
+
+Three kinds of edges lead from operator to operator: *real* ones (an operator's outputs), *virtual* ones (from each
+``send_to_table(T)`` to every join with T, linked by the table's id only), and *stream* ones (from ``partition_by`` or
+``broadcast`` to the operator that reads the intermediate stream). Source: planner-with-tables, "OperatorSpec graph analysis".
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.operator_specs import (
+    BroadcastSpec,
+    InputOperatorSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    SendToSpec,
+    SendToTableSpec,
+    StreamJoinSpec,
+    TableJoinSpec,
+    TaskSpec,
+)
+from airflow_samza.application.traverse import traverse
+from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec
+
+
+@dataclass(frozen=True)
+class JobGraph:
+    """The operators that something can reach, in an order in which each comes after its inputs and ties go by id.
+
+    ``outputs`` are the real edges forward, ``table_edges`` the virtual ones, all sorted by operator id.
+    """
+
+    operators: tuple[OperatorSpec, ...]
+    outputs: Mapping[str, tuple[OperatorSpec, ...]]
+    table_edges: Mapping[str, tuple[OperatorSpec, ...]]
+    table_writers: Mapping[str, tuple[SendToTableSpec, ...]]
+    table_readers: Mapping[str, tuple[TableJoinSpec, ...]]
+
+    @property
+    def inputs(self) -> tuple[InputOperatorSpec, ...]:
+        """The operators at which messages of input and intermediate streams enter."""
+        return tuple(op for op in self.operators if isinstance(op, InputOperatorSpec))
+
+    @property
+    def joins(self) -> tuple[StreamJoinSpec | TableJoinSpec, ...]:
+        """The joins whose streams must agree, by id. A remote table is everywhere, so its joins constrain nothing."""
+        found = (
+            op
+            for op in self.operators
+            if isinstance(op, StreamJoinSpec) or (isinstance(op, TableJoinSpec) and op.table.kind is not TableKind.REMOTE)
+        )
+        return tuple(sorted(found, key=lambda op: op.op_id))
+
+    def next_operators(self, op: OperatorSpec) -> tuple[OperatorSpec, ...]:
+        """The real and the virtual edges forward."""
+        return self.outputs.get(op.op_id, ()) + self.table_edges.get(op.op_id, ())
+
+
+def written_streams(op: OperatorSpec) -> tuple[str, ...]:
+    """The ids of the streams that an operator writes."""
+    if isinstance(op, PartitionBySpec | BroadcastSpec | SendToSpec):
+        return (op.stream.stream_id,)
+    if isinstance(op, TaskSpec):
+        return tuple(stream.stream_id for stream in op.outputs)
+    return ()
+
+
+def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
+    """Walk the application from its inputs; refuse what nothing can reach, and two operators of one id."""
+    if not spec.inputs:
+        raise Unreachable(
+            f"The application {spec.name!r} has no input stream, so nothing can reach it.",
+            hint="Declare one with app.input_stream(…).",
+            application=spec.name,
+        )
+    forward: dict[str, dict[str, OperatorSpec]] = defaultdict(dict)
+    for op in spec.operators:
+        for source in op.inputs:
+            forward[source.op_id][op.op_id] = op
+    outputs = {op_id: tuple(found[key] for key in sorted(found)) for op_id, found in forward.items()}
+    _refuse_unreachable(spec, outputs)
+    writers: dict[str, list[SendToTableSpec]] = defaultdict(list)
+    readers: dict[str, list[TableJoinSpec]] = defaultdict(list)
+    ordered = in_order(spec.operators, outputs)
+    for op in ordered:
+        if isinstance(op, SendToTableSpec):
+            writers[op.table.table_id].append(op)
+        elif isinstance(op, TableJoinSpec):
+            readers[op.table.table_id].append(op)
+    return JobGraph(
+        operators=ordered,
+        outputs=outputs,
+        table_edges={op.op_id: tuple(readers[table]) for table, ops in writers.items() if table in readers for op in ops},
+        table_writers={table: tuple(ops) for table, ops in writers.items()},
+        table_readers={table: tuple(ops) for table, ops in readers.items()},
+    )
+
+
+def in_order(operators: Iterable[OperatorSpec], outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> tuple[OperatorSpec, ...]:
+    """The operators, each after its inputs, ties by id: the same order however they were declared (SEMANTICS P9)."""
+    by_id = {op.op_id: op for op in operators}
+    waiting = {op_id: len({source.op_id for source in op.inputs if source.op_id in by_id}) for op_id, op in by_id.items()}
+    ready = [op_id for op_id, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    ordered = []
+    while ready:
+        op = by_id[heapq.heappop(ready)]
+        ordered.append(op)
+        for following in outputs.get(op.op_id, ()):
+            if following.op_id in waiting:
+                waiting[following.op_id] -= 1
+                if waiting[following.op_id] == 0:
+                    heapq.heappush(ready, following.op_id)
+    if len(ordered) < len(by_id):
+        stuck = min(set(by_id) - {op.op_id for op in ordered})
+        raise UnsupportedShape(
+            f"Operator {stuck} is among its own inputs.",
+            hint="Send the messages back through a partition_by; a stage may read the intermediate stream that it writes.",
+            operator=stuck,
+        )
+    return tuple(ordered)
+
+
+def check_graph(spec: ApplicationSpec) -> list[PlanError]:
+    """Two operators of one id, and writers of tables that the application only reads (SEMANTICS P8, S6)."""
+    errors: list[PlanError] = []
+    seen: dict[str, OperatorSpec] = {}
+    for op in spec.operators:
+        if seen.setdefault(op.op_id, op) is not op:
+            errors.append(DuplicateId(f"Two operators have the id {op.op_id!r}.", hint="Give each an id= of its own.", operator=op.op_id))
+        if isinstance(op, SendToTableSpec) and (op.table.kind is not TableKind.LOCAL or op.table.side_inputs):
+            fed = "a push" if op.table.kind is TableKind.PUSHED else "its side inputs" if op.table.side_inputs else "others"
+            if op.table.kind is TableKind.REMOTE and op.table.writer is not None:
+                continue
+            errors.append(
+                UnsupportedShape(
+                    f"{op.op_id} writes the table {op.table.table_id!r}, which is filled by {fed} and read-only here.",
+                    hint="Write to a table of its own: app.local_table(…).",
+                    operator=op.op_id,
+                    table=op.table.table_id,
+                )
+            )
+    return sorted(errors, key=lambda error: error.sentence)
+
+
+def _refuse_unreachable(spec: ApplicationSpec, outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> None:
+    reached: set[str] = set()
+    sources: list[OperatorSpec] = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
+
+    def not_yet_reached(op: OperatorSpec) -> list[OperatorSpec]:
+        return [following for following in outputs.get(op.op_id, ()) if following.op_id not in reached]
+
+    for source in sources:
+        traverse(source, lambda op: reached.add(op.op_id), not_yet_reached)
+    lost = sorted(op.op_id for op in spec.operators if op.op_id not in reached)
+    if lost:
+        raise Unreachable(
+            f"No input stream reaches {', '.join(lost[:5])}{' and others' if len(lost) > 5 else ''}.",
+            hint="Start each chain of operators from app.input_stream(…).",
+            application=spec.name,
+            operators=tuple(lost),
+        )

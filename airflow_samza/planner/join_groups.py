@@ -1,0 +1,106 @@
+"""Which streams meet in which join, so that their partition counts must agree (SEMANTICS P2).
+
+A stream reaches a join over real and virtual edges. A broadcast stream counts only where it arrives over real edges: through a
+table every task holds all of it. Source: planner-with-tables, "Operator graph analysis" and "Conversion to StreamEdges".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, StreamJoinSpec, TableJoinSpec
+from airflow_samza.planner.job_graph import JobGraph
+from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.strong_components import strong_components
+
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class JoinedStreams:
+    """One join and the streams that meet there, sorted by id; ``through_table`` are those that only feed its table from outside."""
+
+    join: StreamJoinSpec | TableJoinSpec
+    streams: tuple[str, ...]
+    through_table: tuple[str, ...] = ()
+
+
+def group_joined_streams(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[JoinedStreams]:
+    """The join groups, by operator id."""
+    if not graph.joins:
+        return []
+    plain = _reach_over_all_edges(graph, edges)
+    everywhere = _reach_over_real_edges(graph, edges)
+    groups = []
+    for join in graph.joins:
+        reaching = plain.get(join.op_id, _NONE) | everywhere.get(join.op_id, _NONE)
+        side = _NONE
+        if isinstance(join, TableJoinSpec):
+            side = frozenset(stream for stream in _side_inputs(join.table, edges) if not edges[stream].broadcast)
+        groups.append(JoinedStreams(join, tuple(sorted(reaching | side)), tuple(sorted(side - reaching))))
+    return groups
+
+
+def _side_inputs(table: TableDescriptor, edges: Mapping[str, StreamEdge]) -> tuple[str, ...]:
+    return tuple(stream for stream in table.side_inputs if stream in edges)
+
+
+def _starts(graph: JobGraph, edges: Mapping[str, StreamEdge], *, broadcast: bool) -> dict[str, frozenset[str]]:
+    return {op.op_id: frozenset((op.stream.stream_id,)) for op in graph.inputs if edges[op.stream.stream_id].broadcast == broadcast}
+
+
+def _union(sets: list[frozenset[str]]) -> frozenset[str]:
+    # Long chains of operators share one set instead of copying it: the cost stays linear (SEMANTICS P9).
+    different = list({id(found): found for found in sets if found}.values())
+    return different[0] if len(different) == 1 else _NONE.union(*different)
+
+
+def _reach_over_real_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, frozenset[str]]:
+    reach = _starts(graph, edges, broadcast=True)
+    if reach:
+        for op in graph.operators:
+            if not isinstance(op, InputOperatorSpec):
+                reach[op.op_id] = _union([reach.get(source.op_id, _NONE) for source in op.inputs])
+    return reach
+
+
+def _reach_over_all_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, frozenset[str]]:
+    starts = _starts(graph, edges, broadcast=False)
+    if not graph.table_edges:
+        before: dict[str, list[str]] = {op.op_id: [source.op_id for source in op.inputs] for op in graph.operators}
+        components = [[op.op_id] for op in graph.operators]
+    else:
+        # Virtual edges can close a cycle; all operators of a cycle see the same streams.
+        before = defaultdict(list)
+        forward: dict[str, list[str]] = {}
+        for op in graph.operators:
+            forward[op.op_id] = [following.op_id for following in graph.next_operators(op)]
+            for following in forward[op.op_id]:
+                before[following].append(op.op_id)
+        components = strong_components([op.op_id for op in graph.operators], forward)[::-1]
+    reach: dict[str, frozenset[str]] = {}
+    for component in components:
+        arriving = [reach.get(source, _NONE) for op_id in component for source in before.get(op_id, ())]
+        together = _union([*arriving, *(starts[op_id] for op_id in component if op_id in starts)])
+        for op_id in component:
+            reach[op_id] = together
+    return reach
+
+
+def streams_arriving(op: OperatorSpec) -> tuple[str, ...]:
+    """The ids of the streams whose messages arrive at an operator over real edges, sorted (for messages; one walk backwards)."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    waiting = [op]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, InputOperatorSpec):
+            found.add(current.stream.stream_id)
+        for source in current.inputs:
+            if source.op_id not in seen:
+                seen.add(source.op_id)
+                waiting.append(source)
+    return tuple(sorted(found))

@@ -1,0 +1,101 @@
+"""Joins whose streams have different partition counts, all of them, each with its way out (SEMANTICS P4, P5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
+from airflow_samza.errors import PartitionMismatch, PlanError, UnresolvedPartitions
+from airflow_samza.planner.job_graph import JobGraph
+from airflow_samza.planner.join_groups import JoinedStreams
+from airflow_samza.planner.partition_counts import Counts, reference_stream
+from airflow_samza.planner.paths import operator_label, path_to_join
+from airflow_samza.planner.stream_edges import StreamEdge
+
+
+def refuse_mismatches(groups: Sequence[JoinedStreams], counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[PlanError]:
+    """An error for every stream of a group that does not have the count of the group's reference stream."""
+    errors: list[PlanError] = []
+    for group in groups:
+        unknown = [stream_id for stream_id in group.streams if stream_id not in counts]
+        errors.extend(_unresolved(group, edges[stream_id]) for stream_id in unknown if edges[stream_id].role is not StreamRole.INPUT)
+        known = {counts[stream_id].count for stream_id in group.streams if stream_id in counts}
+        if len(known) > 1:
+            reference = reference_stream(group.streams, counts, edges)
+            assert reference is not None
+            errors.extend(
+                _mismatch(group, reference, other, counts, graph, edges)
+                for other in group.streams
+                if other in counts and counts[other].count != counts[reference].count
+            )
+    return errors
+
+
+def _mismatch(
+    group: JoinedStreams, reference: str, other: str, counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]
+) -> PartitionMismatch:
+    join = group.join
+    here, there = counts[reference], counts[other]
+    path, other_path = (path_to_join(graph, edges, stream_id, join) for stream_id in (reference, other))
+    return PartitionMismatch(
+        f"{operator_label(join)} joins {reference!r} ({_parts(here.count)}, {here.reason}) with {other!r} ({_parts(there.count)}, "
+        f"{there.reason}), which must have equally many; the messages come by {' → '.join(path)} and by {' → '.join(other_path)}.",
+        hint=_way_out(group, reference, other, counts, edges),
+        join=join.name,
+        operator=join.op_id,
+        stream=reference,
+        partitions=here.count,
+        other_stream=other,
+        other_partitions=there.count,
+        path=path,
+        other_path=other_path,
+        location=str(join.location) if join.location else None,
+    )
+
+
+def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, edges: Mapping[str, StreamEdge]) -> str:
+    pair = (reference, other)
+    broad = [stream_id for stream_id in pair if edges[stream_id].broadcast]
+    if broad:
+        return (
+            f"Every task holds all of {broad[0]!r}: send it to a table (.send_to(app.local_table(…))) and join the table, "
+            "which fits any partition count."
+        )
+    through_table = [stream_id for stream_id in pair if stream_id in group.through_table]
+    movable = [stream_id for stream_id in pair if stream_id not in through_table]
+    if not movable:
+        return f"Both feed one table: give {other!r} {_parts(counts[reference].count)}, too (partitions= of the table, or of the topic)."
+    # An input can be re-partitioned before the join; the count of an intermediate stream follows what it is joined with.
+    inputs = [stream_id for stream_id in movable if edges[stream_id].role is StreamRole.INPUT]
+    chosen = inputs[-1] if inputs else movable[-1]
+    kept = other if chosen == reference else reference
+    key = _join_key(group.join)
+    by = ", ".join(repr(column) for column in key) if key else "the join key"
+    if len(key) > 1:
+        by = f"[{by}]"
+    return (
+        f"Re-partition {chosen!r} by {by} before the join: .partition_by({by if key else '…'}, id=…); "
+        f"it then takes the {_parts(counts[kept].count)} of {kept!r}."
+    )
+
+
+def _join_key(join: StreamJoinSpec | TableJoinSpec) -> tuple[str, ...]:
+    if isinstance(join, TableJoinSpec):
+        return join.key or join.table.key
+    return join.left_key or join.right_key
+
+
+def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:
+    table = f" of the table {edge.side_input_of[0]!r}" if edge.side_input_of else ""
+    return UnresolvedPartitions(
+        f"{operator_label(group.join)} needs the partition count of {edge.stream_id!r}{table}, which nobody knows.",
+        hint=f"Declare it: partitions= {'on the table' if table else 'on the stream'}; a push then writes that many partitions.",
+        join=group.join.name,
+        operator=group.join.op_id,
+        stream=edge.stream_id,
+    )
+
+
+def _parts(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"

@@ -1,0 +1,277 @@
+"""Joins, keyed windows and aggregations whose messages do not lie as they need (SEMANTICS P11).
+
+Equal partition counts are not co-partitioning: the rows of one key must lie in one partition, and for a join in the partition
+of the same number on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    OperatorSpec,
+    StreamJoinSpec,
+    TableJoinSpec,
+    WindowOperatorSpec,
+)
+from airflow_samza.errors import PartitioningMismatch, PlanError
+from airflow_samza.planner.job_graph import JobGraph
+from airflow_samza.planner.join_groups import streams_arriving
+from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, EdgeState, keyed, types_of
+from airflow_samza.planner.paths import operator_label, path_to_join
+from airflow_samza.planner.plan import Partitioning
+from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.schema import Schema
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a join: what people call it, how it lies, and the columns that are compared with the other side's."""
+
+    name: str
+    partitioning: Partitioning
+    key: tuple[str, ...]
+    schema: Schema | None
+    lost: str
+    op: OperatorSpec | None = None
+
+    @property
+    def positions(self) -> tuple[int, ...] | None:
+        """The places of the partition columns in the join's key; None when one is not part of it."""
+        if not all(column in self.key for column in self.partitioning.key):
+            return None
+        return tuple(self.key.index(column) for column in self.partitioning.key)
+
+
+@dataclass
+class KeyFindings:
+    """What the checks of an application's keys found."""
+
+    errors: list[PlanError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check_keys(
+    graph: JobGraph,
+    edges: Mapping[str, StreamEdge],
+    states: Mapping[str, EdgeState],
+    streams: Mapping[str, Partitioning],
+) -> KeyFindings:
+    """Every join, keyed window and aggregation of the application, by operator id."""
+    findings = KeyFindings()
+    check = _Check(graph, edges, states, streams, findings)
+    for join in graph.joins:
+        if isinstance(join, StreamJoinSpec):
+            check.stream_join(join)
+        else:
+            check.table_join(join)
+    keyed_operators = (op for op in graph.operators if isinstance(op, AggregateSpec | WindowOperatorSpec) and op.key)
+    for op in sorted(keyed_operators, key=lambda op: op.op_id):
+        assert isinstance(op, AggregateSpec | WindowOperatorSpec)
+        check.keyed_operator(op)
+    return findings
+
+
+@dataclass(frozen=True)
+class _Check:
+    graph: JobGraph
+    edges: Mapping[str, StreamEdge]
+    states: Mapping[str, EdgeState]
+    streams: Mapping[str, Partitioning]
+    findings: KeyFindings
+
+    def stream_join(self, join: StreamJoinSpec) -> None:
+        left, right = (
+            self._side(op, key or self.states[op.op_id].partitioning.key, _assumed(join.assume_partitioned_by, key, join.left_key))
+            for op, key in zip(join.inputs, (join.left_key, join.right_key), strict=True)
+        )
+        if not self._types_agree(join, left, right):
+            return
+        sound = [self._lies_by_key(join, side) for side in (left, right)]
+        if all(sound):
+            self._lie_together(join, left, right)
+
+    def table_join(self, join: TableJoinSpec) -> None:
+        key = join.key or join.table.key
+        stream = self._side(join.inputs[0], key, _assumed(join.assume_partitioned_by, key, key))
+        table = _Side(f"table {join.table.table_id}", Partitioning("unknown"), join.table.key, join.table.schema, "")
+        sources = self._sources_of(join)
+        if not self._types_agree(join, stream, table):
+            return
+        constraining = [source for source in sources if source.partitioning.kind != "broadcast"]
+        if not sources:
+            self.findings.warnings.append(
+                f"Nothing fills the table {join.table.table_id!r} that {operator_label(join)} looks up: no send_to, no side input."
+            )
+        if not constraining:
+            return  # every task holds the whole table
+        sound = [self._lies_by_key(join, side) for side in (stream, *constraining)]
+        if sound[0]:
+            for source, source_sound in zip(constraining, sound[1:], strict=True):
+                if source_sound:
+                    self._lie_together(join, stream, source)
+
+    def keyed_operator(self, op: AggregateSpec | WindowOperatorSpec) -> None:
+        state = self.states[op.inputs[0].op_id]
+        partitioning = state.partitioning
+        if state.partitions == 1 or partitioning.kind == "broadcast":
+            return
+        if partitioning.kind == "keyed" and set(partitioning.key) <= set(op.key) and state.partitions != DIFFERENT:
+            return
+        names = streams_arriving(op)
+        if partitioning.kind == "keyed" and state.partitions == DIFFERENT:
+            why = f"{_listed(names)} have different partition counts"
+        else:
+            why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges)
+        self.findings.errors.append(
+            PartitioningMismatch(
+                f"{operator_label(op)} is keyed by {_columns(op.key)}, but the rows of one key may lie in several partitions: {why}.",
+                hint=f"Put .partition_by({_columns(op.key)}, id=…) before it.",
+                operator=op.op_id,
+                key=op.key,
+                streams=names,
+                partitioned_by=partitioning.key,
+                location=str(op.location) if op.location else None,
+            )
+        )
+
+    def _side(self, op: OperatorSpec, key: tuple[str, ...], assumed: tuple[str, ...]) -> _Side:
+        state = self.states[op.op_id]
+        partitioning = state.partitioning
+        if assumed and partitioning.kind in ("unknown", "unkeyed"):
+            partitioning = keyed(assumed, state.schema, PARTITIONER)
+        return _Side(_listed(streams_arriving(op)), partitioning, key, state.schema, state.lost, op)
+
+    def _sources_of(self, join: TableJoinSpec) -> list[_Side]:
+        table = join.table
+        found = [
+            _Side(
+                f"{_listed(streams_arriving(writer))} (into table {table.table_id})",
+                self.states[writer.op_id].partitioning,
+                table.key,
+                self.states[writer.op_id].schema or table.schema,
+                self.states[writer.op_id].lost,
+                writer,
+            )
+            for writer in self.graph.table_writers.get(table.table_id, ())
+        ]
+        for stream_id in table.side_inputs:
+            if stream_id in self.edges:
+                name = f"{stream_id} (side input of table {table.table_id})"
+                found.append(_Side(name, self.streams[stream_id], table.key, table.schema, stream_id))
+        return found
+
+    def _types_agree(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> bool:
+        types = zip(left.key, right.key, types_of(left.key, left.schema), types_of(right.key, right.schema), strict=False)
+        wrong = [(a, b, one, other) for a, b, one, other in types if one is not None and other is not None and one != other]
+        for a, b, one, other in wrong:
+            self.findings.errors.append(
+                PartitioningMismatch(
+                    f"{operator_label(join)} compares {a!r} of {left.name} ({one}) with {b!r} of {right.name} ({other}): equal values of "
+                    "different types lie in different partitions.",
+                    hint=f'Cast one side before its partition_by: .select(…, "CAST({b} AS {one.upper()}) AS {b}").',
+                    join=join.name,
+                    operator=join.op_id,
+                    column=a,
+                    type=one,
+                    other_column=b,
+                    other_type=other,
+                    location=str(join.location) if join.location else None,
+                )
+            )
+        return not wrong
+
+    def _lies_by_key(self, join: StreamJoinSpec | TableJoinSpec, side: _Side) -> bool:
+        """Whether the rows of one join key lie in one partition; an unknown partitioning warns and is not looked at further."""
+        partitioning = side.partitioning
+        if partitioning.kind == "broadcast":
+            return False  # one partition that all tasks read: the counts alone decide (SEMANTICS P4)
+        if partitioning.kind == "unknown":
+            self.findings.warnings.append(
+                f"{operator_label(join)}: {_how_it_lies(side.name, partitioning, side.lost, self.edges)}; rows of one key that lie apart "
+                f"would not meet. Re-partition it by {_columns(side.key)}, or say assume_partitioned_by={_columns(side.key)}."
+            )
+            return False
+        if partitioning.kind == "keyed" and side.positions is not None:
+            return True
+        streams = streams_arriving(side.op) if side.op else (side.lost,)
+        path = path_to_join(self.graph, self.edges, streams[0], join) if streams else ()
+        lies = _how_it_lies(side.name, partitioning, side.lost, self.edges)
+        self.findings.errors.append(
+            PartitioningMismatch(
+                f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the messages come by {' → '.join(path)}.",
+                hint=_way_out(side),
+                join=join.name,
+                operator=join.op_id,
+                stream=streams[0] if streams else None,
+                key=side.key,
+                partitioning=partitioning.kind,
+                partitioned_by=partitioning.key,
+                path=path,
+                location=str(join.location) if join.location else None,
+            )
+        )
+        return False
+
+    def _lie_together(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> None:
+        one, other = left.partitioning, right.partitioning
+        types = zip(one.types, other.types, strict=False)
+        same_types = all(a is None or b is None or a == b for a, b in types)
+        if left.positions == right.positions and one.partitioner == other.partitioner and same_types:
+            return
+        self.findings.errors.append(
+            PartitioningMismatch(
+                f"{operator_label(join)} joins {left.name}, partitioned by {_described(one)}, with {right.name}, partitioned by "
+                f"{_described(other)}: rows of one key lie in partitions of different numbers.",
+                hint=f"Re-partition {left.name} by all of the join's key: .partition_by({_columns(left.key)}, id=…); "
+                f"the other side by {_columns(right.key)}.",
+                join=join.name,
+                operator=join.op_id,
+                key=left.key,
+                partitioned_by=one.key,
+                other_partitioned_by=other.key,
+                location=str(join.location) if join.location else None,
+            )
+        )
+
+
+def _assumed(assumed: tuple[str, ...], own: Sequence[str], left: Sequence[str]) -> tuple[str, ...]:
+    """The assumed columns under this side's names; they may be given by the left side's."""
+    if not assumed or all(column in own for column in assumed):
+        return assumed
+    names = dict(zip(left, own, strict=False))
+    return tuple(names.get(column, column) for column in assumed)
+
+
+def _way_out(side: _Side) -> str:
+    if side.op is None or "side input of" in side.name:
+        return f"Key the topic by {_columns(side.key)} (key= of the stream), or push the table with a TablePushOperator, which does."
+    into = "sending it to the table" if "(into table" in side.name else "the join"
+    more = "" if side.partitioning.kind == "keyed" else f" If it is keyed already, declare key={_columns(side.key)} on the stream."
+    return f"Put .partition_by({_columns(side.key)}, id=…) before {into}.{more}"
+
+
+def _how_it_lies(name: str, partitioning: Partitioning, lost: str, edges: Mapping[str, StreamEdge]) -> str:
+    if partitioning.kind == "keyed":
+        return f"{name} is partitioned by {_described(partitioning)}"
+    if partitioning.kind == "unkeyed":
+        return f"{name} is not keyed (its rows come as they lie in files, or from streams keyed differently)"
+    where = "" if not lost or lost in edges else f" (its key was lost at {lost!r})"
+    return f"nobody says how {name} is partitioned{where}"
+
+
+def _described(partitioning: Partitioning) -> str:
+    columns = ", ".join(f"{c} {t}" if t else c for c, t in zip(partitioning.key, partitioning.types, strict=True))
+    return columns if partitioning.partitioner == PARTITIONER else f"{columns} with {partitioning.partitioner!r}"
+
+
+def _columns(key: Sequence[str]) -> str:
+    return repr(key[0]) if len(key) == 1 else "[" + ", ".join(map(repr, key)) + "]"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= 3:
+        return " and ".join(map(repr, names)) or "its input"
+    return f"{names[0]!r}, {names[1]!r} and {len(names) - 2} other streams"

@@ -1,0 +1,164 @@
+"""Partition counts, each with its reason: what is known, what joins spread, what configuration or the maximum gives.
+
+SEMANTICS P2 (groups, cap), P3 (configuration), P4 (broadcast), P6 (reasons). Source: planner-with-tables, "Processing joined
+streams".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.errors import ConfigError, PartitionMismatch, PlanError, UnresolvedPartitions
+from airflow_samza.planner.join_groups import JoinedStreams
+from airflow_samza.planner.stream_edges import StreamEdge
+
+PARTITIONS_KEY = "job.intermediate.stream.partitions"
+CAP_KEY = "job.intermediate.stream.partitions.max"
+
+# A bounded input of many files has as many partitions as files; without a cap every intermediate stream would have them, too.
+DEFAULT_CAP = 256
+
+
+@dataclass(frozen=True)
+class PartitionCount:
+    """How many partitions a stream has, and why."""
+
+    count: int
+    reason: str
+
+
+Counts = dict[str, PartitionCount]
+
+
+def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -> tuple[Counts, list[PlanError]]:
+    """What is known before anything is inferred: what systems say, what the application declares, and broadcasts."""
+    counts: Counts = {}
+    errors: list[PlanError] = []
+    for stream_id, edge in edges.items():
+        said, declared = metadata.get(stream_id), edge.descriptor.partitions
+        if said is not None and (isinstance(said, bool) or not isinstance(said, int) or said < 1):
+            errors.append(_no_count(edge, said))
+        elif edge.broadcast:
+            counts[stream_id] = PartitionCount(1, "broadcast: every task reads all of it")
+            if (said or declared or 1) != 1:
+                errors.append(_wide_broadcast(edge, said or declared or 1))
+        elif edge.is_intermediate:
+            if declared is not None:
+                counts[stream_id] = PartitionCount(declared, "declared")
+        elif said is not None:
+            counts[stream_id] = PartitionCount(said, "as the system says")
+            if declared not in (None, said) and edge.role is not StreamRole.OUTPUT:
+                errors.append(_not_as_declared(edge, said))
+        elif declared is not None:
+            counts[stream_id] = PartitionCount(declared, _declared_where(edge))
+        elif edge.role is StreamRole.INPUT:
+            errors.append(_no_count(edge, None))
+    return counts, errors
+
+
+def spread_over_joins(counts: Counts, groups: Sequence[JoinedStreams], edges: Mapping[str, StreamEdge]) -> None:
+    """Give streams without a count that of the streams they are joined with, until nothing changes."""
+    groups_of: dict[str, list[int]] = defaultdict(list)
+    for place, group in enumerate(groups):
+        for stream_id in group.streams:
+            groups_of[stream_id].append(place)
+    waiting = deque(range(len(groups)))
+    finished: set[int] = set()
+    while waiting:
+        place = waiting.popleft()
+        if place in finished:
+            continue
+        group = groups[place]
+        reference = reference_stream(group.streams, counts, edges)
+        if reference is None:
+            continue
+        finished.add(place)
+        for stream_id in group.streams:
+            if stream_id not in counts and edges[stream_id].is_intermediate:
+                counts[stream_id] = PartitionCount(counts[reference].count, f"joined with {reference} at {group.join.name}")
+                waiting.extend(other for other in groups_of[stream_id] if other not in finished)
+
+
+def reference_stream(streams: Iterable[str], counts: Counts, edges: Mapping[str, StreamEdge]) -> str | None:
+    """The stream of a group by which the others go: one with a count, inputs before intermediate streams, then by id."""
+    known = [stream_id for stream_id in streams if stream_id in counts]
+    return min(known, key=lambda stream_id: (edges[stream_id].is_intermediate, stream_id), default=None)
+
+
+def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mapping[str, str]) -> None:
+    """Intermediate streams that no join decides: configuration, else the maximum of inputs and outputs, capped."""
+    if not any(edge.is_intermediate for edge in edges.values()):
+        return  # the configuration is read only when something depends on it (SEMANTICS P3)
+    configured = configured_count(config, PARTITIONS_KEY)
+    cap = configured_count(config, CAP_KEY) or DEFAULT_CAP
+    open_streams = [stream_id for stream_id, edge in edges.items() if edge.is_intermediate and stream_id not in counts]
+    if not open_streams:
+        return
+    if configured is not None:
+        answer = PartitionCount(configured, PARTITIONS_KEY)
+    else:
+        # Side inputs do not count (SEMANTICS P2); streams that are inputs as well do.
+        outer = (StreamRole.INPUT, StreamRole.OUTPUT)
+        most = max((counts[s].count for s, edge in edges.items() if edge.role in outer and s in counts), default=1)
+        answer = PartitionCount(min(most, cap), "max of inputs and outputs" + (f", capped at {cap}" if most > cap else ""))
+    for stream_id in open_streams:
+        counts[stream_id] = answer
+
+
+def configured_count(config: Mapping[str, str], key: str) -> int | None:
+    """A partition count from the configuration; None when it is unset or -1."""
+    value = config.get(key)
+    if value is None or not str(value).strip():
+        return None
+    try:
+        number = int(str(value).strip())
+    except ValueError:
+        number = 0
+    if number == -1:
+        return None
+    if number < 1:
+        raise ConfigError(
+            f"{key} is {value!r}, which is not a partition count.",
+            hint="Set a whole number from 1, or -1 for unset.",
+            key=key,
+            value=value,
+        )
+    return number
+
+
+def _declared_where(edge: StreamEdge) -> str:
+    if edge.role is StreamRole.SIDE_INPUT and edge.side_input_of:
+        return f"declared for table {edge.side_input_of[0]}"
+    return "declared"
+
+
+def _no_count(edge: StreamEdge, said: object) -> UnresolvedPartitions:
+    what = "is not known" if said is None else f"is {said!r}, which is not a count"
+    return UnresolvedPartitions(
+        f"The partition count of the {edge.role.value.replace('_', ' ')} stream {edge.stream_id!r} {what}.",
+        hint="Declare it with partitions=, or make the stream in its system first.",
+        stream=edge.stream_id,
+        partitions=said,
+    )
+
+
+def _wide_broadcast(edge: StreamEdge, count: int) -> PartitionMismatch:
+    return PartitionMismatch(
+        f"The broadcast stream {edge.stream_id!r} has {count} partitions; a broadcast stream has one.",
+        hint="Read it as an ordinary stream and call .broadcast() on it, or give it one partition.",
+        stream=edge.stream_id,
+        partitions=count,
+    )
+
+
+def _not_as_declared(edge: StreamEdge, said: int) -> PartitionMismatch:
+    return PartitionMismatch(
+        f"The stream {edge.stream_id!r} is declared with {edge.descriptor.partitions} partitions, but its system says {said}.",
+        hint=f"Declare partitions={said}, or leave partitions= out and let the system say.",
+        stream=edge.stream_id,
+        partitions=said,
+        declared=edge.descriptor.partitions,
+    )

@@ -1,0 +1,287 @@
+"""How the messages of every edge lie in their partitions: keyed, unknown, unkeyed or broadcast (SEMANTICS P11).
+
+The pass follows the key columns through the operators. It knows no SQL: a selection keeps a key column that it names plainly
+(``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable keeps a key column when its output schema has it
+with the same type. What is lost is *unknown*, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.descriptors import StreamRole, TableKind
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    FilterSpec,
+    FlatMapSpec,
+    InputOperatorSpec,
+    MapBatchesSpec,
+    MapSpec,
+    MergeSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    SelectSpec,
+    StreamJoinSpec,
+    TableJoinSpec,
+    WhereSpec,
+    WindowOperatorSpec,
+)
+from airflow_samza.errors import SchemaError
+from airflow_samza.partitioner import key_type
+from airflow_samza.planner.job_graph import JobGraph
+from airflow_samza.planner.partition_counts import Counts
+from airflow_samza.planner.plan import Partitioning
+from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec
+
+PARTITIONER = "samza"
+UNKNOWN = Partitioning("unknown")
+UNKEYED = Partitioning("unkeyed")
+BROADCAST = Partitioning("broadcast")
+DIFFERENT = -1
+
+_KEEP_SCHEMA = (FilterSpec, WhereSpec, MapSpec, FlatMapSpec, MapBatchesSpec)
+_NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
+_PLAIN = re.compile(rf"\s*({_NAME})(?:\s+(?:AS\s+)?({_NAME}))?\s*", re.IGNORECASE)
+_LAST_NAME = re.compile(rf"({_NAME})\s*$")
+
+
+@dataclass(frozen=True)
+class EdgeState:
+    """What is known of the messages that an operator emits.
+
+    ``partitions`` is their count, 0 where it is not known and :data:`DIFFERENT` where streams of several counts were merged;
+    ``lost`` names the operator at which the key was lost.
+    """
+
+    partitioning: Partitioning
+    schema: Schema | None
+    partitions: int
+    lost: str = ""
+
+
+def keyed(key: Sequence[str], schema: Schema | None, partitioner: str = PARTITIONER) -> Partitioning:
+    """Partitioned by these columns, with their types where the schema tells them."""
+    return Partitioning("keyed", tuple(key), types_of(key, schema), partitioner)
+
+
+def types_of(columns: Iterable[str], schema: Schema | None) -> tuple[str | None, ...]:
+    """The types by which columns are hashed; None where nobody says."""
+    return tuple(_type_of(column, schema) for column in columns)
+
+
+def _type_of(column: str, schema: Schema | None) -> str | None:
+    if schema is None or column not in schema:
+        return None
+    try:
+        return key_type(schema[column].type)
+    except SchemaError:
+        return schema[column].type.ddl()
+
+
+def stream_partitionings(
+    spec: ApplicationSpec, edges: Mapping[str, StreamEdge], states: Mapping[str, EdgeState]
+) -> dict[str, Partitioning]:
+    """The partitioning of every stream; that of an intermediate stream has the types of what is sent to it."""
+    found = {}
+    for stream_id, edge in edges.items():
+        found[stream_id] = _of_stream(spec, edge, states)
+    return found
+
+
+def track_partitionings(spec: ApplicationSpec, graph: JobGraph, edges: Mapping[str, StreamEdge], counts: Counts) -> dict[str, EdgeState]:
+    """The state of what every operator emits, by operator id.
+
+    An intermediate stream may be read before its writer comes in the order of the graph, so writers are visited on demand.
+    """
+    states: dict[str, EdgeState] = {}
+    for op in _writers_first(graph, edges):
+        if isinstance(op, InputOperatorSpec):
+            edge = edges[op.stream.stream_id]
+            partitioning = _of_stream(spec, edge, states)
+            schema = op.schema or op.stream.schema or _schema_of_writer(edge, states)
+            count = counts[edge.stream_id].count if edge.stream_id in counts else 0
+            states[op.op_id] = EdgeState(partitioning, schema, count, "" if partitioning.kind != "unkeyed" else edge.stream_id)
+        else:
+            states[op.op_id] = _after(op, [states[source.op_id] for source in op.inputs])
+    return states
+
+
+def _writers_first(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[OperatorSpec]:
+    ordered: list[OperatorSpec] = []
+    done: set[str] = set()
+    for start in graph.operators:
+        waiting = [start]
+        opened: set[str] = set()
+        while waiting:
+            op = waiting[-1]
+            if op.op_id in done:
+                waiting.pop()
+                continue
+            before = [*op.inputs, *(edges[op.stream.stream_id].writers if isinstance(op, InputOperatorSpec) else ())]
+            # A stage that reads what it writes closes a cycle of streams: its types then come from the declaration only.
+            missing = [] if op.op_id in opened else [source for source in before if source.op_id not in done and source.op_id not in opened]
+            opened.add(op.op_id)
+            if missing:
+                waiting.extend(missing)
+            elif all(source.op_id in done for source in op.inputs):
+                done.add(op.op_id)
+                ordered.append(op)
+                waiting.pop()
+            else:
+                waiting.extend(source for source in op.inputs if source.op_id not in done)
+    return ordered
+
+
+def _schema_of_writer(edge: StreamEdge, states: Mapping[str, EdgeState]) -> Schema | None:
+    sent = [states[source.op_id].schema for op in edge.writers for source in op.inputs if source.op_id in states]
+    return sent[0] if edge.is_intermediate and len(sent) == 1 else None
+
+
+def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, EdgeState]) -> Partitioning:
+    stream = edge.descriptor
+    if edge.broadcast:
+        return BROADCAST
+    for writer in edge.writers:
+        if isinstance(writer, PartitionBySpec):
+            schema = _schema_of_writer(edge, states) or stream.schema
+            return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
+    if stream.key:
+        return keyed(stream.key, stream.schema, stream.partitioner or PARTITIONER)
+    for table in (spec.tables[table_id] for table_id in edge.side_input_of):
+        if table.kind is TableKind.PUSHED:  # a push takes key and partitioner from the table
+            return keyed(table.key, table.schema or stream.schema, stream.partitioner or PARTITIONER)
+    return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
+
+
+def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
+    # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not.
+    stream = edge.descriptor
+    name = stream.system or spec.default_system or ""
+    system = spec.systems.get(name)
+    kind = spec.config.get(f"systems.{name}.kind") or (system.kind if system else None)
+    if stream.path or stream.format or stream.reader is not None or kind in ("files", "spark"):
+        return True
+    return edge.role is StreamRole.INPUT and stream.bounded and kind not in ("log", "kafka")
+
+
+def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    """What an operator emits, given what arrives."""
+    if isinstance(op, MergeSpec):
+        return _merged(op, arriving)
+    if isinstance(op, StreamJoinSpec):
+        return _joined(op, arriving[0], arriving[1])
+    first = arriving[0]
+    if op.is_terminal:
+        return first
+    if isinstance(op, SelectSpec):
+        return _selected(op, first)
+    if isinstance(op, AggregateSpec | WindowOperatorSpec) and getattr(op, "fold", None) is None:
+        return _renamed(op, replace(first, schema=op.schema), {column: column for column in op.key})
+    if op.schema is not None:
+        return _through_schema(op, first, op.schema)
+    if isinstance(op, _KEEP_SCHEMA):
+        return first
+    if isinstance(op, TableJoinSpec):
+        return replace(first, schema=None)  # the stream's columns and the table's; nobody says which
+    return _lost(op, replace(first, schema=None))
+
+
+def _through_schema(op: OperatorSpec, before: EdgeState, schema: Schema | None) -> EdgeState:
+    """Key columns survive by name, when the output still has them with the type that was hashed."""
+    if before.partitioning.kind != "keyed" or schema is None or schema is before.schema:
+        return before if schema is before.schema else replace(before, schema=schema)
+    for column, hashed in zip(before.partitioning.key, before.partitioning.types, strict=True):
+        if column not in schema or (hashed is not None and _type_of(column, schema) != hashed):
+            return _lost(op, replace(before, schema=schema))
+    return replace(before, schema=schema)
+
+
+def _renamed(op: OperatorSpec, before: EdgeState, names: Mapping[str, str]) -> EdgeState:
+    """The key under the output's names; lost when one of its columns is not kept."""
+    partitioning = before.partitioning
+    if partitioning.kind != "keyed":
+        return before
+    if not all(column in names for column in partitioning.key):
+        return _lost(op, before)
+    return replace(before, partitioning=replace(partitioning, key=tuple(names[column] for column in partitioning.key)))
+
+
+def _lost(op: OperatorSpec, before: EdgeState) -> EdgeState:
+    if before.partitioning.kind != "keyed":
+        return before
+    return replace(before, partitioning=UNKNOWN, lost=op.name)
+
+
+def _selected(op: SelectSpec, before: EdgeState) -> EdgeState:
+    names: dict[str, str] = {}
+    made: set[str] = set()
+    everything = False
+    for expression in op.expressions:
+        if expression.strip() == "*":
+            everything = True
+        elif plain := _PLAIN.fullmatch(expression):
+            names[_unquoted(plain[1])] = _unquoted(plain[2] or plain[1])
+        elif last := _LAST_NAME.search(expression):
+            made.add(_unquoted(last[1]).lower())  # "expr AS name" or "expr name": the column is a new one
+    if everything:
+        names = {column: column for column in before.partitioning.key} | names
+    schema = op.schema if op.schema is not None else before.schema if op.expressions == ("*",) else None
+    kept = {column: name for column, name in names.items() if name.lower() not in made}
+    return _renamed(op, replace(before, schema=schema), kept)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def _merged(op: MergeSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    kinds = {state.partitioning.kind for state in arriving}
+    same = all(state.partitioning == arriving[0].partitioning for state in arriving)
+    counts = {state.partitions for state in arriving}
+    partitions = counts.pop() if len(counts) == 1 else DIFFERENT
+    schema = op.schema or arriving[0].schema
+    if same or _alike(arriving):
+        partitioning = max((state.partitioning for state in arriving), key=lambda p: sum(kind is not None for kind in p.types))
+    else:
+        # Two keys in one stream: rows of one key are known to lie apart. With an unknown part nobody can tell.
+        partitioning = UNKNOWN if "unknown" in kinds and "unkeyed" not in kinds else UNKEYED
+    return EdgeState(partitioning, schema, partitions, op.name if partitioning.kind in ("unknown", "unkeyed") else "")
+
+
+def _alike(arriving: Sequence[EdgeState]) -> bool:
+    """Keyed by the same columns, with types that do not contradict each other."""
+    first = arriving[0].partitioning
+    if first.kind != "keyed":
+        return False
+    for state in arriving[1:]:
+        other = state.partitioning
+        if (other.kind, other.key, other.partitioner) != (first.kind, first.key, first.partitioner):
+            return False
+        if any(a is not None and b is not None and a != b for a, b in zip(first.types, other.types, strict=True)):
+            return False
+    return True
+
+
+def _joined(op: StreamJoinSpec, left: EdgeState, right: EdgeState) -> EdgeState:
+    """Rows of a join lie where its keyed side lies; a side that may be missing gives no key."""
+    partitions = max(left.partitions, right.partitions)
+    sides = []
+    if op.how in ("inner", "left"):
+        sides.append(left)
+    if op.how in ("inner", "right"):
+        sides.append(right)
+    for side in sides:
+        if side.partitioning.kind == "keyed":
+            after = _through_schema(op, replace(side, partitions=partitions), op.schema)
+            if after.partitioning.kind == "keyed" and op.schema is not None:
+                return after
+            if op.schema is None and side is left:
+                return after
+    return EdgeState(UNKNOWN, op.schema, partitions, op.name)

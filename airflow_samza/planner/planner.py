@@ -1,0 +1,180 @@
+"""The planner: from an application to an ExecutionPlan, as an ordered list of passes. Pure: no I/O, no SQL parsing.
+
+collect_operator_graph   the operators, walked from the inputs                         job_graph
+build_stream_edges       streams: writers, readers, boundedness                        stream_edges
+known_counts             partition counts that systems and the application say         partition_counts
+pin_counts               counts that an earlier plan of a stateful application chose   pinning
+group_joined_streams     which streams meet in which join                              join_groups
+spread_over_joins        counts spread through the groups                              partition_counts
+fill_the_rest            configuration, else the maximum, capped                       partition_counts
+refuse_mismatches        joins of streams with different counts                        join_refusals
+track_partitionings      by which columns every edge is partitioned                    partitioning
+check_keys               joins and keyed operators whose rows do not lie as needed     key_refusals
+cut_stages               the parts between intermediate streams                        stages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.application.operator_specs import BroadcastSpec, PartitionBySpec, SendToSpec, SinkSpec
+from airflow_samza.errors import ConfigError, PlanChanged, PlanError, PlanErrors
+from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
+from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_operator_graph
+from airflow_samza.planner.join_groups import group_joined_streams
+from airflow_samza.planner.join_refusals import refuse_mismatches
+from airflow_samza.planner.key_refusals import check_keys
+from airflow_samza.planner.partition_counts import Counts, PartitionCount, fill_the_rest, known_counts, spread_over_joins
+from airflow_samza.planner.partitioning import EdgeState, stream_partitionings, track_partitionings
+from airflow_samza.planner.pinning import pin_counts
+from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
+from airflow_samza.planner.stages import cut_stages, with_task_counts
+from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec
+
+
+class HostAffinityInBatch(ConfigError):
+    """Host affinity was asked for in batch mode."""
+
+    rule = "host-affinity-batch"
+
+
+class ExecutionPlanner:
+    """Plans applications against one configuration and what the systems know of the streams.
+
+    ``config`` holds Samza's keys and overrides the application's own; ``stream_metadata`` maps stream ids to the partition counts
+    that their systems reported (one batched call per system, made by the caller).
+    """
+
+    def __init__(self, config: Mapping[str, str] | None = None, stream_metadata: Mapping[str, int] | None = None) -> None:
+        self._config = dict(config or {})
+        self._metadata = dict(stream_metadata or {})
+
+    def plan(self, spec: ApplicationSpec, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
+        """The full plan, or one error that names every conflict of the application.
+
+        ``pinned`` is the last plan of the application, whose partition counts its state depends on (SEMANTICS P10).
+
+        Raises:
+            PlanError: the application has one conflict; :class:`PlanErrors`: it has several.
+            ConfigError: a configuration key that the plan depends on has no usable value.
+        """
+        config = {**spec.config, **self._config}
+        _check_mode(config)
+        graph = collect_operator_graph(spec)
+        edges = build_stream_edges(spec, graph)
+        errors = [*check_graph(spec), *check_streams(spec)]
+        counts, found = known_counts(edges, self._metadata)
+        errors += found
+        if pinned is not None:
+            errors += _check_same_application(spec, pinned) or pin_counts(pinned, graph.operators, edges, counts)
+        groups = group_joined_streams(graph, edges)
+        spread_over_joins(counts, groups, edges)
+        fill_the_rest(counts, edges, config)
+        errors += refuse_mismatches(groups, counts, graph, edges)
+        states = track_partitionings(spec, graph, edges, counts)
+        partitionings = stream_partitionings(spec, edges, states)
+        findings = check_keys(graph, edges, states, partitionings)
+        errors += findings.errors
+        _raise_all(errors)
+        stages = with_task_counts(cut_stages(graph), counts, edges)
+        _count_outputs(counts, stages, edges)
+        return ExecutionPlan(
+            application=spec.name,
+            app_id=spec.app_id,
+            operators=describe_operators(graph),
+            streams=describe_streams(spec, edges, counts, partitionings),
+            tables=describe_tables(spec, graph),
+            join_groups=tuple(JoinGroup(group.join.op_id, group.streams) for group in groups),
+            stages=stages,
+            warnings=(*findings.warnings, *_idle_streams(edges, graph), *_repeated_broadcasts(graph, stages, states)),
+        )
+
+
+def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
+    """The plan's shape at author time: the same stages in the same order, and no counts (0). No I/O, milliseconds."""
+    graph = collect_operator_graph(spec)
+    edges = build_stream_edges(spec, graph)
+    _raise_all([*check_graph(spec), *check_streams(spec)])
+    return ExecutionPlan(
+        application=spec.name,
+        app_id=spec.app_id,
+        operators=describe_operators(graph),
+        streams=describe_streams(spec, edges, {}, stream_partitionings(spec, edges, {})),
+        tables=describe_tables(spec, graph),
+        join_groups=(),
+        stages=cut_stages(graph),
+        shape_only=True,
+    )
+
+
+def _raise_all(errors: Sequence[PlanError]) -> None:
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise PlanErrors(list(errors))
+
+
+def _check_mode(config: Mapping[str, str]) -> None:
+    if config.get("app.mode", "").upper() == "BATCH" and str(config.get("job.host-affinity.enabled", "")).lower() == "true":
+        raise HostAffinityInBatch(
+            "job.host-affinity.enabled is 'true' with app.mode 'BATCH': a batch leaves no state behind that a host could keep.",
+            hint="Remove one of the two keys.",
+            key="job.host-affinity.enabled",
+            value="true",
+        )
+
+
+def _check_same_application(spec: ApplicationSpec, pinned: ExecutionPlan) -> list[PlanError]:
+    if (pinned.application, pinned.app_id) == (spec.name, spec.app_id):
+        return []
+    return [
+        PlanChanged(
+            f"The last plan belongs to {pinned.application}-{pinned.app_id}, not to {spec.name}-{spec.app_id}.",
+            hint="Give the last plan of this application, or none.",
+            application=spec.name,
+            plan=pinned.fingerprint,
+        )
+    ]
+
+
+def _count_outputs(counts: Counts, stages: Sequence[Stage], edges: Mapping[str, StreamEdge]) -> None:
+    """An output whose count nobody says gets as many partitions as tasks write it."""
+    for stage in stages:
+        for stream_id in stage.outputs:
+            if edges[stream_id].role is StreamRole.OUTPUT and (stream_id not in counts or counts[stream_id].reason.startswith("one per")):
+                former = counts[stream_id].count if stream_id in counts else 0
+                if stage.task_count > former:
+                    counts[stream_id] = PartitionCount(stage.task_count, f"one per task of stage {stage.stage_id}")
+
+
+def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> list[str]:
+    idle = []
+    for stream_id, edge in edges.items():
+        read = any(graph.outputs.get(op.op_id) for op in edge.readers) or edge.side_input_of
+        if edge.is_intermediate and not read:
+            idle.append(f"The intermediate stream {stream_id!r} is written, but nothing reads it.")
+        elif edge.role is StreamRole.INPUT and not read:
+            idle.append(f"The input stream {stream_id!r} is declared, but nothing reads it.")
+        elif edge.role is StreamRole.OUTPUT and not edge.writers:
+            idle.append(f"The output stream {stream_id!r} is declared, but nothing is sent to it.")
+    return idle
+
+
+def _repeated_broadcasts(graph: JobGraph, stages: Sequence[Stage], states: Mapping[str, EdgeState]) -> list[str]:
+    """Every task reads all of a broadcast, so what is sent on from it directly is sent once per task."""
+    tasks = {op_id: stage for stage in stages for op_id in stage.operators}
+    found = []
+    for op in sorted(graph.operators, key=lambda op: op.op_id):
+        if not isinstance(op, SendToSpec | SinkSpec | PartitionBySpec | BroadcastSpec) or op.op_id not in tasks:
+            continue
+        stage = tasks[op.op_id]
+        if stage.task_count > 1 and states[op.op_id].partitioning.kind == "broadcast":
+            found.append(
+                f"{op.op_id} sends on messages of a broadcast stream: each of the {stage.task_count} tasks of stage {stage.stage_id} does."
+            )
+    return found

@@ -1,0 +1,120 @@
+"""Streams as edges of the job graph: who writes and reads each, and whether it is bounded.
+
+Source: planner-with-tables, "Conversion to StreamEdges".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec
+from airflow_samza.errors import DuplicateId, PlanError
+from airflow_samza.planner.job_graph import JobGraph, written_streams
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec
+
+
+@dataclass(frozen=True)
+class StreamEdge:
+    """One stream between operators. ``role`` is what it is to the application first: an input that also feeds a table is an input.
+
+    ``writer_of_key`` is the operator that made an intermediate stream; ``side_input_of`` the tables that it feeds.
+    """
+
+    stream_id: str
+    role: StreamRole
+    descriptor: StreamDescriptor
+    writers: tuple[OperatorSpec, ...]
+    readers: tuple[InputOperatorSpec, ...]
+    bounded: bool
+    broadcast: bool
+    side_input_of: tuple[str, ...] = ()
+    renamed_from: str | None = None
+
+    @property
+    def is_intermediate(self) -> bool:
+        """Whether the planner decides its partition count."""
+        return self.role is StreamRole.INTERMEDIATE
+
+
+def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, StreamEdge]:
+    """Every stream of the application by id, in the order of the ids."""
+    descriptors: dict[str, tuple[StreamRole, StreamDescriptor]] = {}
+    for role, streams in (
+        (StreamRole.SIDE_INPUT, spec.side_inputs),
+        (StreamRole.OUTPUT, spec.outputs),
+        (StreamRole.INTERMEDIATE, spec.intermediates),
+        (StreamRole.INPUT, spec.inputs),
+    ):
+        for stream_id, descriptor in streams.items():
+            descriptors[stream_id] = (role, descriptor)
+    writers: dict[str, list[OperatorSpec]] = defaultdict(list)
+    readers: dict[str, list[InputOperatorSpec]] = defaultdict(list)
+    for op in graph.operators:
+        for stream_id in written_streams(op):
+            writers[stream_id].append(op)
+        if isinstance(op, InputOperatorSpec):
+            readers[op.stream.stream_id].append(op)
+    feeds: dict[str, list[str]] = defaultdict(list)
+    for table_id in sorted(spec.tables):
+        for stream_id in spec.tables[table_id].side_inputs:
+            feeds[stream_id].append(table_id)
+    unbounded = _unbounded_streams(spec, graph, readers)
+    edges = {}
+    for stream_id in sorted(descriptors):
+        role, descriptor = descriptors[stream_id]
+        made_by = writers[stream_id]
+        edges[stream_id] = StreamEdge(
+            stream_id=stream_id,
+            role=role,
+            descriptor=descriptor,
+            writers=tuple(sorted(made_by, key=lambda op: op.op_id)),
+            readers=tuple(sorted(readers[stream_id], key=lambda op: op.op_id)),
+            bounded=stream_id not in unbounded,
+            broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in made_by),
+            side_input_of=tuple(feeds[stream_id]),
+            renamed_from=next((op.renamed_from for op in made_by if isinstance(op, PartitionBySpec | BroadcastSpec)), None),
+        )
+    return edges
+
+
+def check_streams(spec: ApplicationSpec) -> list[PlanError]:
+    """One id names one stream: an input may also be a side input, nothing else may be two things (SEMANTICS P8)."""
+    errors: list[PlanError] = []
+    roles = {"input": spec.inputs, "output": spec.outputs, "intermediate": spec.intermediates}
+    names = list(roles)
+    for place, one in enumerate(names):
+        for other in names[place + 1 :]:
+            errors.extend(
+                DuplicateId(
+                    f"The stream {stream_id!r} is both an {one} and an {other} stream.",
+                    hint="Give each stream an id of its own; the physical name in the system may be the same.",
+                    stream=stream_id,
+                )
+                for stream_id in sorted(set(roles[one]) & set(roles[other]))
+            )
+    return errors
+
+
+def _unbounded_streams(spec: ApplicationSpec, graph: JobGraph, readers: Mapping[str, list[InputOperatorSpec]]) -> set[str]:
+    """The declared unbounded streams, and everything that operators write that read one of them (tables play no part: SEMANTICS C7)."""
+    declared = {**spec.outputs, **spec.side_inputs, **spec.inputs}
+    found = {stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs}
+    waiting: list[OperatorSpec] = [op for stream_id in found for op in readers.get(stream_id, ())]
+    seen = {op.op_id for op in waiting}
+    while waiting:
+        op = waiting.pop()
+        following: list[OperatorSpec] = list(graph.outputs.get(op.op_id, ()))
+        for stream_id in written_streams(op):
+            found.add(stream_id)
+            following.extend(readers.get(stream_id, ()))
+        for next_op in following:
+            if next_op.op_id not in seen:
+                seen.add(next_op.op_id)
+                waiting.append(next_op)
+    return found

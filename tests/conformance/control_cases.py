@@ -1,0 +1,75 @@
+"""Runs the control cases of end-of-stream: bookkeeping of a consuming task, and its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, PartitionEnded
+from airflow_samza.control.messages import EndOfStreamMessage
+from tests.conformance.shape import fields
+
+
+def run_end_of_stream_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["task_ssps", "steps"], ["producer_counts"])
+    ends = EndOfStreamBookkeeping(_partitions(case["task_ssps"]), case.get("producer_counts", {}))
+    for number, step in enumerate(case["steps"]):
+        where = f"step {number}"
+        fields(step, where, ["message", "expect"])
+        expect = fields(step["expect"], where, [], ["emit", "stream_eos", "all_eos"])
+        if not expect:
+            pytest.fail(f"unknown shape: {where} expects nothing")
+        emitted = _deliver(ends, step["message"])
+        if "emit" in expect:
+            assert emitted == expect["emit"], where
+        for stream, ended in expect.get("stream_eos", {}).items():
+            assert ends.stream_ended(stream) is ended, f"{where}: {stream}"
+        if "all_eos" in expect:
+            assert ends.all_ended() is expect["all_eos"], where
+
+
+def run_checkpoint_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["type", "ssps", "before", "checkpoint", "after_restore"], ["expect_emit", "expect_state"])
+    if "expect_emit" not in case and "expect_state" not in case:
+        pytest.fail("unknown shape: the case expects nothing")
+    if case["type"] != "end_of_stream":
+        pytest.fail(f"unknown shape: a checkpoint of type {case['type']!r}")
+    partitions = _partitions(case["ssps"])
+    before = EndOfStreamBookkeeping(partitions)
+    for message in case["before"]:
+        _deliver(before, message)
+    expected = case["checkpoint"]
+    after = EndOfStreamBookkeeping(partitions)
+    emitted: list[dict[str, object]] = []
+    if expected is not None:
+        fields(expected, "checkpoint", ["stream", "partition", "total_tasks", "tasks"])
+        written = before.checkpoint()
+        assert [{name: entry[name] for name in expected} for entry in written] == [expected]
+        emitted += [_event(event) for event in after.restore(written)]
+    for message in case["after_restore"]:
+        emitted += _deliver(after, message)
+    if "expect_emit" in case:
+        assert emitted == case["expect_emit"]
+    for place, ended in case.get("expect_state", {}).items():
+        stream, _, partition = place.rpartition("/")
+        assert after.is_ended(stream, int(partition)) is ended
+    if "expect_state" in case and "expect_emit" not in case:
+        assert emitted == []
+
+
+def _partitions(ssps: Sequence[Sequence[Any]]) -> list[tuple[str, int]]:
+    return [(str(stream), int(partition)) for stream, partition in ssps]
+
+
+def _deliver(ends: EndOfStreamBookkeeping, message: Mapping[str, Any]) -> list[dict[str, object]]:
+    fields(message, "message", ["stream", "partition", "task"], ["task_count"])
+    stream, partition = message["stream"], message["partition"]
+    sent = EndOfStreamMessage(message["task"], message.get("task_count", 0), stream_id=stream)
+    event = ends.update(stream, partition, sent)
+    return [] if event is None else [_event(event)]
+
+
+def _event(event: PartitionEnded) -> dict[str, object]:
+    return {"type": "end_of_stream", "stream": event.stream, "partition": event.partition}
