@@ -1,0 +1,164 @@
+"""Joins of a stream with a table and with another stream: which keys meet, what comes out, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.callables import check_callable, declared_schema
+from airflow_samza.application.columns import Columns, key_columns, optional_columns
+from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.handles import Table
+from airflow_samza.application.operator_checks import (
+    check_how,
+    check_key_count,
+    check_same_application,
+    former_id,
+    named,
+    required_id,
+)
+from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
+from airflow_samza.application.output_schemas import joined_schema
+from airflow_samza.application.refusals import listed, located, refuse
+from airflow_samza.application.windows import duration_ms
+from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    from airflow_samza.application.message_stream import MessageStream
+
+_STREAM_JOINS = ("inner", "left", "right", "full")
+_TABLE_JOINS = ("inner", "left")
+
+
+def join_table(
+    stream: MessageStream[Any],
+    table: Table[Any],
+    function: Callable[[Any, Any], Any] | None,
+    id: str | None,
+    how: str,
+    key: Columns | None,
+    schema: object,
+    assumed: Columns | None,
+    renamed_from: str | None,
+) -> TableJoinSpec:
+    """The lookup of every message in a table; parameters as :meth:`MessageStream.join`."""
+    descriptor = table.descriptor
+    where = named("join", id)
+    check_same_application(stream._graph, table, descriptor.table_id, where)
+    name = required_id(id, "join")
+    check_how(how, _TABLE_JOINS, where)
+    if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:
+        refuse(
+            f"{where} reads the remote table {descriptor.table_id!r}, which has no reader",
+            hint="Give app.remote_table(…, reader=…), a callable from key to row.",
+            table=descriptor.table_id,
+        )
+    if key is None:
+        lacking = [] if stream.schema is None else [column for column in descriptor.key if column not in stream.schema]
+        if lacking:
+            refuse(
+                f"{where} looks {listed(lacking)} up, the key of table {descriptor.table_id!r}, and the stream has no such column",
+                hint=f"Say which columns hold the key: key=…, of {listed(stream.schema.names if stream.schema else ())}.",
+                table=descriptor.table_id,
+            )
+        columns = descriptor.key
+    else:
+        columns = key_columns(key, stream.schema, where)
+    check_key_count(columns, descriptor.key, f"table {descriptor.table_id!r}", where)
+    shape = _joined(stream, function, schema, where, descriptor.schema, descriptor.key, how)
+    return stream._graph.add(
+        TableJoinSpec,
+        name,
+        inputs=(stream._operator,),
+        schema=shape,
+        table=descriptor,
+        key=columns,
+        function=function,
+        how=how,
+        assume_partitioned_by=optional_columns(assumed, None, where),
+        renamed_from=former_id(renamed_from, name, "join"),
+    )
+
+
+def join_stream(
+    stream: MessageStream[Any],
+    other: MessageStream[Any],
+    function: Callable[[Any, Any], Any] | None,
+    id: str | None,
+    how: str,
+    key: Columns | None,
+    left_key: Columns | None,
+    right_key: Columns | None,
+    ttl: str | int | timedelta | None,
+    schema: object,
+    assumed: Columns | None,
+    renamed_from: str | None,
+) -> StreamJoinSpec:
+    """The join of two streams; parameters as :meth:`MessageStream.join`."""
+    where = named("join", id)
+    stream._check_stream(other, where)
+    name = required_id(id, "join")
+    check_how(how, _STREAM_JOINS, where)
+    if ttl is None:
+        refuse(
+            f"{where} of two streams has no ttl: it would keep every message for ever",
+            hint='Say how long a message waits for its partner, for example ttl="1 hour".',
+            operator=where,
+        )
+    with located():
+        ttl_ms = duration_ms(ttl)
+    if key is not None and (left_key is not None or right_key is not None):
+        refuse(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
+    if (left_key is None) != (right_key is None):
+        refuse(f"{where} names one of left_key and right_key", hint="Name both, or key when they are the same.", operator=where)
+    left = _join_key(stream, key if left_key is None else left_key, where, "left")
+    right = _join_key(other, key if right_key is None else right_key, where, "right")
+    check_key_count(left, right, "the other stream", where)
+    shape = _joined(stream, function, schema, where, other.schema, right, how)
+    return stream._graph.add(
+        StreamJoinSpec,
+        name,
+        inputs=(stream._operator, other._operator),
+        schema=shape,
+        left_key=left,
+        right_key=right,
+        function=function,
+        how=how,
+        ttl_ms=ttl_ms,
+        assume_partitioned_by=optional_columns(assumed, None, where),
+        renamed_from=former_id(renamed_from, name, "join"),
+    )
+
+
+def _join_key(stream: MessageStream[Any], key: Columns | None, where: str, side: str) -> tuple[str, ...]:
+    if key is not None:
+        return key_columns(key, stream.schema, where)
+    if not stream._key:
+        refuse(
+            f"{where} names no key, and its {side} stream is not known to be partitioned by one",
+            hint='Say key="member_id" (or left_key and right_key).',
+            operator=where,
+        )
+    return stream._key
+
+
+def _joined(
+    stream: MessageStream[Any],
+    function: Callable[[Any, Any], Any] | None,
+    schema: object,
+    where: str,
+    right: Schema | None,
+    right_key: tuple[str, ...],
+    how: str,
+) -> Schema | None:
+    if function is None:
+        if schema is not None:
+            refuse(
+                f"{where} has schema= and no function",
+                hint="Without a function the columns of both sides are put together; leave schema= out, or give the function.",
+                operator=where,
+            )
+        return joined_schema(stream.schema, right, right_key, how, where)
+    check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")
+    return declared_schema(function, schema, where) or stream.schema

@@ -1,0 +1,114 @@
+"""Aggregations and windows: a row for each key, or for each window and key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.callables import check_callable, declared_schema
+from airflow_samza.application.columns import Columns, key_columns, optional_columns
+from airflow_samza.application.operator_checks import former_id, named, required_id
+from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
+from airflow_samza.application.output_schemas import WINDOW_COLUMNS, aggregated_schema, named_aggregations
+from airflow_samza.application.refusals import refuse
+from airflow_samza.application.windows import WindowSpec
+from airflow_samza.schema import Field, Schema
+
+if TYPE_CHECKING:
+    from airflow_samza.application.message_stream import MessageStream
+
+
+def aggregate(
+    stream: MessageStream[Any], key: Columns, id: str | None, renamed_from: str | None, aggregations: Mapping[str, object]
+) -> AggregateSpec:
+    """The unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
+    where = named("aggregate", id)
+    name = required_id(id, "aggregate")
+    columns = key_columns(key, stream.schema, where)
+    if not aggregations:
+        refuse(f"{where} computes nothing", hint='Name the results: aggregate("page", views=count(), id=…).', operator=where)
+    results = named_aggregations(dict(aggregations), stream.schema, columns, where)
+    return stream._graph.add(
+        AggregateSpec,
+        name,
+        inputs=(stream._operator,),
+        schema=aggregated_schema(stream.schema, columns, (), results, where),
+        key=columns,
+        aggregations=results,
+        renamed_from=former_id(renamed_from, name, "aggregate"),
+    )
+
+
+def window(
+    stream: MessageStream[Any],
+    window: WindowSpec,
+    id: str | None,
+    key: Columns | None,
+    fold: Callable[[Any, Any], Any] | None,
+    initial: Any,
+    schema: object,
+    renamed_from: str | None,
+    aggregations: Mapping[str, object],
+) -> WindowOperatorSpec:
+    """The windows; parameters as :meth:`MessageStream.window`."""
+    where = named("window", id)
+    name = required_id(id, "window")
+    if not isinstance(window, WindowSpec):
+        refuse(
+            f"{where} got {window!r}, which is not a window",
+            hint='Begin with tumbling("1 minute"), hopping("10 minutes", "1 minute") or session("30 minutes").',
+            operator=where,
+        )
+    columns = optional_columns(key, stream.schema, where)
+    if window.time == "event" and stream._event_time is None:
+        refuse(
+            f"{where} goes by event time, and no input says which column holds it",
+            hint='Name it where the stream comes in, timestamp="at", and keep it; or ask for time="processing".',
+            operator=where,
+        )
+    between = [*WINDOW_COLUMNS]
+    taken = (*columns, *(field.name for field in between))
+    double = [field.name for field in between if field.name in columns]
+    if double:
+        refuse(f"The output column {double[0]!r} of {where} appears twice", hint="Rename the key column first.", operator=where)
+    if fold is None:
+        if not aggregations:
+            refuse(f"{where} computes nothing", hint="Name the results: views=count(), or give fold=.", operator=where)
+        if initial is not None or schema is not None:
+            refuse(f"{where} has initial= or schema= and no fold", hint="They belong to fold=; leave them out.", operator=where)
+        results = named_aggregations(dict(aggregations), stream.schema, taken, where)
+        shape = aggregated_schema(stream.schema, columns, between, results, where)
+    else:
+        if aggregations:
+            refuse(f"{where} has fold= and aggregations", hint="Give one of the two.", operator=where)
+        check_callable(fold, where, 2, hint="Give fold= a callable with two parameters: lambda former, message: …")
+        results = ()
+        shape = _folded(stream.schema, declared_schema(fold, schema, where), columns, between, where)
+    return stream._graph.add(
+        WindowOperatorSpec,
+        name,
+        inputs=(stream._operator,),
+        schema=shape,
+        window=window,
+        key=columns,
+        aggregations=results,
+        fold=fold,
+        initial=initial,
+        renamed_from=former_id(renamed_from, name, "window"),
+    )
+
+
+def _folded(schema: Schema | None, result: Schema | None, key: tuple[str, ...], between: list[Field], where: str) -> Schema | None:
+    if result is None:
+        refuse(
+            f"The fold of {where} does not say which columns it makes",
+            hint="Annotate what it returns (a dataclass), or say schema=.",
+            operator=where,
+        )
+    if schema is None and key:
+        return None
+    keys = [schema[column] for column in key] if schema is not None else []
+    double = [field.name for field in result.fields if field.name in key or field in between]
+    if double:
+        refuse(f"The output column {double[0]!r} of {where} appears twice", hint="Leave it out of the fold's result.", operator=where)
+    return Schema((*keys, *between, *result.fields))
