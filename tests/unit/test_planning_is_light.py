@@ -1,0 +1,92 @@
+"""A Dag file is parsed again and again: describing and planning an application loads none of the heavy libraries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("airflow", "pyspark", "pyarrow", "sqlglot", "numpy", "pandas", "fsspec", "typer", "py4j", "fastavro", "cloudpickle")
+
+APPLICATION = """
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_samza import avg, count, stream_application, tumbling
+
+
+@dataclass(frozen=True)
+class View:
+    member: int
+    country: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Profile:
+    member: int
+    tier: str
+
+
+@dataclass(frozen=True)
+class Enriched(View):
+    tier: str | None
+
+
+def enrich(view: View, profile: Profile | None) -> Enriched:
+    return Enriched(**vars(view), tier=profile and profile.tier)
+
+
+@stream_application("light")
+def light(app):
+    views = app.input_stream("views", system="logs", schema=View, timestamp="at", max_delay="5 minutes", partitions=4)
+    clicks = app.input_stream("clicks", system="logs", schema="member bigint, country string, at timestamp", timestamp="at", partitions=4)
+    profiles = app.pushed_table("profiles", key="member", schema=Profile, partitions=4)
+    (
+        views.merge(clicks.map(lambda click: View(click.member, click.country, click.at), schema=View))
+        .where("country <> 'NO' AND member > 1")
+        .select("member", "upper(country) AS country", "at")
+        .map(lambda row: View(row.member, row.country, row.at), schema=View)
+        .partition_by("member", id="by-member")
+        .join(profiles, enrich, how="left", id="with-profile")
+        .partition_by("country", id="by-country")
+        .window(tumbling("1 minute"), key="country", views=count(), average=avg("member"), id="per-minute")
+        .send_to(app.output_stream("out", system="warehouse"))
+    )
+"""
+
+REPORT = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+
+
+def loaded_by(program: str, folder: Path) -> set[str]:
+    """The packages that a fresh interpreter has loaded after a program; the program runs with ``folder`` on its path."""
+    (folder / "light_application.py").write_text(APPLICATION)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{program}\n{REPORT}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import airflow_samza",
+        "from light_application import light; light.spec()",
+        "from airflow_samza import plan_shape, load_application; plan_shape(load_application('light_application:light').spec())",
+        "from airflow_samza import ExecutionPlanner, load_application\n"
+        "plan = ExecutionPlanner({}, {}).plan(load_application('light_application:light').spec())\n"
+        "from airflow_samza.planner.plan import ExecutionPlan\n"
+        "assert ExecutionPlan.from_json(plan.to_json()) == plan and len(plan.stages) == 3",
+    ],
+    ids=["import", "describe", "plan the shape", "plan in full, to JSON and back"],
+)
+def test_planning_loads_nothing_heavy(program: str, tmp_path: Path) -> None:
+    assert sorted(loaded_by(program, tmp_path) & set(HEAVY)) == []
+
+
+def test_the_watcher_would_notice_a_heavy_import(tmp_path: Path) -> None:
+    assert {"numpy", "pyarrow"} <= loaded_by("from airflow_samza.systems import log_system; import pyarrow", tmp_path)
