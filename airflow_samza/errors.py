@@ -184,6 +184,13 @@ class StorageFull(TopicError):
     retryable = True
 
 
+class StorageUnavailable(TopicError):
+    """The storage did not answer, or failed for a reason that may pass (network, time-out, a device error)."""
+
+    rule = "storage-unavailable"
+    retryable = True
+
+
 class StageError(SamzaError):
     """A stage did not succeed (facts: ``stage``, ``run``)."""
 

@@ -1,0 +1,168 @@
+"""JSON lines: one object per line, read in blocks of whole lines by Arrow's parser, and by Python where that gives up.
+
+Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A missing key
+is null, a key that is not declared is left out. Python's parser is exact on what Arrow's refuses (nested times, maps, numbers
+as ``1.0`` for an integer, NaN) and says which line and column is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.json as pajson
+from pyarrow import types
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.json_values import BadValue, from_lines, to_lines
+from airflow_samza.systems.files.lines import Block, line_blocks
+from airflow_samza.systems.files.options import FileOptions, compression_of
+from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.text_values import is_text_leaf, parse_text
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class JsonLinesFormat:
+    """The format ``json``."""
+
+    extension = "json"
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
+        """Opens the file; without ``wanted`` its first block tells the columns."""
+        return JsonLinesInput(file, wanted if wanted is not None else _inferred(file))
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """The bytes of the file, cut anywhere; a compressed file is one unit."""
+        if compression_of(file.path):
+            return [Unit(number, 0, None, file.size)]
+        return [Unit(number, 0, file.size, file.size, divisible=True)]
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """Refuses maps whose keys are not text: a JSON key is."""
+        for field in schema:
+            if _has_odd_map(field.type):
+                raise SchemaError(
+                    f"Column {field.name!r} of stream {stream!r} is a map whose keys are not strings, which JSON cannot hold.",
+                    hint="Cast the keys to string, or write Parquet.",
+                    stream=stream,
+                    column=field.name,
+                )
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> JsonLinesOutput:
+        """A writer to an open sink."""
+        return JsonLinesOutput(sink)
+
+
+def _has_odd_map(kind: pa.DataType) -> bool:
+    if types.is_map(kind) and not types.is_string(kind.key_type):
+        return True
+    return any(_has_odd_map(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _inferred(file: InputFile) -> pa.Schema:
+    for block in line_blocks(file):
+        data = block.data.removeprefix(_BOM)
+        if data.strip():
+            try:
+                found = pajson.read_json(pa.BufferReader(data), read_options=_whole(data)).schema
+            except pa.ArrowInvalid as error:
+                if "changed from" not in str(error):
+                    raise
+                raise SchemaError(
+                    f"File {file.shown} of stream {file.stream!r} has values of several types in one column: {str(error).rstrip('.')}.",
+                    hint="Declare schema= on the stream.",
+                    file=file.shown,
+                    stream=file.stream,
+                ) from error
+            return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
+    return pa.schema([])
+
+
+def _whole(data: bytes) -> pajson.ReadOptions:
+    return pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
+
+
+class JsonLinesInput:
+    """An open file of JSON lines."""
+
+    def __init__(self, file: InputFile, schema: pa.Schema) -> None:
+        self.file = file
+        self._schema = schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they are parsed."""
+        return self._schema
+
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+        """The lines that start in the bytes [start, end)."""
+        target = pa.schema([self._schema.field(name) for name in names])
+        # Arrow reads nested values of JSON's own types; others inside of them, and maps, are Python's.
+        by_arrow = all(is_text_leaf(field.type) or _is_plain(field.type) for field in target)
+        for block in line_blocks(self.file, start, end):
+            data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
+            if not data.strip():
+                continue
+            batch = _parse(data, target) if by_arrow else None
+            if batch is None:
+                batch = self._by_python(Block(block.offset + len(block.data) - len(data), data), target)
+            for row in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(row, BATCH_ROWS)
+
+    def _by_python(self, block: Block, target: pa.Schema) -> pa.RecordBatch:
+        try:
+            return from_lines(block, target)
+        except BadValue as bad:
+            where = f"in the line at byte {bad.offset}"
+            if bad.column is None:
+                raise damaged(self.file, "JSON lines", f"{bad} {where}") from bad
+            raise SchemaError(
+                f"File {self.file.shown} of stream {self.file.stream!r} has {bad} in column {bad.column!r} {where}.",
+                hint="Declare the column with a type that holds the value, or repair the file.",
+                file=self.file.shown,
+                stream=self.file.stream,
+                column=bad.column,
+            ) from bad
+
+    def close(self) -> None:
+        """Nothing is held between blocks."""
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    if types.is_map(kind) or is_text_leaf(kind):
+        return False
+    return all(_is_plain(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
+    """The block as Arrow parses it, None when it refuses anything in it."""
+    raw = pa.schema([field.with_type(pa.string()) if is_text_leaf(field.type) else field for field in target])
+    parse = pajson.ParseOptions(explicit_schema=raw.remove_metadata(), unexpected_field_behavior="ignore")
+    try:
+        table = pajson.read_json(pa.BufferReader(data), read_options=_whole(data), parse_options=parse)
+        if not target.names:
+            return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"]).select([])
+        columns = [table.column(field.name).combine_chunks() for field in target]
+        parsed = [parse_text(c, field.type) if is_text_leaf(field.type) else c for c, field in zip(columns, target, strict=True)]
+    except pa.ArrowInvalid:
+        return None
+    # Nulls in a column that is declared not null are the reader's to refuse, with the file's name.
+    return pa.RecordBatch.from_arrays(parsed, schema=pa.schema([field.with_nullable(True) for field in target]))
+
+
+class JsonLinesOutput:
+    """Writes a line for each row."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
+        self.sink = sink
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends lines."""
+        for row in range(0, batch.num_rows, BATCH_ROWS):
+            self.sink.write(to_lines(batch.slice(row, BATCH_ROWS)))
+
+    def close(self) -> None:
+        """Nothing is held back."""

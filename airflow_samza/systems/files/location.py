@@ -1,0 +1,127 @@
+"""Where files are: a filesystem and a path in it, from a local path or a URL.
+
+pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are fsspec's);
+fsspec opens everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import ConfigError, RuntimeMissing
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
+_ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
+
+
+@dataclass(frozen=True)
+class Location:
+    """A path in a filesystem; ``prefix`` and ``path`` together are what people are shown (never credentials)."""
+
+    filesystem: pafs.FileSystem
+    path: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{self.path}"
+
+    def __truediv__(self, relative: str) -> Location:
+        """The location of a path below this one."""
+        inner = relative.strip("/")
+        return self if not inner else Location(self.filesystem, f"{self.path.rstrip('/')}/{inner}", self.prefix)
+
+    def at(self, path: str) -> Location:
+        """Another path of the same filesystem."""
+        return Location(self.filesystem, path, self.prefix)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+
+def is_url(path: str) -> bool:
+    """Whether a path names its filesystem itself."""
+    return _URL.match(path) is not None
+
+
+def open_location(url: str, options: Mapping[str, Any] | None = None, *, secret: frozenset[str] = frozenset()) -> Location:
+    """The location of a local path or a filesystem URL; ``options`` are fsspec's storage options for that filesystem."""
+    match = _URL.match(url)
+    if match is None:
+        return Location(pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(url)))
+    scheme, rest = match[1].lower(), match[2]
+    if scheme == "file":
+        host, slash, path = rest.partition("/")
+        if not slash or host not in ("", "localhost"):
+            raise ConfigError(
+                f"The file URL {url!r} names a host or no path.",
+                hint="Write file:///absolute/path, or the path alone.",
+                key="root",
+                value=url,
+            )
+        return Location(pafs.LocalFileSystem(), os.path.normpath("/" + unquote(path)))
+    shown = _without_credentials(rest)
+    if not options and scheme in _ARROW_SCHEMES:
+        try:
+            filesystem, path = pafs.FileSystem.from_uri(url)
+        except (OSError, ValueError, NotImplementedError):
+            pass  # this build cannot (no libhdfs, no JVM, an option it does not know): fsspec tries next
+        else:
+            return Location(filesystem, path.rstrip("/"), _prefix(scheme, shown, path))
+    return _by_fsspec(url, scheme, options or {}, secret)
+
+
+def _prefix(scheme: str, shown: str, path: str) -> str:
+    """What stands before a filesystem's own path in the URL that people know."""
+    whole, inner = f"{scheme}://{shown}".rstrip("/"), path.rstrip("/")
+    return whole[: len(whole) - len(inner)] if whole.endswith(inner) else f"{scheme}://"
+
+
+def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozenset[str]) -> Location:
+    import fsspec
+
+    shown = f"{scheme}://{_without_credentials(url.partition('://')[2])}"
+    try:
+        found, path = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        raise RuntimeMissing(
+            f"The filesystem of {shown} needs a package that is not installed: {error}.",
+            hint=f"pip install 'fsspec[{scheme}]'" + (", or use webhdfs://" if scheme == "hdfs" else "") + ".",
+            scheme=scheme,
+        ) from error
+    except ValueError as error:
+        raise ConfigError(
+            f"There is no filesystem for {scheme}:// (in {shown}).",
+            hint="Use a local path, file://, s3://, gs://, hdfs://, webhdfs://, abfs:// or another scheme that fsspec knows.",
+            key="root",
+            value=shown,
+        ) from error
+    except (OSError, TypeError) as error:
+        reason = str(error)
+        for name in secret:
+            reason = reason.replace(str(options.get(name) or "\0"), "***")
+        raise RuntimeMissing(
+            f"The filesystem of {shown} does not open: {reason}.",
+            hint="Check the connection's storage options" + ("; without libhdfs, use webhdfs://" if scheme == "hdfs" else "") + ".",
+            scheme=scheme,
+        ) from error
+    path = str(path).rstrip("/")
+    return Location(pafs.PyFileSystem(pafs.FSSpecHandler(found)), path, _prefix(scheme, shown.partition("://")[2], path))
+
+
+def _without_credentials(rest: str) -> str:
+    """The part of a URL after ``://`` without user, password and query.
+
+    >>> _without_credentials("key:secret@bucket/a?region=x")
+    'bucket/a'
+    """
+    authority, slash, path = rest.partition("?")[0].partition("/")
+    return authority.rpartition("@")[2] + slash + path

@@ -1,0 +1,125 @@
+"""The record beside written files: which of them are published, by whom and in which generation.
+
+A manifest ``<output>/_samza/manifests/<producer hash>.<generation>.<epoch>.json`` names the files of one published epoch.
+Other engines read the directory as it is; our own reader trusts the manifests, so it never sees half a publication.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.files.location import Location
+
+FOLDER = "_samza"
+_PART = re.compile(r"part-\d{5,}-(?P<producer>[0-9a-f]{12})-g(?P<generation>\d+(?:\.\d+)*)-e(?P<epoch>\d+)\.[a-z]+")
+_MANIFEST = re.compile(r"(?P<producer>[0-9a-f]{12})\.(?P<generation>\d+(?:\.\d+)*)\.(?P<epoch>\d+)\.json")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One published epoch: ``files`` are (name, rows, bytes)."""
+
+    producer: str
+    generation: str
+    epoch: int
+    stream: str
+    format: str
+    files: tuple[tuple[str, int, int], ...]
+
+    def encode(self) -> bytes:
+        """The manifest's JSON."""
+        return json.dumps(asdict(self), sort_keys=True, indent=1).encode()
+
+
+def producer_hash(producer: str, stream: str) -> str:
+    """12 hex digits for a producer's output to a stream: two outputs of one stage may share a directory."""
+    return hashlib.sha256(f"{producer}\0{stream}".encode()).hexdigest()[:12]
+
+
+def generation_key(generation: str) -> tuple[int, ...]:
+    """A generation in the order of generations: its parts compare as numbers.
+
+    >>> generation_key("1.10") > generation_key("1.9")
+    True
+    """
+    return tuple(int(part) for part in generation.split("."))
+
+
+def part_name(task: int, producer: str, generation: str, epoch: int, extension: str) -> str:
+    """The deterministic name of one task's file."""
+    return f"part-{task:05d}-{producer}-g{generation}-e{epoch}.{extension}"
+
+
+def part_of(name: str) -> tuple[str, str, int] | None:
+    """Producer hash, generation and epoch of a file that :func:`part_name` named; None for any other file."""
+    match = _PART.fullmatch(name)
+    return (match["producer"], match["generation"], int(match["epoch"])) if match else None
+
+
+def manifest_path(output: Location, producer: str, generation: str, epoch: int) -> Location:
+    """Where the manifest of one epoch lies."""
+    return output / f"{FOLDER}/manifests/{producer}.{generation}.{epoch}.json"
+
+
+def list_manifests(output: Location) -> list[tuple[str, str, int]]:
+    """Producer hash, generation and epoch of every manifest of an output directory."""
+    selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
+    names = [str(info.path).rpartition("/")[2] for info in output.filesystem.get_file_info(selector) if info.type == pafs.FileType.File]
+    matches = [match for match in map(_MANIFEST.fullmatch, names) if match]
+    return sorted((match["producer"], match["generation"], int(match["epoch"])) for match in matches)
+
+
+def read_manifest(place: Location) -> Manifest:
+    """A manifest as it was written; a damaged one is a :class:`TopicError`."""
+    with place.filesystem.open_input_stream(place.path, compression=None) as source:
+        text = source.read()
+    try:
+        data: dict[str, Any] = json.loads(text)
+        data["files"] = tuple((str(name), int(rows), int(size)) for name, rows, size in data["files"])
+        return Manifest(**data)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TopicError(
+            f"The manifest {place} is damaged: {error}.",
+            hint="Remove it and clear the stage that wrote it, which publishes its files again.",
+            path=str(place),
+        ) from error
+
+
+def published_names(root: Location) -> Callable[[str], bool]:
+    """A test whether a path is to be read: any file but a part of ours that no manifest of its producer's newest generation names."""
+    by_directory: dict[str, set[str] | None] = {}
+
+    def current(directory: str) -> set[str] | None:
+        place = root.at(directory)
+        if place.filesystem.get_file_info((place / FOLDER).path).type == pafs.FileType.NotFound:
+            return None  # copied from elsewhere without our records: ordinary files
+        manifests = list_manifests(place)
+        newest: dict[str, tuple[int, ...]] = {}
+        for producer, generation, _ in manifests:
+            newest[producer] = max(newest.get(producer, ()), generation_key(generation))
+        names: set[str] = set()
+        for producer, generation, epoch in manifests:
+            if generation_key(generation) == newest[producer]:
+                with suppress(FileNotFoundError):  # superseded since it was listed
+                    names.update(name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files)
+        return names
+
+    def is_published(path: str) -> bool:
+        directory, _, name = path.rpartition("/")
+        if part_of(name) is None:
+            return True
+        if directory not in by_directory:
+            by_directory[directory] = current(directory)
+        names = by_directory[directory]
+        return names is None or name in names
+
+    return is_published

@@ -1,0 +1,131 @@
+"""The options of a files stream and of its binding, read from text once and checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.system import StreamSpec
+
+FORMATS = ("parquet", "json", "csv", "orc", "avro")
+_FORMAT_NAMES = {"jsonl": "json", "ndjson": "json", "json_lines": "json", "pq": "parquet"}
+_EXTENSIONS = {
+    "parquet": "parquet",
+    "pq": "parquet",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "csv": "csv",
+    "orc": "orc",
+    "avro": "avro",
+}
+_COMPRESSIONS = frozenset({"gz", "bz2", "zst", "lz4"})
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What ``StreamSpec.options`` may say of files.
+
+    ``allow_missing_columns``: a nullable column that a file lacks is null. ``allow_missing_path``: a literal path that does
+    not exist is an empty input. ``truncate_timestamps``: finer units lose what microseconds cannot hold. ``multiline``: a
+    quoted CSV value may hold line ends, so a CSV file is read whole; without them it is split. ``delimiter``, ``quote``,
+    ``escape``, ``header`` and ``null_value`` are CSV's. ``compression`` is the codec of written Parquet, ORC and Avro.
+    """
+
+    allow_missing_columns: bool = False
+    allow_missing_path: bool = False
+    truncate_timestamps: bool = False
+    multiline: bool = True
+    header: bool = True
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = ""
+    null_value: str = ""
+    compression: str = ""
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> FileOptions:
+        """The options of a stream; an unknown name or an impossible value is a :class:`ConfigError`."""
+        known = {field.name: field for field in fields(cls)}
+        values: dict[str, bool | str] = {}
+        for name, text in stream.options:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise ConfigError(
+                    f"Stream {stream.name!r} has the unknown option {name!r}.",
+                    hint=f"Did you mean {near[0]!r}?" if near else f"Options of files are {', '.join(known)}.",
+                    key=name,
+                    value=text,
+                )
+            values[name] = _boolean(stream, name, str(text)) if isinstance(known[name].default, bool) else str(text)
+        found = cls(**values)  # type: ignore[arg-type]
+        for name in ("delimiter", "quote", "escape"):
+            value = getattr(found, name)
+            if len(value.encode()) > 1 or (name == "delimiter" and not value):
+                raise ConfigError(
+                    f"Option {name!r} of stream {stream.name!r} is {value!r}, which is not one character.",
+                    hint='Write one ASCII character, for example delimiter=";" or delimiter="\\t".',
+                    key=name,
+                    value=value,
+                )
+        return found
+
+
+def _boolean(stream: StreamSpec, name: str, text: str) -> bool:
+    if text.strip().lower() in ("true", "1", "yes"):
+        return True
+    if text.strip().lower() in ("false", "0", "no"):
+        return False
+    raise ConfigError(
+        f"Option {name!r} of stream {stream.name!r} is {text!r}, which is neither true nor false.",
+        hint='Write "true" or "false".',
+        key=name,
+        value=text,
+    )
+
+
+def format_name(value: str, *, of: str) -> str:
+    """The format that a declaration or a binding names."""
+    name = value.strip().lower()
+    name = _FORMAT_NAMES.get(name, name)
+    if name not in FORMATS:
+        raise ConfigError(
+            f"{of} has the unknown format {value!r}.", hint=f"Formats of files are {', '.join(FORMATS)}.", key="format", value=value
+        )
+    return name
+
+
+def compression_of(path: str) -> str | None:
+    """The compression that a file's last extension names, None when it is not compressed as a whole.
+
+    >>> compression_of("a/b.jsonl.gz"), compression_of("a/b.snappy.parquet")
+    ('gz', None)
+    """
+    last = path.rpartition(".")[2].lower()
+    return last if last in _COMPRESSIONS else None
+
+
+def format_of_path(path: str) -> str | None:
+    """The format that a file's extension names, a whole-file compression apart; None when it names none."""
+    name = path.rpartition("/")[2].lower()
+    if compression_of(name):
+        name = name.rpartition(".")[0]
+    return _EXTENSIONS.get(name.rpartition(".")[2]) if "." in name else None
+
+
+def declared_partitions(value: object, *, of: str) -> int:
+    """A partition count from a declaration or a binding's text."""
+    try:
+        count = int(str(value))
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise ConfigError(f"{of} has {value!r} partitions.", hint="Give a whole number from 1.", key="partitions", value=value)
+    return count
+
+
+def storage_options(options: Mapping[str, object]) -> dict[str, object]:
+    """What of a binding's options goes to the filesystem."""
+    return {name: value for name, value in options.items() if name not in ("root", "format", "partitions") and value is not None}

@@ -1,0 +1,302 @@
+"""Writes the output of a task attempt as one staged file, and publishes staged files under deterministic names.
+
+Publishing is a list of steps that may each be done again: move the staged files, write the manifest, remove the files of
+lower generations, clear the staging. The manifest decides: before it, our readers see the former generation; after it, the new one.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.conform import Conformer
+from airflow_samza.systems.files.failures import is_missing, storage_errors
+from airflow_samza.systems.files.formats import FileWriter, open_format
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.manifests import (
+    FOLDER,
+    Manifest,
+    generation_key,
+    list_manifests,
+    manifest_path,
+    part_name,
+    part_of,
+    producer_hash,
+    read_manifest,
+)
+from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.system import Publication, StreamSpec
+
+_STALE = timedelta(days=7)
+"""Staged files this old belong to attempts that died; none lives so long."""
+
+
+class FilesProducer:
+    """Writes one attempt's rows to one staged file; nothing is written before the first row."""
+
+    def __init__(self, output: Location, stream: StreamSpec, format_name: str, attempt: str) -> None:
+        self.output = output
+        self.stream = stream
+        self.options = FileOptions.of(stream)
+        self.format_name = format_name
+        self.format = open_format(format_name)
+        name = re.sub(r"[^A-Za-z0-9_.=-]", "_", attempt).strip(".") or "attempt"
+        self.staged = output / f"{FOLDER}/staging/{name}.{self.format.extension}"
+        self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None
+        if self.schema is not None:
+            self.format.check(self.schema, stream.name)
+        self.rows = 0
+        self.conformer: tuple[pa.Schema, Conformer] | None = None
+        self.sink: pa.NativeFile | None = None
+        self.writer: FileWriter | None = None
+        self._described: dict[str, Any] | None = None
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends rows; the partition plays no part, a task writes one file."""
+        if self.schema is None:
+            self.schema = batch.schema.remove_metadata()
+            self.format.check(self.schema, self.stream.name)
+        if not batch.num_rows:
+            return
+        if self.conformer is None or not batch.schema.equals(self.conformer[0]):
+            written = f"({self.staged.name}, being written)"
+            checked = Conformer.check(batch.schema, self.schema, file=written, stream=self.stream.name, options=self.options)
+            self.conformer = (batch.schema, checked)
+        batch = self.conformer[1].apply(batch)
+        with storage_errors(path=str(self.staged), stream=self.stream.name, doing="write"):
+            self._open(self.schema).write(batch)
+        self.rows += batch.num_rows
+
+    def _open(self, schema: pa.Schema) -> FileWriter:
+        if self.writer is None:
+            self.output.filesystem.create_dir(_parent(self.staged).path, recursive=True)
+            self.sink = self.output.filesystem.open_output_stream(self.staged.path, compression=None)
+            self.writer = self.format.writer(self.sink, schema, self.options)
+        return self.writer
+
+    def finish(self) -> dict[str, Any]:
+        """Closes the file; describes it by its path below the output, rows and bytes. No rows: no file."""
+        if self._described is None:
+            files = []
+            if self.writer is not None and self.sink is not None:
+                with storage_errors(path=str(self.staged), stream=self.stream.name, doing="write"):
+                    self.writer.close()
+                    if not self.sink.closed:
+                        self.sink.close()
+                    size = int(self.output.filesystem.get_file_info(self.staged.path).size)
+                files.append({"path": self.staged.path[len(self.output.path) :].lstrip("/"), "rows": self.rows, "bytes": size})
+            self._described = {
+                "format": self.format_name,
+                "files": files,
+                "rows": self.rows,
+                "bytes": sum(file["bytes"] for file in files),
+                "schema": Schema.of(self.schema).ddl() if self.schema is not None and self.schema.names else None,
+            }
+        return self._described
+
+    def abort(self) -> None:
+        """Removes the staged file; the storage may refuse, an abort does not."""
+        with suppress(OSError, pa.ArrowException, ValueError):
+            if self.sink is not None and not self.sink.closed:
+                self.sink.close()
+        with suppress(OSError):
+            self.output.filesystem.delete_file(self.staged.path)
+
+
+def check_writable(output: Location, stream: StreamSpec) -> None:
+    """Makes the output directory and writes a probe into it."""
+    probe = output / f"{FOLDER}/staging/.writable"
+    with storage_errors(path=str(output), stream=stream.name, doing="write"):
+        info = output.filesystem.get_file_info(output.path)
+        if info.is_file:
+            raise TopicError(
+                f"The output {output} of stream {stream.name!r} is a file, and a directory is needed.",
+                hint="Move the file away, or give the stream another path.",
+                path=str(output),
+                stream=stream.name,
+            )
+        output.filesystem.create_dir(_parent(probe).path, recursive=True)
+        with output.filesystem.open_output_stream(probe.path, compression=None) as sink:
+            sink.write(b"probe")
+        _delete(probe)
+
+
+def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:
+    """Makes one epoch's files visible; doing it again, from any point at which it stopped, changes nothing more."""
+    if not re.fullmatch(r"\d+(\.\d+)*", publication.generation):
+        raise ConfigError(
+            f"The generation {publication.generation!r} is not numbers with dots between.", hint="Use for example 1.2.", key="generation"
+        )
+    with storage_errors(path=str(output), stream=stream.name, doing="write"):
+        return _Publisher(output, stream, format_name, publication).run()
+
+
+class _Publisher:
+    def __init__(self, output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> None:
+        self.output = output
+        self.filesystem = output.filesystem
+        self.stream = stream
+        self.format_name = format_name
+        self.publication = publication
+        self.producer = producer_hash(publication.producer, stream.name)
+        self.generation = generation_key(publication.generation)
+        self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
+
+    def run(self) -> dict[str, Any]:
+        self._refuse_when_superseded()
+        if self.filesystem.get_file_info(self.place.path).is_file:
+            manifest = read_manifest(self.place)
+        else:
+            manifest = self._move_files()
+            self._write_manifest(manifest)
+            # A higher generation may have published meanwhile; having written first, one of the two sees the other.
+            self._refuse_when_superseded()
+        superseded = self._remove_lower_generations()
+        self._clear_staging()
+        return {
+            "path": str(self.output),
+            "format": manifest.format,
+            "rows": sum(rows for _, rows, _ in manifest.files),
+            "bytes": sum(size for _, _, size in manifest.files),
+            "files": [name for name, _, _ in manifest.files],
+            "superseded": superseded,
+        }
+
+    def _refuse_when_superseded(self) -> None:
+        higher = [g for p, g, _ in list_manifests(self.output) if p == self.producer and generation_key(g) > self.generation]
+        if not higher:
+            return
+        newest = max(higher, key=generation_key)
+        self._remove(lambda generation: generation == self.generation)
+        self._clear_staging()
+        raise TopicError(
+            f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream {self.stream.name!r}:"
+            f" generation {newest} of it has published already.",
+            hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
+            path=str(self.output),
+            stream=self.stream.name,
+            generation=self.publication.generation,
+            newest=newest,
+        )
+
+    def _move_files(self) -> Manifest:
+        extension = open_format(self.format_name).extension
+        self.filesystem.create_dir((self.output / f"{FOLDER}/manifests").path, recursive=True)
+        files: list[tuple[str, int, int]] = []
+        for task in sorted(self.publication.staged):
+            for number, file in enumerate(self.publication.staged[task]["files"]):
+                place = task if number == 0 else task + number * 100_000  # a task writes one file; more keep apart
+                name = part_name(place, self.producer, self.publication.generation, self.publication.epoch, extension)
+                self._move(self.output / str(file["path"]), self.output / name, int(file["bytes"]))
+                files.append((name, int(file["rows"]), int(file["bytes"])))
+        if not files:
+            files.extend(self._write_empty(extension))
+        publication = self.publication
+        return Manifest(self.producer, publication.generation, publication.epoch, self.stream.name, self.format_name, tuple(files))
+
+    def _move(self, staged: Location, final: Location, size: int) -> None:
+        """Moves a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
+        there = self.filesystem.get_file_info(final.path)
+        if not (there.is_file and there.size == size):
+            if there.is_file:
+                self.filesystem.delete_file(final.path)
+            try:
+                self.filesystem.move(staged.path, final.path)
+            except OSError as error:
+                again = self.filesystem.get_file_info(final.path)  # somebody else publishes the same
+                if again.is_file and again.size == size:
+                    return
+                if not is_missing(error):
+                    raise
+                raise TopicError(
+                    f"The staged file {staged} of stream {self.stream.name!r} is gone before it was published.",
+                    hint="Clear the stage: its next generation writes its output again.",
+                    path=str(staged),
+                    stream=self.stream.name,
+                ) from error
+        elif self.filesystem.get_file_info(staged.path).is_file:
+            _delete(staged)
+
+    def _write_empty(self, extension: str) -> list[tuple[str, int, int]]:
+        """A file without rows, so that the directory can be read with its schema though no task had output."""
+        described = [staged.get("schema") for _, staged in sorted(self.publication.staged.items())]
+        ddl = self.stream.schema or next((text for text in described if text), None)
+        if ddl is None or not self.publication.staged or not self.publication.final:
+            return []
+        task = min(self.publication.staged)
+        name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, extension)
+        draft = self._draft(extension)
+        self.filesystem.create_dir(_parent(draft).path, recursive=True)
+        with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
+            writer = open_format(self.format_name).writer(sink, Schema.of(ddl).to_arrow(), FileOptions.of(self.stream))
+            writer.close()
+        size = int(self.filesystem.get_file_info(draft.path).size)
+        self._move(draft, self.output / name, size)
+        return [(name, 0, size)]
+
+    def _draft(self, extension: str) -> Location:
+        """A file of this call alone; what a crash leaves of it is swept like staged files."""
+        return self.output / f"{FOLDER}/staging/draft-{uuid.uuid4().hex}.{extension}"
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        draft = self._draft("json")
+        self.filesystem.create_dir(_parent(draft).path, recursive=True)
+        with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
+            sink.write(manifest.encode())
+        if self.filesystem.get_file_info(self.place.path).is_file:  # somebody else wrote the same; some moves refuse to replace
+            _delete(draft)
+        else:
+            self.filesystem.move(draft.path, self.place.path)
+
+    def _remove_lower_generations(self) -> list[str]:
+        return self._remove(lambda generation: generation < self.generation)
+
+    def _remove(self, is_old: Any) -> list[str]:
+        """Removes parts and then manifests of this producer's generations, by their names: parts of a crashed publication, too."""
+        removed = []
+        selector = pafs.FileSelector(self.output.path, allow_not_found=True)
+        for path in sorted(str(info.path) for info in self.filesystem.get_file_info(selector) if info.is_file):
+            part = part_of(path.rpartition("/")[2])
+            if part is not None and part[0] == self.producer and is_old(generation_key(part[1])):
+                _delete(self.output.at(path))
+                removed.append(path.rpartition("/")[2])
+        for producer, generation, epoch in list_manifests(self.output):
+            if producer == self.producer and is_old(generation_key(generation)):
+                _delete(manifest_path(self.output, producer, generation, epoch))
+        return removed
+
+    def _clear_staging(self) -> None:
+        """Removes what is left of this epoch's staged files, and what attempts that died long ago left."""
+        for staged in self.publication.staged.values():
+            for file in staged["files"]:
+                _delete(self.output / str(file["path"]))
+        selector = pafs.FileSelector((self.output / f"{FOLDER}/staging").path, allow_not_found=True)
+        now = datetime.now(timezone.utc)
+        for info in self.filesystem.get_file_info(selector):
+            if info.is_file and info.mtime is not None and now - info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc) > _STALE:
+                _delete(self.output.at(str(info.path)))
+
+
+def publication_name(publication: Publication) -> str:
+    """A publication for people."""
+    return f"{publication.generation} of {publication.producer}"
+
+
+def _delete(place: Location) -> None:
+    try:
+        place.filesystem.delete_file(place.path)
+    except OSError as error:
+        if not is_missing(error) and place.filesystem.get_file_info(place.path).is_file:
+            raise
+
+
+def _parent(place: Location) -> Location:
+    return place.at(place.path.rpartition("/")[0])

@@ -1,0 +1,158 @@
+"""Parquet: read by row groups, with column projection and row-group statistics; written with snappy and row groups of 128k rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, changed
+from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.files.packing import Unit
+
+ROW_GROUP_ROWS = 131_072
+"""Rows of a written row group: small enough that a file of a few million rows can be split among several tasks."""
+
+ROW_GROUP_BYTES = 128 * 2**20
+"""A writer lets go of its rows at this size, so that wide rows do not fill the memory."""
+
+_UNITS = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+
+
+class ParquetFormat:
+    """The format ``parquet``."""
+
+    extension = "parquet"
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:
+        """Opens the file and reads its footer."""
+        return ParquetInput(file)
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """A unit for each row group that may have rows in the slice."""
+        opened = ParquetInput(file)
+        try:
+            metadata = opened.parquet.metadata
+            groups = opened.groups(0, metadata.num_row_groups, within)
+            return [Unit(number, group, group + 1, compressed_size(metadata.row_group(group))) for group in groups]
+        finally:
+            opened.close()
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """Parquet holds every column."""
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> ParquetOutput:
+        """A writer to an open sink."""
+        return ParquetOutput(sink, schema, options.compression or "snappy")
+
+
+def compressed_size(group: pq.RowGroupMetaData) -> int:
+    """The bytes of a row group in the file."""
+    return sum(int(group.column(place).total_compressed_size) for place in range(group.num_columns))
+
+
+class ParquetInput:
+    """An open Parquet file."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+        self.source = file.random_access()
+        # INT96, which older Spark writes, has nanoseconds in its form only; microseconds cover its whole range.
+        self.parquet = pq.ParquetFile(self.source, coerce_int96_timestamp_unit="us")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the file."""
+        return self.parquet.schema_arrow
+
+    def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
+        """The row groups of [start, end) whose statistics do not rule them out."""
+        metadata = self.parquet.metadata
+        if within is None or within.column not in self.schema.names:
+            return list(range(start, end))
+        kind = self.schema.field(within.column).type
+        scale = _scale(kind)
+        return [group for group in range(start, end) if scale is None or _may_lie(metadata.row_group(group), within, scale)]
+
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+        """The rows of row groups [start, end)."""
+        count = self.parquet.metadata.num_row_groups
+        if end is not None and end > count:
+            raise changed(self.file.shown, self.file.stream, f"it has {count} row groups, the plan reads up to {end}")
+        groups = self.groups(start, count if end is None else end, within)
+        if not groups:
+            return
+        if not names:  # only rows are asked for: the footer knows them
+            for group in groups:
+                yield from _empty_rows(self.parquet.metadata.row_group(group).num_rows)
+            return
+        yield from self.parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(names), use_threads=False)
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self.parquet.close()
+        self.source.close()
+
+
+def _empty_rows(rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, rows, BATCH_ROWS):
+        yield pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], ["_"]).select([])
+
+
+def _scale(kind: pa.DataType) -> tuple[int, int] | None:
+    """Microseconds of one unit of the stored numbers, as a fraction; None when they are no points in time."""
+    if types.is_timestamp(kind):
+        return _UNITS[kind.unit]
+    if types.is_int64(kind) or types.is_int32(kind):
+        return (1000, 1)  # a time as an integer is in milliseconds
+    return (86_400_000_000, 1) if types.is_date32(kind) else None
+
+
+def _may_lie(group: pq.RowGroupMetaData, within: TimeRange, scale: tuple[int, int]) -> bool:
+    """Whether the statistics leave open that a row of the group lies in the slice."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        if column.path_in_schema != within.column:
+            continue
+        statistics = column.statistics
+        if statistics is None or not statistics.has_min_max or column.physical_type not in ("INT32", "INT64"):
+            return True
+        lowest, highest = (int(raw) * scale[0] // scale[1] for raw in (statistics.min_raw, statistics.max_raw))
+        return highest >= within.start and lowest < within.end
+    return True
+
+
+class ParquetOutput:
+    """Gathers rows to whole row groups."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
+        self.schema = schema
+        self.writer = pq.ParquetWriter(sink, schema, compression=compression)
+        self.held: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.size = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes rows; writes a row group when there are enough."""
+        start = 0
+        while batch.num_rows - start:
+            part = batch.slice(start, ROW_GROUP_ROWS - self.rows)
+            self.held.append(part)
+            self.rows += part.num_rows
+            self.size += part.nbytes
+            start += part.num_rows
+            if self.rows == ROW_GROUP_ROWS or self.size >= ROW_GROUP_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self.rows:
+            self.writer.write_table(pa.Table.from_batches(self.held, self.schema), row_group_size=self.rows)
+        self.held, self.rows, self.size = [], 0, 0
+
+    def close(self) -> None:
+        """Writes the last row group and the footer."""
+        self._flush()
+        self.writer.close()

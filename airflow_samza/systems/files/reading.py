@@ -1,0 +1,173 @@
+"""Reads what a slice gives to a partition: record batches of the stream's schema, then end-of-stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.errors import SchemaError, TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.conform import Conformer, cast, shown
+from airflow_samza.systems.files.formats import InputFile, TimeRange, changed, open_format, reading
+from airflow_samza.systems.files.listing import FoundFile
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.files.packing import Split
+from airflow_samza.systems.files.slicing import files_of, input_file, time_range
+from airflow_samza.systems.files.text_values import parse_text
+from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
+
+_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+
+class FilesConsumer:
+    """Reads the partitions of one slice. Offsets count the rows of a partition in the order of its files."""
+
+    def __init__(self, root: Location, stream: StreamSpec, slice: Mapping[str, Any]) -> None:
+        self.root = root
+        self.stream = stream
+        self.options = FileOptions.of(stream)
+        self.format_name = str(slice["format"])
+        self.files = files_of(slice)
+        self.splits = [[Split(*split) for split in splits] for splits in slice["splits"]]
+        declared = stream.schema or slice["schema"]
+        self.schema: pa.Schema = Schema.of(declared).to_arrow() if declared else pa.schema([])
+        self.within = time_range(stream)
+        if self.within is not None and self.files:
+            _unit(self.schema, self.within.column, stream.name)
+
+    def read(self, ssp: SystemStreamPartition, offsets: OffsetRange | None, columns: Sequence[str] | None = None) -> Iterator[Envelope]:
+        """The rows of a partition; with ``offsets`` only those, and no end-of-stream."""
+        if not 0 <= ssp.partition < len(self.splits):
+            raise TopicError(
+                f"Stream {self.stream.name!r} has no partition {ssp.partition}: its slice has {len(self.splits)}.",
+                hint="The plan and the slice must come from one run; clear the plan task.",
+                stream=self.stream.name,
+                partition=ssp.partition,
+            )
+        offset = 0
+        for batch in self._batches(self.splits[ssp.partition], columns):
+            start, end = (offset, offset + batch.num_rows)
+            if offsets is not None:
+                if start >= offsets.end:
+                    break
+                first, last = max(start, offsets.start), min(end, offsets.end)
+                if first < last:
+                    yield MessageRun(ssp, first, batch.slice(first - start, last - first))
+            elif batch.num_rows:
+                yield MessageRun(ssp, offset, batch)
+            offset = end
+        if offsets is None:
+            yield ControlEnvelope(ssp, offset, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
+
+    def close(self) -> None:
+        """Files are open only while they are read."""
+
+    def _batches(self, splits: Sequence[Split], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        target = self._projected(columns)
+        extra = self.within is not None and self.within.column not in target.names
+        wanted = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
+        for split in splits:
+            found = self.files[split.file]
+            file = input_file(self.root, found, self.stream.name)
+            with reading(file, self.format_name):
+                self._verify(file, found)
+                for batch in self._split(file, found, split, wanted):
+                    if self.within is not None:
+                        batch = batch.filter(self._inside(batch.column(self.within.column), self.within))
+                    yield batch.select(target.names) if extra else batch
+
+    def _projected(self, columns: Sequence[str] | None) -> pa.Schema:
+        if columns is None or not self.schema.names:
+            return self.schema
+        for name in columns:
+            if name not in self.schema.names:
+                raise SchemaError(
+                    f"Stream {self.stream.name!r} has no column {name!r}.",
+                    hint=f"Its columns are {', '.join(self.schema.names)}.",
+                    stream=self.stream.name,
+                    column=name,
+                )
+        return pa.schema([self.schema.field(name) for name in columns])
+
+    def _verify(self, file: InputFile, found: FoundFile) -> None:
+        info = file.filesystem.get_file_info(file.path)
+        if not info.is_file:
+            raise changed(file.shown, file.stream, "it is gone")
+        if int(info.size or 0) != found.size:
+            raise changed(file.shown, file.stream, f"it has {info.size} bytes instead of {found.size}")
+        if found.mtime is not None and info.mtime_ns is not None and int(info.mtime_ns) != found.mtime:
+            raise changed(file.shown, file.stream, "it was written again")
+
+    def _split(self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+        hive = {name: value for name, value in found.columns if name in wanted.names}
+        inside = pa.schema([field for field in wanted if field.name not in hive])
+        # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at all.
+        declared = pa.schema([field for field in self.schema if field.name not in dict(found.columns)])
+        opened = open_format(self.format_name).open(file, declared, self.options)
+        try:
+            conformer = Conformer.check(opened.schema, inside, file=file.shown, stream=file.stream, options=self.options)
+            for batch in opened.batches(split.start, split.end, conformer.names, self.within):
+                conformed = conformer.apply(batch)
+                yield _with_constants(conformed, wanted, hive, file) if hive else conformed
+        finally:
+            opened.close()
+
+    def _inside(self, column: pa.Array, within: TimeRange) -> pa.Array:
+        unit = _unit(self.schema, within.column, self.stream.name)
+        numbers = pc.cast(column, pa.int32()) if types.is_date(column.type) else column
+        numbers = pc.cast(numbers, pa.int64())
+        # Whole units: a value v lies in [start, end) exactly when v * unit does, so bounds round up.
+        start, end = -(-within.start // unit), -(-within.end // unit)
+        return pc.and_(pc.greater_equal(numbers, start), pc.less(numbers, end))
+
+
+def _unit(schema: pa.Schema, column: str, stream: str) -> int:
+    """Microseconds of one unit of the timestamp column: integers are in milliseconds."""
+    if column in schema.names:
+        kind = schema.field(column).type
+        if types.is_timestamp(kind):
+            return _MICROSECONDS[kind.unit]
+        if types.is_date(kind):
+            return 86_400_000_000
+        if types.is_integer(kind):
+            return 1000
+        raise SchemaError(
+            f"Column {column!r} of stream {stream!r} is {shown(kind)}, which is no point in time to slice by.",
+            hint="Declare it as timestamp, date or bigint (milliseconds since 1970 in UTC).",
+            stream=stream,
+            column=column,
+        )
+    raise SchemaError(
+        f"Stream {stream!r} is sliced by column {column!r}, which it does not have.",
+        hint=f"Set timestamp= to one of its columns: {', '.join(schema.names)}.",
+        stream=stream,
+        column=column,
+    )
+
+
+def _with_constants(batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str, str | None], file: InputFile) -> pa.RecordBatch:
+    """The batch with the columns that the file's directories give."""
+    columns = []
+    for field in wanted:
+        if field.name not in hive:
+            columns.append(batch.column(batch.schema.get_field_index(field.name)))
+            continue
+        value = pa.array([hive[field.name]], pa.string())
+        try:
+            parsed = parse_text(value, field.type) if not types.is_binary(field.type) else cast(value, field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"The directory {field.name}={hive[field.name]} of file {file.shown} of stream {file.stream!r} is no {shown(field.type)}.",
+                hint=f"Declare {field.name!r} as string, or rename the directory.",
+                file=file.shown,
+                stream=file.stream,
+                column=field.name,
+            ) from error
+        columns.append(pa.repeat(parsed[0], batch.num_rows) if hive[field.name] is not None else pa.nulls(batch.num_rows, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)

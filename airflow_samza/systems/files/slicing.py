@@ -1,0 +1,134 @@
+"""What a run reads of a files stream, fixed once: the files found, packed into the declared partitions, as JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_samza.errors import TopicError
+from airflow_samza.schema import DataType, Field, Schema
+from airflow_samza.systems.files.conform import shown
+from airflow_samza.systems.files.formats import FileFormat, InputFile, TimeRange, open_format, reading
+from airflow_samza.systems.files.listing import FoundFile, Listing
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.options import FileOptions, format_of_path
+from airflow_samza.systems.files.packing import Unit, pack
+from airflow_samza.systems.system import StreamSpec
+
+_SMALL_SHARE = 8
+"""A file below 1/8 of a partition's share is not cut: packing stays within an eighth of even, and few footers are read."""
+
+_LONELY_BYTES = 2**30
+"""From here on a stream without a declared partition count is worth a warning: one task reads all of it."""
+
+_log = logging.getLogger(__name__)
+
+
+def input_file(root: Location, found: FoundFile, stream: str) -> InputFile:
+    """The file of a listing, ready to be opened."""
+    return InputFile(root.filesystem, found.path, found.size, str(root.at(found.path)), stream)
+
+
+def fix_slice(
+    root: Location, listing: Listing, stream: StreamSpec, format_name: str, partitions: int, options: FileOptions
+) -> dict[str, Any]:
+    """The slice: files with size and time of change, splits per partition, and the schema found when none is declared."""
+    files = listing.files
+    total = sum(file.size for file in files)
+    if stream.partitions is None and total >= _LONELY_BYTES:
+        _log.warning(
+            "Stream %r declares no partition count, so %d task(s) read its %d MiB; declare partitions= on the stream.",
+            stream.name,
+            partitions,
+            total // 2**20,
+        )
+    units: list[Unit] = []
+    threshold = total // (_SMALL_SHARE * partitions)
+    kind = open_format(format_name) if files else None
+    for number, found in enumerate(files):
+        if kind is not None and partitions > 1 and found.size > threshold:
+            file = input_file(root, found, stream.name)
+            with reading(file, format_name):
+                units.extend(kind.units(number, file, time_range(stream), options))
+        else:
+            units.append(Unit(number, 0, None, found.size))
+    return {
+        "kind": "files",
+        "partitions": partitions,
+        "offsets": None,
+        "format": format_name,
+        "bytes": total,
+        "schema": None if stream.schema is not None else found_schema(root, files, stream.name, format_name, options),
+        "files": [{"path": f.path, "size": f.size, "mtime": f.mtime, "columns": dict(f.columns)} for f in files],
+        "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
+    }
+
+
+def time_range(stream: StreamSpec) -> TimeRange | None:
+    """The slice by a column, if the stream has one."""
+    if stream.interval is None or stream.timestamp is None:
+        return None
+    return TimeRange(stream.timestamp, *stream.interval)
+
+
+def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
+    """The files of a slice."""
+    return [FoundFile(f["path"], int(f["size"]), f["mtime"], tuple(f["columns"].items())) for f in data["files"]]
+
+
+def found_schema(root: Location, files: Sequence[FoundFile], stream: str, format_name: str, options: FileOptions) -> str | None:
+    """The DDL of the first file's columns and of the Hive columns; None when there is no file."""
+    if not files:
+        return None
+    kind: FileFormat = open_format(format_name)
+    file = input_file(root, files[0], stream)
+    with reading(file, format_name):
+        opened = kind.open(file, None, options)
+        try:
+            columns = opened.schema
+        finally:
+            opened.close()
+    hive = {name: _hive_type([dict(f.columns).get(name) for f in files]) for name, _ in files[0].columns}
+    fields = [
+        Field(name, _column_type(kind_, name, file), True)
+        for name, kind_ in zip(columns.names, columns.types, strict=True)
+        if name not in hive
+    ]
+    fields += [Field(name, DataType(kind_)) for name, kind_ in hive.items()]
+    return Schema(tuple(fields)).ddl() if fields else None
+
+
+def _column_type(kind: Any, name: str, file: InputFile) -> DataType:
+    from airflow_samza.errors import SchemaError
+    from airflow_samza.schema import type_from_arrow
+
+    try:
+        return type_from_arrow(kind)
+    except SchemaError as error:
+        raise SchemaError(
+            f"File {file.shown} of stream {file.stream!r} has column {name!r} as {shown(kind)}, which has no column type here.",
+            hint="Declare schema= with the columns that are needed, and leave this one out.",
+            file=file.shown,
+            stream=file.stream,
+            column=name,
+        ) from error
+
+
+def _hive_type(values: Sequence[str | None]) -> str:
+    texts = [value for value in values if value is not None]
+    if texts and all(text.removeprefix("-").isdecimal() and str(int(text)) == text and len(text) < 19 for text in texts):
+        return "bigint"
+    return "string"
+
+
+def detect_format(files: Sequence[FoundFile], stream: str) -> str:
+    """The one format that the files' extensions name; Parquet when they name none."""
+    names = {name for name in (format_of_path(file.path) for file in files) if name is not None}
+    if len(names) > 1:
+        raise TopicError(
+            f"The files of stream {stream!r} have several formats: {', '.join(sorted(names))}.",
+            hint='Declare the stream\'s format=, and a path that matches only its files, for example "views/*.parquet".',
+            stream=stream,
+        )
+    return names.pop() if names else "parquet"

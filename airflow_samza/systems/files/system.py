@@ -1,0 +1,168 @@
+"""The system ``files``: a root, the streams under it, and who reads, writes and publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.systems.files.failures import storage_errors
+from airflow_samza.systems.files.listing import Listing, find_files, has_glob
+from airflow_samza.systems.files.location import Location, is_url, open_location
+from airflow_samza.systems.files.options import FileOptions, declared_partitions, format_name, storage_options
+from airflow_samza.systems.files.output import FilesProducer, check_writable, publish
+from airflow_samza.systems.files.reading import FilesConsumer
+from airflow_samza.systems.files.slicing import detect_format, fix_slice, found_schema
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+
+
+class FilesSystem:
+    """Bounded input and output as files of any format below a root (or at absolute paths and URLs).
+
+    Options of the binding: ``root``, ``format`` (the default of its streams), ``partitions`` (of inputs that declare none; 1),
+    and fsspec's storage options for a root that is a URL.
+    """
+
+    def __init__(self, name: str, binding: SystemBinding, *, root: Location | None = None) -> None:
+        self.name = name
+        self.binding = binding
+        self._root = root
+        options = storage_options(binding.options)
+        where = binding.options.get("root")
+        if options and (where is None or not is_url(str(where)) or str(where).startswith("file:")):
+            unknown = sorted(options)[0]
+            raise ConfigError(
+                f"System {name!r} (files) has the unknown option {unknown!r}.",
+                hint="Its options are root, format and partitions; a root that is a URL takes fsspec's storage options, too.",
+                key=unknown,
+            )
+
+    @property
+    def admin(self) -> FilesSystem:
+        """The system is its own admin."""
+        return self
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Of the streams whose path exists: the declared partition count, and the schema found when none is declared.
+
+        The count never follows from the files found: it would change from run to run. Offsets are counted only while reading.
+        """
+        found = {}
+        for stream in streams:
+            listing = self._listing(stream)
+            if listing.missing is None or self._may_be_missing(stream):
+                schema = stream.schema
+                if schema is None:
+                    root, _ = self._place(stream)
+                    kind = self._format(stream, listing)
+                    schema = found_schema(root, listing.files, stream.name, kind, FileOptions.of(stream))
+                found[stream.name] = StreamMetadata(self._partitions(stream), schema=schema)
+        return found
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Makes the directories of streams that are written."""
+        for stream in streams:
+            output = self._output(stream)
+            with storage_errors(path=str(output), stream=stream.name, doing="write"):
+                output.filesystem.create_dir(output.path, recursive=True)
+
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """The files of a stream and which partition reads what of them, as JSON; a path that does not exist is a ``TopicError``.
+
+        Keys beside those of every system: ``format``, ``bytes``, ``schema`` (DDL, when none is declared), ``files``
+        (path, size, mtime in ns, Hive columns) and ``splits``: per partition [file, start, end] in row groups, stripes or bytes.
+        """
+        listing = self._listing(stream)
+        root, relative = self._place(stream)
+        if listing.missing is not None and not self._may_be_missing(stream):
+            at = f"The root {root}" if listing.missing.path == root.path else f"The path {listing.missing}"
+            raise TopicError(
+                f"{at} of stream {stream.name!r} (system {self.name!r}) does not exist.",
+                hint="Check the connection's root and the stream's path=; an interval may legally have no data with a glob"
+                f' (for example path="{relative.rstrip("/")}/*") or with the stream\'s option allow_missing_path="true".',
+                path=str(listing.missing),
+                stream=stream.name,
+                system=self.name,
+            )
+        return fix_slice(root, listing, stream, self._format(stream, listing), self._partitions(stream), FileOptions.of(stream))
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> FilesConsumer:
+        """A consumer of a slice; without one, of the files as they are now."""
+        return FilesConsumer(self._place(stream)[0], stream, slice if slice is not None else self.slice(stream))
+
+    def producer(self, stream: StreamSpec, attempt: str) -> FilesProducer:
+        """A producer of one task attempt: one file."""
+        return FilesProducer(self._output(stream), stream, self._format(stream, None), attempt)
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Refuses an output that cannot be written, columns that its format cannot hold, and options that do not exist."""
+        self.producer(stream, "check")
+        check_writable(self._output(stream), stream)
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        """Makes an epoch's staged files visible; the facts are path, format, rows, bytes, files and what was superseded."""
+        return publish(self._output(stream), stream, self._format(stream, None), publication)
+
+    def _place(self, stream: StreamSpec) -> tuple[Location, str]:
+        """The root of a stream and its path below it."""
+        path = stream.path if stream.path is not None else stream.name
+        if is_url(path):
+            return _placed(path, self._storage())
+        root = self._rooted()
+        if path.startswith("/") and (root is None or not root.prefix):
+            return open_location("/"), path.strip("/")
+        if root is None:
+            raise ConfigError(
+                f"System {self.name!r} (files) has no root, and stream {stream.name!r} has no absolute path.",
+                hint="Set the option root of the system's connection, or declare an absolute path= or a URL on the stream.",
+                key="root",
+            )
+        return root, path.strip("/")
+
+    def _rooted(self) -> Location | None:
+        if self._root is None and self.binding.options.get("root"):
+            self._root = open_location(str(self.binding.options["root"]), self._storage(), secret=self.binding.secret)
+        return self._root
+
+    def _storage(self) -> dict[str, object]:
+        return storage_options(self.binding.options)
+
+    def _listing(self, stream: StreamSpec) -> Listing:
+        root, relative = self._place(stream)
+        with storage_errors(path=str(root / relative), stream=stream.name, doing="list"):
+            return find_files(root, relative)
+
+    def _output(self, stream: StreamSpec) -> Location:
+        root, relative = self._place(stream)
+        if has_glob(relative):
+            raise TopicError(
+                f"The output path {relative!r} of stream {stream.name!r} has a glob in it.",
+                hint="An output is one directory; write its name in full.",
+                path=relative,
+                stream=stream.name,
+            )
+        return root / relative
+
+    def _format(self, stream: StreamSpec, listing: Listing | None) -> str:
+        if stream.format is not None:
+            return format_name(stream.format, of=f"Stream {stream.name!r}")
+        if self.binding.options.get("format"):
+            return format_name(str(self.binding.options["format"]), of=f"System {self.name!r}")
+        return detect_format(listing.files, stream.name) if listing is not None else "parquet"
+
+    def _partitions(self, stream: StreamSpec) -> int:
+        if stream.partitions is not None:
+            return declared_partitions(stream.partitions, of=f"Stream {stream.name!r}")
+        return declared_partitions(self.binding.options.get("partitions") or 1, of=f"System {self.name!r}")
+
+    def _may_be_missing(self, stream: StreamSpec) -> bool:
+        return FileOptions.of(stream).allow_missing_path
+
+
+def _placed(url: str, options: Mapping[str, object]) -> tuple[Location, str]:
+    """A stream's own URL as the top of its filesystem and the path below it (``?`` begins a query there, it matches nothing)."""
+    base, star, rest = url.partition("*")
+    location = open_location(base, options)
+    top, _, below = location.path.partition("/")
+    ending = "/" if base.endswith("/") else ""
+    return location.at(top or "/"), (below + (ending if star else "") + star + rest).strip("/")
