@@ -19,7 +19,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.join_groups import streams_arriving
-from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, EdgeState, keyed, types_of
+from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, UNKNOWN, EdgeState, keyed, types_of
 from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.plan import Partitioning
 from airflow_samza.planner.stream_edges import StreamEdge
@@ -30,12 +30,25 @@ from airflow_samza.schema import Schema
 class _Side:
     """One side of a join: what people call it, how it lies, and the columns that are compared with the other side's."""
 
-    name: str
     partitioning: Partitioning
     key: tuple[str, ...]
     schema: Schema | None
     lost: str
     op: OperatorSpec | None = None
+    stream: str = ""
+    table: str = ""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams behind it: found by a walk, so only for messages."""
+        return streams_arriving(self.op) if self.op is not None else (self.stream,) if self.stream else ()
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        if self.op is None:
+            return f"{self.stream!r} (side input of table {self.table})" if self.stream else f"table {self.table}"
+        return _listed(self.streams) + (f" (into table {self.table})" if self.table else "")
 
     @property
     def positions(self) -> tuple[int, ...] | None:
@@ -96,7 +109,7 @@ class _Check:
     def table_join(self, join: TableJoinSpec) -> None:
         key = join.key or join.table.key
         stream = self._side(join.inputs[0], key, _assumed(join.assume_partitioned_by, key, key))
-        table = _Side(f"table {join.table.table_id}", Partitioning("unknown"), join.table.key, join.table.schema, "")
+        table = _Side(UNKNOWN, join.table.key, join.table.schema, "", table=join.table.table_id)
         sources = self._sources_of(join)
         if not self._types_agree(join, stream, table):
             return
@@ -142,25 +155,18 @@ class _Check:
         partitioning = state.partitioning
         if assumed and partitioning.kind in ("unknown", "unkeyed"):
             partitioning = keyed(assumed, state.schema, PARTITIONER)
-        return _Side(_listed(streams_arriving(op)), partitioning, key, state.schema, state.lost, op)
+        return _Side(partitioning, key, state.schema, state.lost, op)
 
     def _sources_of(self, join: TableJoinSpec) -> list[_Side]:
         table = join.table
-        found = [
-            _Side(
-                f"{_listed(streams_arriving(writer))} (into table {table.table_id})",
-                self.states[writer.op_id].partitioning,
-                table.key,
-                self.states[writer.op_id].schema or table.schema,
-                self.states[writer.op_id].lost,
-                writer,
-            )
-            for writer in self.graph.table_writers.get(table.table_id, ())
-        ]
+        found = []
+        for writer in self.graph.table_writers.get(table.table_id, ()):
+            state = self.states[writer.op_id]
+            found.append(_Side(state.partitioning, table.key, state.schema or table.schema, state.lost, writer, table=table.table_id))
         for stream_id in table.side_inputs:
             if stream_id in self.edges:
-                name = f"{stream_id} (side input of table {table.table_id})"
-                found.append(_Side(name, self.streams[stream_id], table.key, table.schema, stream_id))
+                partitioning = self.streams[stream_id]
+                found.append(_Side(partitioning, table.key, table.schema, stream_id, stream=stream_id, table=table.table_id))
         return found
 
     def _types_agree(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> bool:
@@ -196,7 +202,7 @@ class _Check:
             return False
         if partitioning.kind == "keyed" and side.positions is not None:
             return True
-        streams = streams_arriving(side.op) if side.op else (side.lost,)
+        streams = side.streams
         path = path_to_join(self.graph, self.edges, streams[0], join) if streams else ()
         lies = _how_it_lies(side.name, partitioning, side.lost, self.edges)
         self.findings.errors.append(
@@ -246,9 +252,9 @@ def _assumed(assumed: tuple[str, ...], own: Sequence[str], left: Sequence[str]) 
 
 
 def _way_out(side: _Side) -> str:
-    if side.op is None or "side input of" in side.name:
+    if side.op is None:
         return f"Key the topic by {_columns(side.key)} (key= of the stream), or push the table with a TablePushOperator, which does."
-    into = "sending it to the table" if "(into table" in side.name else "the join"
+    into = "sending it to the table" if side.table else "the join"
     more = "" if side.partitioning.kind == "keyed" else f" If it is keyed already, declare key={_columns(side.key)} on the stream."
     return f"Put .partition_by({_columns(side.key)}, id=…) before {into}.{more}"
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from airflow_samza.errors import UnknownName
@@ -127,27 +129,35 @@ class ExecutionPlan:
 
     def stage(self, stage_id: str) -> Stage:
         """The stage with this id."""
-        return _find(self.stages, "stage_id", stage_id, "stage")
+        return _find(self._stages_by_id, stage_id, "stage")
 
     def stream(self, stream_id: str) -> PlannedStream:
         """The stream with this id."""
-        return _find(self.streams, "stream_id", stream_id, "stream")
+        return _find(self._streams_by_id, stream_id, "stream")
 
     def table(self, table_id: str) -> PlannedTable:
         """The table with this id."""
-        return _find(self.tables, "table_id", table_id, "table")
+        return _find({table.table_id: table for table in self.tables}, table_id, "table")
 
     def operator(self, op_id: str) -> PlannedOperator:
         """The operator with this id."""
-        return _find(self.operators, "op_id", op_id, "operator")
+        return _find(self._operators_by_id, op_id, "operator")
+
+    def downstream(self, stage_id: str) -> tuple[Stage, ...]:
+        """The stages that read what a stage writes, in the order of the plan."""
+        return tuple(stage for stage in self.stages if stage_id in stage.upstream)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as a dict (see :meth:`to_json`)."""
-        return dataclasses.asdict(self)
+        data = _as_dict(self)
+        for name in ("operators", "tables", "join_groups", "stages"):
+            data[name] = tuple(_as_dict(item) for item in data[name])
+        data["streams"] = tuple({**_as_dict(stream), "partitioning": _as_dict(stream.partitioning)} for stream in self.streams)
+        return data
 
     def to_json(self) -> str:
         """Canonical JSON: the same application and metadata give the same bytes (SEMANTICS P9)."""
-        return json.dumps({"fingerprint": self.fingerprint, **self.to_dict()}, sort_keys=True, separators=(",", ":"))
+        return _canonical({"fingerprint": self.fingerprint, **self.to_dict()})
 
     @classmethod
     def from_json(cls, text: str) -> ExecutionPlan:
@@ -163,23 +173,55 @@ class ExecutionPlan:
             **{name: _frozen(value) for name, value in data.items()},
         )
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """16 hex digits that change when anything that a run depends on changes; warnings and reasons play no part."""
         body = self.to_dict()
         body.pop("warnings")
         for stream in body["streams"]:
             stream.pop("reason")
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _digest(body)
+
+    @cached_property
+    def shape_fingerprint(self) -> str:
+        """16 hex digits of what a Dag is made of: the stages, what each reads and writes, and their order.
+
+        Equal for :func:`~airflow_samza.planner.planner.plan_shape` and the full plan of the same code; a ``map`` more changes nothing.
+        """
+        stages = [(s.stage_id, s.inputs, s.outputs, s.side_inputs, s.upstream, s.several_epochs) for s in self.stages]
+        return _digest([self.application, self.app_id, stages])
+
+    @cached_property
+    def _stages_by_id(self) -> dict[str, Stage]:
+        return {stage.stage_id: stage for stage in self.stages}
+
+    @cached_property
+    def _streams_by_id(self) -> dict[str, PlannedStream]:
+        return {stream.stream_id: stream for stream in self.streams}
+
+    @cached_property
+    def _operators_by_id(self) -> dict[str, PlannedOperator]:
+        return {operator.op_id: operator for operator in self.operators}
 
 
-def _find(items: tuple[T, ...], attribute: str, wanted: str, word: str) -> T:
-    for item in items:
-        if getattr(item, attribute) == wanted:
-            return item
-    known = ", ".join(sorted(getattr(item, attribute) for item in items)) or "none"
+def _canonical(data: Any) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(_canonical(data).encode()).hexdigest()[:16]
+
+
+def _find(items: Mapping[str, T], wanted: str, word: str) -> T:
+    if wanted in items:
+        return items[wanted]
+    known = ", ".join(sorted(items)) or "none"
     raise UnknownName(f"The plan has no {word} {wanted!r}.", hint=f"Its {word}s are: {known}.", name=wanted)
+
+
+def _as_dict(value: Any) -> dict[str, Any]:
+    # dataclasses.asdict copies every leaf, which costs two seconds for a plan of 10,000 operators.
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _frozen(value: Any) -> Any:
