@@ -53,8 +53,8 @@ class Filesystem(Protocol):
         """The sorted names in a directory; none when there is no such directory."""
         ...
 
-    def open_output(self, path: str) -> BinaryIO:
-        """A new file to write; close makes it durable. One that exists already is an error."""
+    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
+        """A new file to write; close makes it durable, when asked. One that exists already is an error."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -240,7 +240,7 @@ class LocalFilesystem:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def open_output(self, path: str) -> BinaryIO:  # noqa: D102
+    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:  # noqa: D102
         target = self._path(path)
         with storage_errors("write", str(target)):
             self.step("create", path)
@@ -249,7 +249,7 @@ class LocalFilesystem:
             except FileNotFoundError:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 file = open(target, "xb")  # noqa: SIM115
-        return _Output(file, self, path)  # type: ignore[return-value]
+        return _Output(file, self, path, durable)  # type: ignore[return-value]
 
     def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
         import pyarrow as pa
@@ -297,10 +297,12 @@ class LocalFilesystem:
 class _Output:
     """A new local file; writes larger than the buffer go straight to the disk."""
 
-    def __init__(self, file: BinaryIO, filesystem: LocalFilesystem, path: str) -> None:
+    def __init__(self, file: BinaryIO, filesystem: LocalFilesystem, path: str, durable: bool) -> None:
         self._file = file
         self._filesystem = filesystem
         self._path = path
+        self._location = filesystem.location(path)
+        self._durable = durable
 
     @property
     def closed(self) -> bool:
@@ -319,22 +321,25 @@ class _Output:
         return self._file.tell()
 
     def flush(self) -> None:
-        with storage_errors("write", self._filesystem.location(self._path)):
+        with storage_errors("write", self._location):
             self._file.flush()
 
     def write(self, data: bytes) -> int:
-        with storage_errors("write", self._filesystem.location(self._path)):
+        try:  # called for every buffer of every batch
             self._filesystem.step("write", self._path)
             return self._file.write(data)
+        except OSError as error:
+            refuse_storage(error, "write", self._location)
 
     def close(self) -> None:
         if self._file.closed:
             return
-        with storage_errors("write", self._filesystem.location(self._path)):
+        with storage_errors("write", self._location):
             try:
                 self._filesystem.step("sync", self._path)
                 self._file.flush()
-                os.fsync(self._file.fileno())
+                if self._durable:
+                    os.fsync(self._file.fileno())
             finally:
                 with contextlib.suppress(OSError):
                     self._file.close()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
-from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.log_commits import Segment
 from airflow_samza.systems.log_topic import Topic
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
@@ -27,20 +26,29 @@ PARTITION_BYTES = 1 << 20
 """What is gathered per partition before it is written, as long as the next bound allows."""
 BUFFER_BYTES = 64 << 20
 """What a writer gathers in all, however many partitions there are."""
+BLOCK_ROWS_PER_PARTITION = 128
+"""Keyed batches are put together before they are split, until each partition gets about so many rows at a time."""
 
 
 class SegmentWriter:
-    """Writes one segment. Rows are gathered per partition and written together when enough have come."""
+    """Writes one segment. Rows are gathered per partition and written together when enough have come.
 
-    def __init__(self, filesystem: Filesystem, path: str, name: str, stream: str, partitions: int, schema: pa.Schema | None) -> None:
-        self._filesystem = filesystem
-        self._path = path
+    ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a process) can
+    cost the file, which readers then refuse by its checksums.
+    """
+
+    def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
+        self._filesystem = topic.filesystem
+        self._path = topic.segment_path(name)
         self._name = name
-        self._stream = stream
-        self._count = partitions
+        self._stream = topic.name
+        self._count = partitions = topic.partitions
+        self._durable = durable
         self.schema = schema
         self._bound = max(4 * PARTITION_BYTES, min(partitions * PARTITION_BYTES, BUFFER_BYTES))
         self._pieces: dict[int, list[pa.RecordBatch]] = {}
+        self._block: list[tuple[pa.RecordBatch, Any]] = []
+        self._block_rows = 0
         self._buffered = 0
         self._sink: _CheckedSink | None = None
         self._writer: Any = None
@@ -59,28 +67,51 @@ class SegmentWriter:
             )
         if batch.num_rows:
             batch = self._fit(batch)
-            self._gather([(partition, batch)], batch.nbytes)
+            self._split_block()  # what came before stays before
+            self._gather(partition, batch)
+            self._buffered += batch.nbytes
+            self._flush_when_full()
 
     def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
         """Appends each row to the partition of its key."""
         batch = self._fit(batch)
-        if batch.num_rows:
-            partitions = partition_array(batch, key_columns, self._count)
-            self._gather(split_by_partition(batch, partitions, self._count), batch.nbytes)
+        if batch.num_rows == 0:
+            return
+        self._block.append((batch, partition_array(batch, key_columns, self._count)))
+        self._block_rows += batch.num_rows
+        self._buffered += batch.nbytes
+        if self._block_rows >= self._count * BLOCK_ROWS_PER_PARTITION or self._buffered >= self._bound:
+            self._split_block()
+            self._flush_when_full()
 
     def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.schema is None:
             self.schema = plain_schema(batch.schema)
         return to_schema(batch, self.schema, self._stream)
 
-    def _gather(self, pieces: list[tuple[int, pa.RecordBatch]], size: int) -> None:
-        for partition, piece in pieces:
-            held = self._pieces.get(partition)
-            if held is None:
-                self._pieces[partition] = [piece]
-            else:
-                held.append(piece)
-        self._buffered += size
+    def _split_block(self) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._block:
+            return
+        batch, partitions = self._block[0]
+        if len(self._block) > 1:
+            batch = pa.concat_batches([batch for batch, _ in self._block])
+            partitions = np.concatenate([partitions for _, partitions in self._block])
+        self._block.clear()
+        self._block_rows = 0
+        for partition, piece in split_by_partition(batch, partitions, self._count):
+            self._gather(partition, piece)
+
+    def _gather(self, partition: int, piece: pa.RecordBatch) -> None:
+        held = self._pieces.get(partition)
+        if held is None:
+            self._pieces[partition] = [piece]
+        else:
+            held.append(piece)
+
+    def _flush_when_full(self) -> None:
         if self._buffered >= self._bound:
             self._flush()
 
@@ -102,8 +133,9 @@ class SegmentWriter:
         import pyarrow as pa
 
         if self._writer is None:
-            self._sink = _CheckedSink(self._filesystem.open_output(self._path))
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._sink = _CheckedSink(self._filesystem.open_output(self._path, durable=self._durable))
+            # One thread: Spark runs a task per core already, and on small batches the threads cost more than they give.
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
             self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), batch.schema, options=options)
         assert self._sink is not None
         self._writer.write_batch(batch)
@@ -112,7 +144,8 @@ class SegmentWriter:
         self._rows.append(batch.num_rows)
 
     def finish(self) -> Segment | None:
-        """Writes what is left and makes the file durable; None when there was no row, and so no file."""
+        """Writes what is left and closes the file; None when there was no row, and so no file."""
+        self._split_block()
         self._flush()
         if self._writer is None or self._sink is None:
             return None
@@ -125,6 +158,7 @@ class SegmentWriter:
     def abort(self) -> None:
         """Throws the file away."""
         self._pieces.clear()
+        self._block.clear()
         if self._sink is not None:
             self._sink.discard()
             self._writer = self._sink = None

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
 
 class LogSystem:
-    """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it."""
+    """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it.
+
+    The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting for the
+    disk; commit records and ``append`` always do.
+    """
 
     kind = "log"
 
@@ -55,6 +59,8 @@ class LogSystem:
                 )
             filesystem = open_filesystem(str(where))
         self.filesystem = filesystem
+        # What a run stages can be made again from its input: by default only commit records wait for the disk.
+        self.durable = str(binding.options.get("durable", "false")).lower() == "true"
         self.admin = LogAdmin(self)
 
     def topic(self, name: str) -> Topic:
@@ -78,7 +84,7 @@ class LogSystem:
 
     def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
         """A producer that stages the output of one task attempt in one segment."""
-        return LogProducer(self.topic(stream.name), attempt, stream.schema)
+        return LogProducer(self.topic(stream.name), attempt, stream.schema, durable=self.durable)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Writes a small file beside the topic and deletes it again."""
@@ -124,7 +130,7 @@ class LogSystem:
                 stream=name,
             )
         unique = f"append-{uuid.uuid4().hex}"
-        producer = LogProducer(topic, unique, schema)
+        producer = LogProducer(topic, unique, schema, durable=True)
         try:
             for batch in _batches(rows):
                 if key:
@@ -244,12 +250,12 @@ class LogAdmin:
 class LogProducer:
     """Stages the output of one task attempt to one topic in one segment file."""
 
-    def __init__(self, topic: Topic, attempt: str, schema: str | None = None) -> None:
+    def __init__(self, topic: Topic, attempt: str, schema: str | None = None, *, durable: bool = False) -> None:
         self._topic = topic
         # An attempt that starts anew under its old name must not write into a file that may be committed.
         name = f"{quote(attempt, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
         declared = arrow_schema(topic.schema or schema)
-        self._writer = SegmentWriter(topic.filesystem, topic.segment_path(name), name, topic.name, topic.partitions, declared)
+        self._writer = SegmentWriter(topic, name, declared, durable=durable)
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Appends user messages to a partition."""
