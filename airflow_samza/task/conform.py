@@ -1,0 +1,78 @@
+"""Batches brought to a declared schema: by column name, with widening only; what does not fit is said with the stream's name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema import DataType, Schema, type_from_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Conformer:
+    """Brings batches to ``schema``. ``what`` names the data in errors (``"input 'views'"``)."""
+
+    def __init__(self, schema: Schema, what: str) -> None:
+        self.schema = schema
+        self.what = what
+        self._arrow = schema.to_arrow()
+        self._required = [place for place, field in enumerate(schema.fields) if not field.nullable]
+
+    def conform(self, batch: pa.RecordBatch, offset: int | None = None) -> pa.RecordBatch:
+        """The batch with exactly the schema's columns; columns that the schema does not name are left out."""
+        import pyarrow as pa
+
+        if not batch.schema.equals(self._arrow):
+            batch = pa.RecordBatch.from_arrays([self._column(batch, place) for place in range(len(self._arrow))], schema=self._arrow)
+        for place in self._required:
+            column = batch.column(place)
+            if column.null_count:
+                row = column.is_null().index(pa.scalar(True)).as_py()
+                name = self.schema.fields[place].name
+                at = f" at offset {offset + row}" if offset is not None else ""
+                raise SchemaError(
+                    f"Column {name!r} of {self.what} is declared never null, and is null{at}.",
+                    hint=f"Declare it as nullable ({name}: … | None, or DDL without not null), or keep nulls out where they are written.",
+                    column=name,
+                )
+        return batch
+
+    def _column(self, batch: pa.RecordBatch, place: int) -> pa.Array:
+        import pyarrow as pa
+
+        field = self._arrow.field(place)
+        found = batch.schema.get_all_field_indices(field.name)
+        if len(found) != 1:
+            if not found and field.nullable and batch.num_columns == 0:
+                return pa.nulls(batch.num_rows, field.type)
+            raise SchemaError(
+                f"There is no column {field.name!r} in {self.what}." if not found else f"Column {field.name!r} is twice in {self.what}.",
+                hint=f"Its columns are {', '.join(batch.schema.names) or 'none'}: correct the declared schema, or the data.",
+                column=field.name,
+            )
+        column = batch.column(found[0])
+        if column.type.equals(field.type):
+            return column
+        declared = self.schema.fields[place].type
+        why = ""
+        if _converts(type_from_arrow(column.type), declared):
+            try:
+                return column.cast(field.type)
+            except pa.ArrowException as error:
+                why = f" ({error})"
+        raise SchemaError(
+            f"Column {field.name!r} of {self.what} is {column.type}, declared {declared.ddl()}{why}.",
+            hint="Correct the declared schema, or the data.",
+            column=field.name,
+        )
+
+
+def _converts(actual: DataType, declared: DataType) -> bool:
+    """Whether a column may be read as another type: the same one in another Arrow form, or a number that fits."""
+    if actual.name == declared.name and len(actual.children) == len(declared.children):
+        return all(map(_converts, actual.children, declared.children))
+    if actual.is_integer:
+        return declared.is_integer or declared.name in ("float", "double", "decimal")
+    return (actual.name, declared.name) in (("float", "double"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"))

@@ -1,0 +1,1 @@
+"""The operators of a task over Arrow batches: each takes a batch and gives batches; routing and ends are the task instance's."""

@@ -1,0 +1,135 @@
+"""The parts of a vectorised aggregation: for each function what is kept per key, how two of them merge, and the final value.
+
+Null columns are left out, as in SQL; NaN is greater than every number and equal to itself, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.windows import Aggregation
+from airflow_samza.schema import DataType, Field
+from airflow_samza.task.expressions.arithmetic import overflow
+from airflow_samza.task.expressions.coercion import is_floating
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column that is kept per key: made by ``first`` (an Arrow hash function) over new rows, merged by ``merge``."""
+
+    first: str
+    merge: str
+    source: str | None = None
+    """How the input column is prepared: see :meth:`Accumulator.prepared`; None counts rows."""
+
+
+class Accumulator:
+    """One aggregation of one column: its parts, their preparation and the final value."""
+
+    def __init__(self, aggregation: Aggregation, kind: DataType | None, output: Field) -> None:
+        self.aggregation = aggregation
+        self.kind = kind
+        self.output = output
+        self.parts = _parts(aggregation.function, kind, aggregation.column is None)
+
+    def prepared(self, source: str | None, column: pa.Array) -> pa.Array:
+        """The input of a part: the column itself, widened (``bigint``, ``double``, ``decimal``), without NaN, or whether it is NaN."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if source == "bigint":
+            return column.cast(pa.int64())
+        if source == "double":
+            return column.cast(pa.float64(), safe=False)
+        if source == "decimal":
+            assert self.kind is not None
+            return column.cast(pa.decimal128(38, self.kind.scale))
+        if source == "number":
+            return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        if source == "nan":
+            return pc.is_nan(column)
+        return column
+
+    def final(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The value per key."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        function = self.aggregation.function
+        target = self.output.type.to_arrow()
+        if function == "avg":
+            total, number = parts
+            known = pc.not_equal(number, 0)
+            quotient = pc.divide(total, pc.if_else(known, number, 1).cast(pa.float64()))
+            return pc.if_else(known, quotient, pa.scalar(None, pa.float64()))
+        if function in ("min", "max") and self.kind is not None and is_floating(self.kind):
+            value, some_nan = parts
+            nan = pa.scalar(float("nan"), value.type)
+            takes_nan = pc.fill_null(some_nan, False) if function == "max" else pc.and_(value.is_null(), pc.fill_null(some_nan, False))
+            return pc.if_else(takes_nan, nan, value)
+        value = parts[0]
+        if function == "sum" and self.kind is not None and self.kind.name == "decimal":
+            try:
+                return value.cast(target)
+            except pa.ArrowInvalid:
+                raise overflow(self.output.type) from None
+        return value.cast(target)
+
+
+def _parts(function: str, kind: DataType | None, whole: bool) -> tuple[Part, ...]:
+    if function == "count":
+        return (Part("count_all" if whole else "count", "sum", None if whole else "itself"),)
+    assert kind is not None
+    if function == "sum":
+        return (Part("sum", "sum", "bigint" if kind.is_integer else "decimal" if kind.name == "decimal" else "double"),)
+    if function == "avg":
+        return (Part("sum", "sum", "double"), Part("count", "sum", "itself"))
+    if function in ("min", "max"):
+        if is_floating(kind):
+            return (Part(function, function, "number"), Part("any", "any", "nan"))
+        return (Part(function, function, "itself"),)
+    if function in ("first", "last"):
+        return (Part(function, function, "itself"),)
+    raise AssertionError(function)
+
+
+def checked_sum_input(column: pa.Array) -> pa.Array:
+    """A bigint column whose sums, over any of its rows, cannot overflow in silence; else the same as decimals, whose sum is exact."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(column) == column.null_count:
+        return column
+    bounds = pc.min_max(column).as_py()
+    if max(abs(bounds["min"]), abs(bounds["max"])) * len(column) < 1 << 63:
+        return column
+    return column.cast(pa.decimal128(38, 0))
+
+
+def as_bigint(column: pa.Array, kind: DataType) -> pa.Array:
+    """A sum as bigint; one that does not fit is an ANSI overflow."""
+    import pyarrow as pa
+
+    if column.type == pa.int64():
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise overflow(kind) from None
+
+
+def same_key(column: pa.Array) -> pa.Array:
+    """A key column in which equal keys have equal bits: -0.0 becomes 0.0, and there is one NaN."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not pa.types.is_floating(column.type):
+        return column
+    values: Any = column.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
+    values = np.where(np.isnan(values), np.nan, values)
+    return pa.array(values, column.type, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)

@@ -1,0 +1,73 @@
+"""Operators that send to a stream: partition_by, broadcast, send_to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.schema import Schema
+from airflow_samza.task.conform import Conformer
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.tables import with_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Writer(Protocol):
+    """Where a task's output to one stream goes: a SystemProducer, of which the task uses this alone."""
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends user messages to a partition."""
+        ...
+
+
+class OutputWriter:
+    """Sends batches to one stream, each row to the partition of its key; without a key all to ``partition``.
+
+    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself.
+    """
+
+    def __init__(self, stream_id: str, writer: Writer, key: tuple[str, ...], partitions: int, partition: int) -> None:
+        self.stream_id = stream_id
+        self.messages = 0
+        self.bytes = 0
+        self._writer = writer
+        self._key = key
+        self._partitions = partitions
+        self._partition = partition % max(partitions, 1)
+        self._write_keyed = getattr(writer, "write_keyed", None)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send all rows of a batch."""
+        if not batch.num_rows:
+            return
+        self.messages += batch.num_rows
+        self.bytes += batch.nbytes
+        if not self._key or self._partitions <= 1:
+            self._writer.write(0 if self._key else self._partition, batch)
+        elif self._write_keyed is not None:
+            self._write_keyed(batch, self._key)
+        else:
+            places = partition_array(batch, self._key, self._partitions)
+            for partition, part in split_by_partition(batch, places, self._partitions):
+                self._writer.write(partition, part)
+
+
+class SendTo(Operator[OperatorSpec]):
+    """Sends every message to a stream, in the stream's declared schema if it has one."""
+
+    def __init__(self, spec: OperatorSpec, inputs: Schema, declared: Schema, writer: OutputWriter) -> None:
+        super().__init__(spec, inputs, None)
+        self._writer = writer
+        self._declared = declared
+        self._conformer = Conformer(declared, f"what {spec.op} {spec.name!r} sends to {writer.stream_id!r}")
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Nothing."""
+        if self._declared.names != self.input.names:
+            batch = with_missing(batch, self._declared)
+        self._writer.write(self._conformer.conform(batch))
+        return ()

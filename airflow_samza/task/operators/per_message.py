@@ -1,0 +1,127 @@
+"""Operators that call the user's Python once per message: filter, map, flat_map, sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, OperatorSpec, SinkSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def called(spec: OperatorSpec, function: Callable[[Any], Any], messages: Sequence[Any]) -> list[Any]:
+    """The callable's results on all messages; one that raises is named with its message."""
+    left: Any = iter(messages)
+    results: list[Any] = []
+    try:
+        results.extend(map(function, left))  # in C; what is left of the iterator tells how far it came
+    except Exception as error:
+        raise callable_failed(spec, function, messages[len(messages) - left.__length_hint__() - 1], error) from error
+    if len(results) < len(messages):  # StopIteration would end the map in silence
+        place = len(results)
+        raise callable_failed(spec, function, messages[place], RuntimeError("it raised StopIteration"))
+    return results
+
+
+class Filter(Operator[FilterSpec]):
+    """Keeps the messages for which the callable is true."""
+
+    def __init__(self, spec: FilterSpec, inputs: Schema) -> None:
+        super().__init__(spec, inputs, inputs)
+        self._reader = MessageReader(inputs)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows that are kept."""
+        import pyarrow as pa
+
+        for part in chunks(batch):
+            results = called(self.spec, self.spec.function, self._reader.read(part))
+            mask = pa.array(list(map(bool, results)), pa.bool_())
+            kept = mask.true_count
+            if kept:
+                yield part if kept == part.num_rows else part.filter(mask)
+
+
+class Map(Operator[MapSpec]):
+    """One message out for each message in."""
+
+    def __init__(self, spec: MapSpec, inputs: Schema, output: Schema) -> None:
+        super().__init__(spec, inputs, output)
+        self._reader = MessageReader(inputs)
+        self._writer = MessageWriter(output)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The callable's messages."""
+        for part in chunks(batch):
+            messages = self._reader.read(part)
+            results = called(self.spec, self.spec.function, messages)
+            try:
+                yield self._writer.write(results)
+            except ShapeError as error:
+                place = error.index
+                raise wrong_shape(
+                    self.spec, self.spec.function, results[place], self._writer.expected, message=messages[place], why=error.why
+                ) from None
+
+
+class FlatMap(Operator[FlatMapSpec]):
+    """Any number of messages out for each message in."""
+
+    def __init__(self, spec: FlatMapSpec, inputs: Schema, output: Schema) -> None:
+        super().__init__(spec, inputs, output)
+        self._reader = MessageReader(inputs)
+        self._writer = MessageWriter(output)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The callable's messages, in batches as they fill."""
+        for part in chunks(batch):
+            made: list[Any] = []
+            origins: list[Any] = []  # the message that each result came from, for errors
+            for message in self._reader.read(part):
+                for result in self._results(message):
+                    made.append(result)
+                    origins.append(message)
+                    if len(made) >= CHUNK:
+                        yield self._written(made, origins)
+                        made, origins = [], []
+            if made:
+                yield self._written(made, origins)
+
+    def _results(self, message: Any) -> Iterator[Any]:
+        function = self.spec.function
+        try:
+            results = function(message)
+            if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
+                raise wrong_shape(self.spec, function, results, "an iterable of messages", message=message)
+            yield from results
+        except Exception as error:
+            raise callable_failed(self.spec, function, message, error) from error
+
+    def _written(self, made: list[Any], origins: list[Any]) -> pa.RecordBatch:
+        try:
+            return self._writer.write(made)
+        except ShapeError as error:
+            place = error.index
+            raise wrong_shape(
+                self.spec, self.spec.function, made[place], self._writer.expected, message=origins[place], why=error.why
+            ) from None
+
+
+class Sink(Operator[SinkSpec]):
+    """Hands every message to the callable, for its effect."""
+
+    def __init__(self, spec: SinkSpec, inputs: Schema) -> None:
+        super().__init__(spec, inputs, None)
+        self._reader = MessageReader(inputs)
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Nothing."""
+        for part in chunks(batch):
+            called(self.spec, self.spec.function, self._reader.read(part))
+        return ()

@@ -1,0 +1,167 @@
+"""Operators on whole batches that keep nothing: where, select, merge, map_batches, and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
+from airflow_samza.errors import MessageError, SamzaError, SchemaError
+from airflow_samza.schema import Schema
+from airflow_samza.task.conform import Conformer
+from airflow_samza.task.expressions.compiler import Projection
+from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure) -> MessageError:
+    """The error for an expression that has no value on some row."""
+    at = f" ({spec.location})" if spec.location is not None else ""
+    return MessageError(
+        f"[{failure.condition}] {failure.sentence} In {spec.op} {spec.name!r}: {text}{at}.",
+        hint="Leave such rows out before, or use CASE WHEN … THEN … END around the part that fails.",
+        operator=spec.op_id,
+        expression=text,
+        condition=failure.condition,
+        file=spec.location.file if spec.location is not None else None,
+        line=spec.location.line if spec.location is not None else None,
+    )
+
+
+class Pass(Operator[OperatorSpec]):
+    """Hands batches on as they are: a merge, and where an input enters."""
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """The batch, with the output's nullability."""
+        import pyarrow as pa
+
+        assert self.output is not None
+        if self.input == self.output:
+            return (batch,)
+        return (pa.RecordBatch.from_arrays(batch.columns, schema=self.output.to_arrow()),)
+
+
+class Where(Operator[WhereSpec]):
+    """Keeps the rows for which every conjunct is true, each evaluated on the rows that passed those before."""
+
+    def __init__(self, spec: WhereSpec, inputs: Schema, conjuncts: tuple[Expression, ...]) -> None:
+        super().__init__(spec, inputs, inputs)
+        self._groups = _infallible_together(conjuncts)
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """The rows that are kept."""
+        import pyarrow.compute as pc
+
+        for group in self._groups:
+            frame = Frame(batch.columns, batch.num_rows)
+            try:
+                mask = is_true(group[0].array(frame))
+                for conjunct in group[1:]:
+                    mask = pc.and_(mask, is_true(conjunct.array(frame)))
+            except EvaluationFailure as failure:
+                raise evaluation_failed(self.spec, self.spec.condition, failure) from None
+            kept = mask.true_count
+            if kept == 0:
+                return ()
+            if kept < batch.num_rows:
+                batch = batch.filter(mask)
+        return (batch,)
+
+
+def _infallible_together(conjuncts: tuple[Expression, ...]) -> list[list[Expression]]:
+    """Conjuncts that cannot fail are evaluated at once; one that can gets only the rows that came so far."""
+    groups: list[list[Expression]] = []
+    for conjunct in conjuncts:
+        if groups and not conjunct.fallible:
+            groups[-1].append(conjunct)
+        else:
+            groups.append([conjunct])
+    return groups
+
+
+class Select(Operator[SelectSpec]):
+    """Makes the columns."""
+
+    def __init__(self, spec: SelectSpec, inputs: Schema, projection: Projection) -> None:
+        super().__init__(spec, inputs, projection.schema)
+        self._projection = projection
+        self._arrow = projection.schema.to_arrow()
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """The selected columns of all rows."""
+        import pyarrow as pa
+
+        frame = Frame(batch.columns, batch.num_rows)
+        try:
+            columns = [expression.array(frame) for expression in self._projection.expressions]
+        except EvaluationFailure as failure:
+            raise evaluation_failed(self.spec, ", ".join(self.spec.expressions), failure) from None
+        return (pa.RecordBatch.from_arrays(columns, schema=self._arrow),)
+
+
+class MapBatches(Operator[MapBatchesSpec]):
+    """Hands batches to the user's callable and checks the schema of what comes back."""
+
+    def __init__(self, spec: MapBatchesSpec, inputs: Schema, output: Schema) -> None:
+        super().__init__(spec, inputs, output)
+        self._conformer = Conformer(output, f"the result of map_batches {spec.name!r}")
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The callable's batches."""
+        results = self._called(batch)
+        while True:
+            try:
+                result = next(results, None)
+            except SamzaError:
+                raise
+            except Exception as error:
+                raise callable_failed(self.spec, self.spec.function, _shown(batch), error) from error
+            if result is None:
+                return
+            yield self._checked(result)
+
+    def _called(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        import pyarrow as pa
+
+        result = self.spec.function(batch)
+        if isinstance(result, pa.RecordBatch):
+            yield result
+        elif isinstance(result, pa.Table):
+            yield from result.to_batches()
+        elif isinstance(result, Iterable) and not isinstance(result, str | bytes | dict):
+            for part in result:
+                if isinstance(part, pa.Table):
+                    yield from part.to_batches()
+                elif isinstance(part, pa.RecordBatch):
+                    yield part
+                else:
+                    raise self._no_batch(part)
+        else:
+            raise self._no_batch(result)
+
+    def _no_batch(self, result: object) -> SamzaError:
+        return wrong_shape(self.spec, self.spec.function, result, "a pyarrow.RecordBatch or an iterable of them")
+
+    def _checked(self, result: pa.RecordBatch) -> pa.RecordBatch:
+        assert self.output is not None
+        more = [name for name in result.schema.names if name not in self.output]
+        shape = f"the columns {self.output.ddl()}"
+        if more:
+            raise wrong_shape(self.spec, self.spec.function, _shown(result), shape, why=f"it has also {', '.join(more)}")
+        try:
+            return self._conformer.conform(result)
+        except SchemaError as error:
+            raise wrong_shape(self.spec, self.spec.function, _shown(result), shape, why=error.sentence.rstrip(".")) from None
+
+
+class _shown:  # noqa: N801 (it only stands for a batch in an error)
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.batch.schema)
+        return f"<a batch of {self.batch.num_rows} rows: {columns}>"

@@ -1,0 +1,121 @@
+"""Tables of a task: the operator that writes one, and the join that looks messages up in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.conform import Conformer
+from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.table_store import TableStore
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SendToTable(Operator[SendToTableSpec]):
+    """Writes rows into the table, by its key."""
+
+    def __init__(self, spec: SendToTableSpec, inputs: Schema, store: TableStore) -> None:
+        super().__init__(spec, inputs, None)
+        self._store = store
+        self._conformer = Conformer(store.schema, f"what {spec.op} {spec.name!r} writes to table {spec.table.table_id!r}")
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Nothing."""
+        self._store.write(self._conformer.conform(with_missing(batch, self._store.schema)))
+        return ()
+
+
+def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The batch with null columns for the nullable ones of ``schema`` that it lacks."""
+    import pyarrow as pa
+
+    for field in schema.fields:
+        if field.nullable and field.name not in batch.schema.names:
+            batch = batch.append_column(field.name, pa.nulls(batch.num_rows, field.type.to_arrow()))
+    return batch
+
+
+class TableJoin(Operator[TableJoinSpec]):
+    """Looks every message up by key; without a function the table's other columns are put beside the message's.
+
+    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it wrote.
+    """
+
+    def __init__(self, spec: TableJoinSpec, inputs: Schema, output: Schema, store: TableStore, *, one_by_one: bool = False) -> None:
+        super().__init__(spec, inputs, output)
+        self._store = store
+        self._left = spec.how == "left"
+        self._one_by_one = one_by_one
+        self._arrow = output.to_arrow()
+        self._added = [name for name in store.schema.names if name not in store.key]
+        if spec.function is not None:
+            self._messages = MessageReader(inputs)
+            self._table_rows = MessageReader(store.schema)
+            self._writer = MessageWriter(output)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The joined messages, in the order in which they came."""
+        if self._one_by_one and batch.num_rows > 1:
+            for row in range(batch.num_rows):
+                yield from self.process(batch.slice(row, 1))
+            return
+        if self.spec.function is None:
+            yield from self._beside(batch)
+        else:
+            for part in chunks(batch):
+                yield from self._called(part)
+
+    def _found(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """The messages that go on, and the table row of each (-1: none)."""
+        import pyarrow as pa
+
+        places = self._store.find([batch.column(name) for name in self.spec.key])
+        if self._left:
+            return batch, places
+        hit = places >= 0
+        return (batch, places) if hit.all() else (batch.filter(pa.array(hit)), places[hit])
+
+    def _beside(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        batch, places = self._found(batch)
+        if not batch.num_rows:
+            return
+        rows = pa.array(places, pa.int64(), mask=places < 0)
+        table = self._store.rows
+        columns = [*batch.columns, *(table.column(name).take(rows) for name in self._added)]
+        yield pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    def _called(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        import numpy as np
+        import pyarrow as pa
+
+        batch, places = self._found(batch)
+        if not batch.num_rows:
+            return
+        messages = self._messages.read(batch)
+        hits = places >= 0
+        distinct, which = np.unique(places[hits], return_inverse=True)
+        objects = self._table_rows.read(self._store.rows.take(pa.array(distinct))) if len(distinct) else []
+        rows: list[Any] = [None] * len(messages)
+        for at, number in zip(np.flatnonzero(hits).tolist(), which.tolist(), strict=True):
+            rows[at] = objects[number]
+        function = self.spec.function
+        assert function is not None
+        results: list[Any] = []
+        for message, row in zip(messages, rows, strict=True):
+            try:
+                results.append(function(message, row))
+            except Exception as error:
+                raise callable_failed(self.spec, function, message, error) from error
+        try:
+            yield self._writer.write(results)
+        except ShapeError as error:
+            place = error.index
+            raise wrong_shape(self.spec, function, results[place], self._writer.expected, message=messages[place], why=error.why) from None

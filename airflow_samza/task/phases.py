@@ -1,0 +1,71 @@
+"""In which order a stage's inputs are read: what fills a table comes before what looks it up (SEMANTICS M8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_samza.application.operator_specs import OperatorSpec, SendToTableSpec, TableJoinSpec
+
+
+@dataclass(frozen=True)
+class Phases:
+    """For each operator (by id) the phase in which it runs, and the joins of a table that is written behind them.
+
+    An edge from an earlier phase to a later one is held back until the later phase begins.
+    """
+
+    of: Mapping[str, int]
+    one_by_one: frozenset[str]
+
+
+def order_phases(operators: Sequence[OperatorSpec]) -> Phases:
+    """The phases of a stage's operators, given in an order in which each comes after its inputs."""
+    members = {operator.op_id for operator in operators}
+    following: dict[str, list[str]] = {op_id: [] for op_id in members}
+    for operator in operators:
+        for source in operator.inputs:
+            if source.op_id in members:
+                following[source.op_id].append(operator.op_id)
+    writers: dict[str, list[str]] = {}
+    for operator in operators:
+        if isinstance(operator, SendToTableSpec):
+            writers.setdefault(operator.table.table_id, []).append(operator.op_id)
+    joins = [operator for operator in operators if isinstance(operator, TableJoinSpec)]
+    before = {join.op_id: set(writers.get(join.table.table_id, ())) for join in joins}
+    # Writers that depend on the join, also through other tables, cannot run to their end before it.
+    circular: set[str] = set()
+    for join in joins:
+        behind = _reachable(join.op_id, following, before)
+        circular.update({join.op_id} if behind & before[join.op_id] else ())
+        before[join.op_id] -= behind
+    phase = dict.fromkeys((operator.op_id for operator in operators), 0)
+    changed = True
+    while changed:  # at most once per table in a chain of tables
+        changed = False
+        for operator in operators:
+            least = max((phase[source.op_id] for source in operator.inputs if source.op_id in members), default=0)
+            least = max([least, *(phase[writer] + 1 for writer in before.get(operator.op_id, ()))])
+            if least > phase[operator.op_id]:
+                phase[operator.op_id] = least
+                changed = True
+    for operator in reversed(operators):  # what only later phases need is read when they begin, not held back until then
+        if following[operator.op_id] and not operator.is_terminal:
+            phase[operator.op_id] = max(phase[operator.op_id], min(phase[op_id] for op_id in following[operator.op_id]))
+    return Phases(phase, frozenset(circular))
+
+
+def _reachable(start: str, following: Mapping[str, Iterable[str]], before: Mapping[str, Iterable[str]]) -> set[str]:
+    joins_of: dict[str, list[str]] = {}
+    for join, writers in before.items():
+        for writer in writers:
+            joins_of.setdefault(writer, []).append(join)
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        op_id = waiting.pop()
+        for successor in [*following.get(op_id, ()), *joins_of.get(op_id, ())]:
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append(successor)
+    return seen

@@ -1,0 +1,231 @@
+"""What every operator of an application gives: its schema, the engine that runs it, and why. SQL is compiled here, once.
+
+``arrow``: on whole batches in the task; ``python``: a user's callable per message, in the task; ``catalyst``: by Spark's engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    BroadcastSpec,
+    FilterSpec,
+    FlatMapSpec,
+    InputOperatorSpec,
+    MapBatchesSpec,
+    MapSpec,
+    MergeSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    SelectSpec,
+    SendToSpec,
+    SendToTableSpec,
+    SinkSpec,
+    TableJoinSpec,
+    TaskSpec,
+    TransformSpec,
+    WhereSpec,
+)
+from airflow_samza.application.output_schemas import aggregated_schema, joined_schema, merged_schema, unwritable
+from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
+from airflow_samza.schema import Schema
+from airflow_samza.task.expressions.compiler import (
+    UnknownColumn,
+    compile_condition,
+    compile_projection,
+    unknown_columns,
+)
+from airflow_samza.task.expressions.expression import UnsupportedExpression
+
+ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
+
+_PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, SinkSpec, TaskSpec)
+
+
+@dataclass(frozen=True)
+class CompiledOperator:
+    """An operator with all that running it needs: the schemas of its inputs and output (None: not known yet), its engine and the reason.
+
+    ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection).
+    """
+
+    spec: OperatorSpec
+    inputs: tuple[Schema | None, ...]
+    schema: Schema | None
+    engine: str
+    reason: str
+    compiled: Any = None
+
+
+class SchemaResolver:
+    """Resolves the operators of one application in order; what is wrong is raised, or collected in ``errors``.
+
+    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not tell: what a system says
+    of an input, what Spark says of an operator that Catalyst runs.
+    """
+
+    def __init__(self, spec: ApplicationSpec, known: Mapping[str, Schema], errors: list[SamzaError] | None = None) -> None:
+        self.spec = spec
+        self.known = known
+        self.operators: dict[str, CompiledOperator] = {}
+        self.streams: dict[str, Schema] = {}
+        self.tables: dict[str, Schema] = {}
+        self._errors = errors
+
+    def resolve(self) -> dict[str, CompiledOperator]:
+        """All operators, compiled as far as their schemas are known."""
+        for table in self.spec.tables.values():
+            self._declare_table(table)
+        waiting = list(self.spec.operators)
+        # A joiner may be declared before the writer that tells its table's schema: it gets a second turn.
+        for _ in range(2):
+            again = []
+            for operator in waiting:
+                late = isinstance(operator, TableJoinSpec) and operator.table.table_id not in self.tables
+                behind = any(source.op_id not in self.operators for source in operator.inputs)
+                late = late or (isinstance(operator, InputOperatorSpec) and self._is_behind(operator))
+                if (late or behind) and _ == 0:
+                    again.append(operator)
+                    continue
+                self._resolve_one(operator)
+            waiting = again
+        return {operator.op_id: self.operators[operator.op_id] for operator in self.spec.operators}
+
+    def _is_behind(self, operator: InputOperatorSpec) -> bool:
+        """Whether the stream's writer waits for its own turn."""
+        writers = [o for o in self.spec.operators if isinstance(o, PartitionBySpec | BroadcastSpec) and o.stream is operator.stream]
+        return any(writer.op_id not in self.operators for writer in writers)
+
+    def _resolve_one(self, operator: OperatorSpec) -> None:
+        inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
+        try:
+            made = self._compiled(operator, inputs)
+        except (SamzaError, SchemaError) as error:
+            if self._errors is None:
+                raise
+            self._errors.append(error)
+            made = CompiledOperator(operator, inputs, None, ARROW, "")
+        self.operators[operator.op_id] = made
+        if isinstance(operator, PartitionBySpec | BroadcastSpec) and inputs[0] is not None:
+            self.streams.setdefault(operator.stream.stream_id, inputs[0])
+        if isinstance(operator, SendToSpec) and (operator.stream.schema or inputs[0]) is not None:
+            declared = operator.stream.schema or inputs[0]
+            assert declared is not None
+            self.streams.setdefault(operator.stream.stream_id, declared)
+        if isinstance(operator, SendToTableSpec) and inputs[0] is not None:
+            self.tables.setdefault(operator.table.table_id, inputs[0])
+
+    def _declare_table(self, table: TableDescriptor) -> None:
+        schema = table.schema
+        if schema is None and len(table.side_inputs) == 1:
+            stream = self.spec.side_inputs.get(table.side_inputs[0])
+            schema = self.known.get(table.side_inputs[0]) or (stream.schema if stream is not None else None)
+        if schema is not None:
+            self.tables[table.table_id] = schema
+
+    def _compiled(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> CompiledOperator:
+        if isinstance(operator, InputOperatorSpec):
+            schema = self._stream_schema(operator.stream)
+            if schema is not None:
+                self.streams[operator.stream.stream_id] = schema
+            return CompiledOperator(operator, (), schema, ARROW, "batches are read as they come")
+        if isinstance(operator, WhereSpec | SelectSpec):
+            return self._sql(operator, inputs[0])
+        if isinstance(operator, TransformSpec):
+            known = self.known.get(operator.op_id)
+            return CompiledOperator(operator, inputs, known or operator.schema, CATALYST, "transform takes a DataFrame")
+        schema = self._schema(operator, inputs)
+        if isinstance(operator, _PER_MESSAGE) or (getattr(operator, "function", None) is not None and isinstance(operator, TableJoinSpec)):
+            return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
+        reason = "a callable takes whole batches" if isinstance(operator, MapBatchesSpec) else "works on whole batches"
+        return CompiledOperator(operator, inputs, schema, ARROW, reason)
+
+    def _stream_schema(self, stream: StreamDescriptor) -> Schema | None:
+        derived = stream.schema or self.streams.get(stream.stream_id)
+        told = self.known.get(stream.stream_id)
+        if derived is not None and told is not None and derived.fields == told.fields:
+            return derived  # the same columns, and the dataclass, too
+        if stream.stream_id in self.spec.intermediates:
+            return told or derived
+        return derived or told
+
+    def _sql(self, operator: WhereSpec | SelectSpec, schema: Schema | None) -> CompiledOperator:
+        texts = (operator.condition,) if isinstance(operator, WhereSpec) else operator.expressions
+        known = self.known.get(operator.op_id)
+        if schema is None:
+            return CompiledOperator(operator, (None,), known, ARROW, "the columns are known when the stage runs")
+        try:
+            if isinstance(operator, WhereSpec):
+                conjuncts = compile_condition(operator.condition, schema)
+                return CompiledOperator(operator, (schema,), schema, ARROW, "SQL on whole batches", conjuncts)
+            projection = compile_projection(operator.expressions, schema)
+            return CompiledOperator(operator, (schema,), projection.schema, ARROW, "SQL on whole batches", projection)
+        except UnknownColumn as unknown:
+            raise self._unknown(operator, unknown.name, ", ".join(texts), schema) from None
+        except UnsupportedExpression as unsupported:
+            missing = unknown_columns(texts, schema)
+            if missing:
+                raise self._unknown(operator, missing[0], ", ".join(texts), schema) from None
+            output = schema if isinstance(operator, WhereSpec) else known or operator.schema
+            return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported))
+        except SchemaError as error:
+            raise InvalidApplication(
+                f"{operator.op} {operator.name!r}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
+            ) from None
+
+    def _schema(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> Schema | None:
+        where = f"{operator.op} {operator.name!r}"
+        first = inputs[0] if inputs else None
+        if isinstance(operator, AggregateSpec):
+            self._check_columns(operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first)
+            return aggregated_schema(first, operator.key, (), operator.aggregations, where)
+        if isinstance(operator, MergeSpec):
+            return merged_schema(inputs, where)
+        if isinstance(operator, TableJoinSpec):
+            self._check_columns(operator, operator.key, first)
+            if operator.function is not None:
+                return operator.schema or first
+            return joined_schema(first, self.tables.get(operator.table.table_id), operator.table.key, operator.how, where)
+        if isinstance(operator, PartitionBySpec):
+            self._check_columns(operator, operator.key, first)
+        if isinstance(operator, SendToSpec):
+            self._check_columns(operator, operator.stream.key, first)
+            self._check_writable(operator, operator.stream.schema, first, f"output stream {operator.stream.stream_id!r}")
+        if isinstance(operator, SendToTableSpec):
+            self._check_columns(operator, operator.table.key, first)
+            self._check_writable(operator, operator.table.schema, first, f"table {operator.table.table_id!r}")
+        return operator.schema or (first if not operator.is_terminal else None)
+
+    def _check_columns(self, operator: OperatorSpec, columns: Any, schema: Schema | None) -> None:
+        for column in columns:
+            if schema is not None and column not in schema:
+                raise self._unknown(operator, column, f"the key or columns of {operator.op}", schema)
+
+    def _check_writable(self, operator: OperatorSpec, declared: Schema | None, schema: Schema | None, target: str) -> None:
+        problem = unwritable(declared, schema) if declared is not None and schema is not None else ""
+        if problem:
+            raise InvalidApplication(
+                f"{operator.op} {operator.name!r}{_at(operator)} cannot write to {target} as it is declared: {problem}.",
+                hint="Bring the messages to the declared columns with select or map, or declare the schema that they have.",
+                operator=operator.op_id,
+            )
+
+    def _unknown(self, operator: OperatorSpec, column: str, text: str, schema: Schema) -> UnknownName:
+        return UnknownName(
+            f"There is no column {column!r} for {operator.op} {operator.name!r}: {text}{_at(operator)}.",
+            hint=f"The columns are {', '.join(schema.names)}.",
+            name=column,
+            column=column,
+            operator=operator.op_id,
+            file=operator.location.file if operator.location is not None else None,
+            line=operator.location.line if operator.location is not None else None,
+        )
+
+
+def _at(operator: OperatorSpec) -> str:
+    return f" ({operator.location})" if operator.location is not None else ""

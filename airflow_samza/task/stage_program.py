@@ -1,0 +1,272 @@
+"""A stage made ready to run: its operators compiled, cut into sections around what Catalyst runs, ordered in phases.
+
+A program is never sent anywhere: each process makes its own from a :class:`ProgramSource`, which is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.loader import load_application
+from airflow_samza.application.operator_specs import (
+    BroadcastSpec,
+    InputOperatorSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    SendToSpec,
+    SendToTableSpec,
+    TableJoinSpec,
+    TaskSpec,
+)
+from airflow_samza.control.end_of_stream import stage_producing_tasks
+from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape
+from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.schema import Schema
+from airflow_samza.task.phases import Phases, order_phases
+from airflow_samza.task.schemas import CATALYST, CompiledOperator, SchemaResolver
+
+TASK = "task"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a stage that one engine runs: ``task`` (Arrow and Python, in the task) or ``catalyst``.
+
+    A task section gets batches from the stage's inputs (``entry`` None) or what the operator ``entry`` of the section before
+    gives, and hands what the operator ``boundary`` gives to the section behind (None: it has none). Operators are in order.
+    """
+
+    kind: str
+    operators: tuple[str, ...]
+    entry: str | None = None
+    boundary: str | None = None
+
+
+@dataclass(frozen=True)
+class StageProgram:
+    """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
+
+    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7).
+    """
+
+    spec: ApplicationSpec
+    plan: ExecutionPlan
+    stage: Stage
+    operators: Mapping[str, CompiledOperator]
+    sections: tuple[Section, ...]
+    phases: Phases
+    streams: Mapping[str, Schema]
+    tables: Mapping[str, Schema]
+    producing_tasks: Mapping[str, frozenset[str]]
+
+    @property
+    def engines(self) -> dict[str, tuple[str, str]]:
+        """Per operator the engine that runs it, and why."""
+        return {op_id: (compiled.engine, compiled.reason) for op_id, compiled in self.operators.items()}
+
+    def section_schema(self, number: int) -> Schema:
+        """The schema of the batches that a task section hands over at its boundary."""
+        boundary = self.sections[number].boundary
+        assert boundary is not None
+        return _known_schema(self.operators[boundary])
+
+
+def compile_stage(
+    spec: ApplicationSpec, plan: ExecutionPlan, stage_id: str, input_schemas: Mapping[str, Schema] | None = None
+) -> StageProgram:
+    """Makes a stage ready to run.
+
+    ``input_schemas`` maps streams to schemas that the application does not tell (inputs without ``schema=``, intermediate streams
+    behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas.
+
+    Raises:
+        UnknownName: an expression, key or aggregation names a column that is not there.
+        UnsupportedShape: what Catalyst must run stands where more than one stream is alive.
+        SchemaError: the schema of an input is not known.
+    """
+    stage = plan.stage(stage_id)
+    resolver = SchemaResolver(spec, input_schemas or {})
+    compiled = resolver.resolve()
+    members = set(stage.operators)
+    operators = {op_id: compiled[op_id] for op_id in compiled if op_id in members}
+    for found in operators.values():
+        if isinstance(found.spec, InputOperatorSpec):
+            _known_schema(found)
+    specs = [found.spec for found in operators.values()]
+    return StageProgram(
+        spec=spec,
+        plan=plan,
+        stage=stage,
+        operators=operators,
+        sections=cut_sections(operators),
+        phases=order_phases(specs),
+        streams=dict(resolver.streams),
+        tables=dict(resolver.tables),
+        producing_tasks=stage_producing_tasks(plan, stage_id),
+    )
+
+
+def check_application(
+    spec: ApplicationSpec, plan: ExecutionPlan, input_schemas: Mapping[str, Schema] | None = None
+) -> dict[str, CompiledOperator]:
+    """Compiles all stages as far as schemas are known; everything that is wrong is raised at once, before anything runs.
+
+    The result says per operator its schema (None: known when the stage runs), its engine and why.
+    """
+    errors: list[SamzaError] = []
+    resolver = SchemaResolver(spec, input_schemas or {}, errors)
+    compiled = resolver.resolve()
+    for stage in plan.stages:
+        try:
+            cut_sections({op_id: compiled[op_id] for op_id in compiled if op_id in set(stage.operators)})
+        except SamzaError as error:
+            errors.append(error)
+    raise_all(errors)
+    return compiled
+
+
+def raise_all(errors: list[SamzaError]) -> None:
+    """Raise one error, or several as one."""
+    from airflow_samza.errors import PlanError, PlanErrors
+
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise PlanErrors([e if isinstance(e, PlanError) else PlanError(e.sentence, hint=e.hint, **e.facts) for e in errors])
+
+
+def _known_schema(compiled: CompiledOperator) -> Schema:
+    if compiled.schema is None:
+        spec = compiled.spec
+        stream = spec.stream.stream_id if isinstance(spec, InputOperatorSpec) else None
+        raise SchemaError(
+            f"The schema of {f'input {stream!r}' if stream is not None else f'{spec.op} {spec.name!r}'} is not known.",
+            hint="Declare it with schema=, or let the system tell it.",
+            operator=spec.op_id,
+        )
+    return compiled.schema
+
+
+def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[Section, ...]:
+    """The sections of a stage; one when Catalyst runs nothing of it.
+
+    Where Catalyst takes over, exactly one stream may be alive: everything else of the stage must come behind it.
+    """
+    sections: list[Section] = []
+    rest = list(operators)
+    entry: str | None = None
+    following = _following(operators)
+    while True:
+        first = next((op_id for op_id in rest if operators[op_id].engine == CATALYST), None)
+        if first is None:
+            sections.append(Section(TASK, tuple(rest), entry))
+            return tuple(sections)
+        chain = [first]
+        while len(following[chain[-1]]) == 1 and operators[following[chain[-1]][0]].engine == CATALYST:
+            chain.append(following[chain[-1]][0])
+        behind = _behind(chain[-1], following)
+        before = [op_id for op_id in rest if op_id not in behind and op_id not in chain]
+        _check_one_alive(operators, before, behind, chain, following)
+        source = operators[first].spec.inputs[0].op_id
+        if before or entry is None:
+            sections.append(Section(TASK, tuple(before), entry, source))
+        sections.append(Section(CATALYST, tuple(chain), source, chain[-1]))
+        rest = [op_id for op_id in rest if op_id in behind]
+        entry = chain[-1]
+
+
+def _following(operators: Mapping[str, CompiledOperator]) -> dict[str, list[str]]:
+    following: dict[str, list[str]] = {op_id: [] for op_id in operators}
+    for op_id, compiled in operators.items():
+        for source in compiled.spec.inputs:
+            following[source.op_id].append(op_id)
+    return following
+
+
+def _behind(start: str, following: Mapping[str, list[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for successor in following[waiting.pop()]:
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append(successor)
+    return seen
+
+
+def _check_one_alive(
+    operators: Mapping[str, CompiledOperator], before: list[str], behind: set[str], chain: list[str], following: Mapping[str, list[str]]
+) -> None:
+    catalyst = operators[chain[0]]
+    written = {o.spec.table.table_id for o in operators.values() if isinstance(o.spec, SendToTableSpec)}
+    for op_id in before:
+        spec = operators[op_id].spec
+        beside = [f"{operators[o].spec.op} {operators[o].spec.name!r}" for o in following[op_id] if o in behind]
+        if spec.is_terminal:
+            beside.append(f"{spec.op} {spec.name!r}")
+        if beside:
+            raise _two_alive(catalyst, beside[0])
+    for op_id in behind:
+        spec = operators[op_id].spec
+        for source in spec.inputs:
+            if source.op_id not in behind and source.op_id != chain[-1]:
+                raise _two_alive(catalyst, f"{spec.op} {spec.name!r}")
+        if isinstance(spec, TableJoinSpec) and spec.table.table_id in written:
+            raise _two_alive(catalyst, f"the table {spec.table.table_id!r} of {spec.op} {spec.name!r}")
+
+
+def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
+    spec = catalyst.spec
+    at = f" ({spec.location})" if spec.location is not None else ""
+    return UnsupportedShape(
+        f"{spec.op} {spec.name!r}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of the same "
+        "stage is alive beside it.",
+        hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so that Arrow runs it.",
+        operator=spec.op_id,
+        reason=catalyst.reason,
+    )
+
+
+@dataclass(frozen=True)
+class ProgramSource:
+    """All from which a worker makes a stage's program: JSON, and the application's code."""
+
+    application: str
+    plan: str
+    stage_id: str
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def load(self) -> StageProgram:
+        """The program, compiled in this process."""
+        spec = load_application(self.application).spec(dict(self.config))
+        known = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
+        return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known)
+
+    def to_json(self) -> str:
+        """The JSON form."""
+        return json.dumps(
+            {
+                "application": self.application,
+                "plan": self.plan,
+                "stage_id": self.stage_id,
+                "schemas": dict(self.schemas),
+                "config": dict(self.config),
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> ProgramSource:
+        """What :meth:`to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def output_streams(operator: OperatorSpec) -> tuple[str, ...]:
+    """The ids of the streams that an operator writes."""
+    if isinstance(operator, PartitionBySpec | BroadcastSpec | SendToSpec):
+        return (operator.stream.stream_id,)
+    return tuple(stream.stream_id for stream in operator.outputs) if isinstance(operator, TaskSpec) else ()

@@ -1,0 +1,83 @@
+"""What a user's callable did wrong, as one error that names message, operator, file and line."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from airflow_samza.application.callables import name_of
+from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.errors import MessageError, SamzaError
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_LIBRARIES = tuple({_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
+_SHOWN = 300
+"""Characters of a message in an error: enough to recognise it, and logs stay readable."""
+
+
+def shortened(message: object) -> str:
+    """A message for people, cut when it is long; a message whose ``repr`` raises is named by its type."""
+    try:
+        text = repr(message)
+    except Exception:
+        text = f"<{type(message).__name__}>"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def user_location(function: object, traceback: TracebackType | None) -> SourceLocation | None:
+    """The innermost frame of the user's own code, else where the callable was defined."""
+    own = SourceLocation.of_callable(function)
+    found: SourceLocation | None = None
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if (own is not None and file == own.file) or not (file.startswith(_LIBRARIES) or file.startswith("<")):
+            found = SourceLocation(file, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found or own
+
+
+def callable_failed(spec: OperatorSpec, function: object, message: object, error: BaseException) -> SamzaError:
+    """The error for a callable that raised; an error of ours that the callable raised on purpose passes through."""
+    if isinstance(error, SamzaError):
+        return error
+    location = user_location(function, error.__traceback__)
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    made = _message_error(
+        f"{name_of(function)} in {spec.op} {spec.name!r} failed with {what}, on the message {shortened(message)}",
+        location,
+        "Handle such a message in the callable, or leave it out before with filter or where.",
+        spec,
+        message=shortened(message),
+        exception=type(error).__name__,
+    )
+    made.__cause__ = error
+    return made
+
+
+def wrong_shape(spec: OperatorSpec, function: object, result: object, expected: str, *, message: object = ..., why: str = "") -> SamzaError:
+    """The error for a callable whose result is not what the operator's schema says. ``expected`` lists the columns."""
+    facts: dict[str, Any] = {} if message is ... else {"message": shortened(message)}
+    on = "" if message is ... else f", on the message {shortened(message)}"
+    because = f" ({why})" if why else ""
+    return _message_error(
+        f"{name_of(function)} in {spec.op} {spec.name!r} returned {shortened(result)}{because}{on}; expected are {expected}",
+        SourceLocation.of_callable(function),
+        "Return the declared shape, or say the new one with a return annotation or schema=.",
+        spec,
+        **facts,
+    )
+
+
+def _message_error(sentence: str, location: SourceLocation | None, hint: str, spec: OperatorSpec, **facts: object) -> MessageError:
+    at = f" ({location})" if location is not None else ""
+    return MessageError(
+        f"{sentence}{at}.",
+        hint=hint,
+        operator=spec.op_id,
+        file=location.file if location is not None else None,
+        line=location.line if location is not None else None,
+        **facts,
+    )
