@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow import types
 
-from airflow_samza.errors import RuntimeMissing, SchemaError
+from airflow_samza.errors import RuntimeMissing, SamzaError, SchemaError
 from airflow_samza.systems.files.formats import InputFile, TimeRange
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
@@ -87,7 +89,8 @@ class AvroInput:
 
     def __init__(self, library: ModuleType, file: InputFile) -> None:
         self.source = file.sequential()
-        self.reader = library.reader(self.source, return_record_name=False)
+        with _damage_as_value_error():
+            self.reader = library.reader(self.source)
         root = self.reader.writer_schema
         if not isinstance(root, dict) or root.get("type") != "record":
             raise SchemaError(
@@ -115,18 +118,28 @@ class AvroInput:
     def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
         """All rows of the file."""
         target = pa.schema([self._schema.field(name) for name in names])
-        rows: list[Any] = []
-        for row in self.reader:
-            rows.append(row)
-            if len(rows) == _BATCH_ROWS:
-                yield _batch(rows, target)
-                rows = []
-        if rows:
-            yield _batch(rows, target)
+        while True:
+            with _damage_as_value_error():
+                rows = list(itertools.islice(self.reader, _BATCH_ROWS))
+                batch = _batch(rows, target)
+            if not rows:
+                return
+            yield batch
 
     def close(self) -> None:
         """Gives the file back."""
         self.source.close()
+
+
+@contextmanager
+def _damage_as_value_error() -> Iterator[None]:
+    """Fastavro meets damage with whatever its decoder trips over; to the caller it is one thing."""
+    try:
+        yield
+    except (OSError, SamzaError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 def _batch(rows: list[Any], target: pa.Schema) -> pa.RecordBatch:

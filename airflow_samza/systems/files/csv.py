@@ -6,6 +6,8 @@ value without quotes is null, with quotes it is empty text. Written with a heade
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
@@ -23,6 +25,8 @@ from airflow_samza.systems.files.text_values import parse_text
 
 _MULTILINE_BLOCK_BYTES = 16 * 2**20
 """One record has to fit into a block where quoted values may hold line ends."""
+
+_HEADER_BLOCK_BYTES = 64 * 2**10
 
 _BAD_VALUE = re.compile(r"In CSV column #(\d+): (.*)", re.DOTALL)
 
@@ -79,20 +83,22 @@ class CsvInput:
         return self._schema
 
     def _read_header(self, wanted: pa.Schema | None) -> list[str]:
-        first = next(iter(line_blocks(self.file)), None)
-        data = first.data if first is not None else b""
-        if not self.options.header:
-            if wanted is not None:
-                return list(wanted.names)
-            if not data.strip():
-                return []
-            width = pacsv.read_csv(pa.BufferReader(data), self._read(autogenerate_column_names=True), self._parsing()).num_columns
-            return [f"_c{place}" for place in range(width)]
-        if not data.strip():
+        if wanted is not None and not self.options.header:
+            return list(wanted.names)
+        first = next(iter(line_blocks(self.file, block_bytes=_HEADER_BLOCK_BYTES)), None)
+        text = first.data.decode("utf-8-sig", errors="replace") if first is not None else ""
+        if not text.strip():
             return list(wanted.names) if wanted is not None else []
-        # One record is enough: a header never spans blocks.
-        head = pacsv.open_csv(pa.BufferReader(data), self._read(block_size=len(data) + 1), self._parsing(), _convert({}))
-        return list(head.schema.names)
+        quote, escape = self.options.quote, self.options.escape
+        reader = csv.reader(
+            io.StringIO(text),
+            delimiter=self.options.delimiter,
+            quotechar=quote or None,
+            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+            escapechar=escape or None,
+        )
+        record = next(record for record in reader if record)
+        return record if self.options.header else [f"_c{place}" for place in range(len(record))]
 
     def _inferred(self) -> pa.Schema:
         first = next(iter(line_blocks(self.file)), None)
@@ -134,6 +140,8 @@ class CsvInput:
                     read = self._read(column_names=self.header, block_size=len(data) + 1)
                     yield from pacsv.read_csv(pa.BufferReader(data), read, self._parsing(), convert).to_batches()
         except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error) or "Could not skip initial 1 rows" in str(error):
+                return  # nothing but a header, or blank lines
             found = _BAD_VALUE.match(str(error))
             if found is None:
                 raise

@@ -157,6 +157,7 @@ def _texts(column: pa.Array) -> pa.Array:
             texts = pa.array([None if v is None else format(v, "f") for v in column.to_pylist()], pa.string())
     elif types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is not False:
         texts = pc.cast(column, pa.string())
+        texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # as an integer it would lose its sign
     elif types.is_timestamp(kind) or types.is_date(kind):
         texts = pc.binary_join_element_wise('"', _iso(column), '"', "")
     elif types.is_string(kind):
