@@ -104,6 +104,9 @@ class FilesProducer:
 
     def abort(self) -> None:
         """Removes the staged file; the storage may refuse, an abort does not."""
+        if self.writer is not None and self._described is None:
+            with suppress(OSError, pa.ArrowException, ValueError):
+                self.writer.close()  # first, or it would try when it is collected, on a closed sink
         with suppress(OSError, pa.ArrowException, ValueError):
             if self.sink is not None and not self.sink.closed:
                 self.sink.close()

@@ -1,0 +1,384 @@
+"""Writing the system files: staging, publishing from any point again, superseding, refusals."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
+from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemProducer, SystemStreamPartition
+
+STREAM = StreamSpec("out", schema="id bigint", format="parquet")
+
+
+class Crash(Exception):
+    """The process died here."""
+
+
+class FaultyHandler(pafs.FileSystemHandler):  # type: ignore[misc]
+    """A local filesystem that asks before each operation that changes something."""
+
+    def __init__(self, before: Callable[[str], None], *, after: Callable[[str], None] = lambda name: None) -> None:
+        self.local = pafs.LocalFileSystem()
+        self.before = before
+        self.after = after
+
+    def _change(self, name: str, *arguments: Any, **options: Any) -> Any:
+        self.before(name)
+        result = getattr(self.local, name)(*arguments, **options)
+        self.after(name)
+        return result
+
+    def get_type_name(self) -> str:
+        return "faulty"
+
+    def get_file_info(self, paths: list[str]) -> Any:
+        return self.local.get_file_info(paths)
+
+    def get_file_info_selector(self, selector: Any) -> Any:
+        return self.local.get_file_info(selector)
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        self._change("create_dir", path, recursive=recursive)
+
+    def delete_dir(self, path: str) -> None:
+        self._change("delete_dir", path)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+        self._change("delete_dir_contents", path, missing_dir_ok=missing_dir_ok)
+
+    def delete_root_dir_contents(self) -> None:
+        raise NotImplementedError
+
+    def delete_file(self, path: str) -> None:
+        self._change("delete_file", path)
+
+    def move(self, source: str, target: str) -> None:
+        self._change("move", source, target)
+
+    def copy_file(self, source: str, target: str) -> None:
+        self._change("copy_file", source, target)
+
+    def open_input_stream(self, path: str) -> Any:
+        return self.local.open_input_stream(path)
+
+    def open_input_file(self, path: str) -> Any:
+        return self.local.open_input_file(path)
+
+    def open_output_stream(self, path: str, metadata: Any) -> Any:
+        return self._change("open_output_stream", path)
+
+    def open_append_stream(self, path: str, metadata: Any) -> Any:
+        raise NotImplementedError
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+
+def system(root: Path, handler: FaultyHandler | None = None) -> FilesSystem:
+    place = Location(pafs.PyFileSystem(handler), str(root)) if handler is not None else None
+    return FilesSystem("lake", SystemBinding("files", {"root": str(root)}), root=place)
+
+
+def stage(root: Path, attempt: str, ids: list[int], stream: StreamSpec = STREAM) -> dict[str, Any]:
+    producer = system(root).producer(stream, attempt)
+    producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())}))
+    described: dict[str, Any] = json.loads(json.dumps(producer.finish()))
+    return described
+
+
+def visible(root: Path, name: str = "out") -> list[int]:
+    """The rows that any other engine sees: all files that are not hidden."""
+    return sorted(i for path in (root / name).glob("*.parquet") for i in pq.read_table(path)["id"].to_pylist())
+
+
+def ours(root: Path, name: str = "out") -> list[int]:
+    """The rows that this system's own reader sees."""
+    consumer = system(root).consumer(StreamSpec(name, schema="id bigint", options=(("allow_missing_path", "true"),)))
+    found = consumer.read(SystemStreamPartition("lake", name, 0), None)
+    return sorted(i for e in found if isinstance(e, MessageRun) for i in e.batch.column("id").to_pylist())
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def publication(
+    staged: dict[int, dict[str, Any]], generation: str = "1.1", *, producer: str = "app/run/stage", epoch: int = 0
+) -> Publication:
+    return Publication(producer, generation, epoch, staged)
+
+
+def test_nothing_is_visible_before_it_is_published(tmp_path: Path) -> None:
+    staged = {0: stage(tmp_path, "a0", [1]), 1: stage(tmp_path, "a1", [2, 3])}
+    assert visible(tmp_path) == ours(tmp_path) == []
+    facts = system(tmp_path).publish(STREAM, publication(staged))
+    assert visible(tmp_path) == ours(tmp_path) == [1, 2, 3]
+    assert (facts["rows"], facts["superseded"]) == (3, [])
+    assert facts["bytes"] == sum((tmp_path / "out" / name).stat().st_size for name in facts["files"])
+    assert not any((tmp_path / "out/_samza/staging").iterdir())
+
+
+def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
+    work = publication({0: stage(tmp_path, "a0", [1]), 1: stage(tmp_path, "a1", [2])})
+    first = system(tmp_path).publish(STREAM, work)
+    before = everything(tmp_path)
+    assert system(tmp_path).publish(STREAM, work) == first
+    assert everything(tmp_path) == before
+
+
+def test_a_crash_at_any_operation_of_publishing_is_made_good_by_publishing_again(tmp_path: Path) -> None:
+    def prepared(root: Path) -> Publication:
+        system(root).publish(STREAM, publication({0: stage(root, "old0", [100]), 1: stage(root, "old1", [101])}, "1.1"))
+        return publication({0: stage(root, "new0", [1]), 1: stage(root, "new1", [2])}, "1.2")
+
+    def died_at(root: Path, point: int, *, after: bool) -> bool:
+        """Publishes until the operation of that number; whether it came to it."""
+        seen = 0
+
+        def tick(name: str) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == point:
+                raise Crash(name)
+
+        handler = FaultyHandler((lambda name: None) if after else tick, after=tick if after else (lambda name: None))
+        work = prepared(root)
+        try:
+            system(root, handler).publish(STREAM, work)
+        except Crash:
+            # Our own readers see one generation or the other, never a mixture.
+            assert ours(root) in ([100, 101], [1, 2])
+            system(root).publish(STREAM, work)
+            died = True
+        else:
+            died = False
+        assert visible(root) == ours(root) == [1, 2]
+        assert [path.name for path in (root / "out/_samza/manifests").iterdir()] == [final_manifest]
+        return died
+
+    reference = tmp_path / "reference"
+    reference.mkdir()
+    system(reference).publish(STREAM, prepared(reference))
+    [final_manifest] = [path.name for path in (reference / "out/_samza/manifests").iterdir()]
+    for after in (False, True):
+        point = 1
+        while True:
+            root = tmp_path / f"{after}-{point}"
+            root.mkdir()
+            if not died_at(root, point, after=after):
+                break
+            left = {name for name in everything(root) if "draft-" not in name}
+            assert left == set(everything(reference)), f"after operation {point}"
+            point += 1
+        assert point > 8  # moves, manifest, removals: there were many places to die at
+
+
+def test_a_higher_generation_supersedes_and_a_lower_one_is_refused(tmp_path: Path) -> None:
+    first = publication({0: stage(tmp_path, "a", [1, 2]), 1: stage(tmp_path, "b", [3])}, "1.9")
+    late = publication({0: stage(tmp_path, "c", [7])}, "1.9", epoch=1)
+    second = publication({0: stage(tmp_path, "d", [4])}, "1.10")
+    system(tmp_path).publish(STREAM, first)
+    facts = system(tmp_path).publish(STREAM, second)
+    assert len(facts["superseded"]) == 2
+    assert visible(tmp_path) == [4]
+    for stale in (first, late):
+        with pytest.raises(TopicError, match=r"Generation 1\.9 of app/run/stage cannot publish .* generation 1\.10 of it has published"):
+            system(tmp_path).publish(STREAM, stale)
+    assert visible(tmp_path) == ours(tmp_path) == [4]
+
+
+def test_a_lower_generation_that_published_at_the_same_time_withdraws(tmp_path: Path) -> None:
+    old = publication({0: stage(tmp_path, "a", [1])}, "1.1")
+    new = publication({0: stage(tmp_path, "b", [2])}, "1.2")
+    moves = 0
+
+    def overtake(name: str) -> None:
+        nonlocal moves
+        moves += name == "move"
+        if name == "move" and moves == 2:  # the old one's manifest is about to be written
+            system(tmp_path).publish(STREAM, new)
+
+    with pytest.raises(TopicError, match=r"generation 1\.2 of it has published"):
+        system(tmp_path, FaultyHandler(overtake)).publish(STREAM, old)
+    assert visible(tmp_path) == ours(tmp_path) == [2]
+
+
+def test_epochs_runs_and_streams_add_up_in_one_directory(tmp_path: Path) -> None:
+    other = StreamSpec("other", path="out", schema="id bigint")
+    works = [
+        (STREAM, publication({0: stage(tmp_path, "a", [1])}, epoch=0)),
+        (STREAM, publication({0: stage(tmp_path, "b", [2])}, epoch=1)),
+        (STREAM, publication({0: stage(tmp_path, "c", [3])}, producer="app/tomorrow/stage")),
+        (other, publication({0: stage(tmp_path, "d", [4], other)})),
+    ]
+    for stream, work in works:
+        system(tmp_path).publish(stream, work)
+    assert visible(tmp_path) == ours(tmp_path) == [1, 2, 3, 4]
+    system(tmp_path).publish(STREAM, publication({0: stage(tmp_path, "e", [5])}, "2.1"))
+    assert visible(tmp_path) == ours(tmp_path) == [3, 4, 5]
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "csv", "json", "avro"])
+def test_output_without_rows_keeps_the_directory_readable(tmp_path: Path, format_name: str) -> None:
+    stream = StreamSpec("out", schema="id bigint, name string", format=format_name)
+    staged = {}
+    for task in (0, 1):
+        producer = system(tmp_path).producer(stream, f"a{task}")
+        producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())}))
+        staged[task] = producer.finish()
+        assert staged[task]["files"] == []
+    work = publication(staged)
+    facts = system(tmp_path).publish(stream, work)
+    assert facts == system(tmp_path).publish(stream, work)
+    assert [name.rpartition(".")[2] for name in facts["files"]] == [format_name]
+    assert facts["files"][0].startswith("part-00000-")
+    found = list(system(tmp_path).consumer(stream).read(SystemStreamPartition("lake", "out", 0), None))
+    assert len(found) == 1
+
+
+def test_one_task_with_rows_needs_no_empty_files(tmp_path: Path) -> None:
+    empty = system(tmp_path).producer(STREAM, "a").finish()
+    facts = system(tmp_path).publish(STREAM, publication({0: empty, 1: stage(tmp_path, "b", [1])}))
+    assert [name[:10] for name in facts["files"]] == ["part-00001"]
+
+
+def test_rows_are_gathered_into_row_groups_of_128k(tmp_path: Path) -> None:
+    producer = system(tmp_path).producer(STREAM, "a")
+    for _ in range(50):
+        producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array(range(6000), pa.int64())}))
+    facts = system(tmp_path).publish(STREAM, publication({0: producer.finish()}))
+    metadata = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata
+    assert [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)] == [131_072, 131_072, 37_856]
+    assert metadata.row_group(0).column(0).compression == "SNAPPY"
+
+
+def test_an_aborted_attempt_leaves_nothing(tmp_path: Path) -> None:
+    producer = system(tmp_path).producer(STREAM, "a")
+    producer.write(0, pa.RecordBatch.from_pydict({"id": [1]}))
+    producer.abort()
+    producer.abort()
+    assert everything(tmp_path) == {}
+
+
+def test_attempts_never_share_a_file(tmp_path: Path) -> None:
+    first, second = stage(tmp_path, "run/1", [1]), stage(tmp_path, "run/2", [2])
+    assert first["files"][0]["path"] != second["files"][0]["path"]
+    system(tmp_path).publish(STREAM, publication({0: second}))
+    assert visible(tmp_path) == [2]
+
+
+def test_staged_files_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
+    staged = stage(tmp_path, "a", [1])
+    (tmp_path / "out" / staged["files"][0]["path"]).unlink()
+    with pytest.raises(TopicError, match="is gone before it was published") as caught:
+        system(tmp_path).publish(STREAM, publication({0: staged}))
+    assert "Clear the stage" in caught.value.hint
+
+
+def test_an_output_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(TopicError, match="is a file, and a directory is needed"):
+        system(tmp_path).check_writable(StreamSpec("taken"))
+    with pytest.raises(TopicError, match="a file is where a directory should be"):
+        system(tmp_path).check_writable(StreamSpec("taken/below"))
+    with pytest.raises(TopicError, match="has a glob in it"):
+        system(tmp_path).check_writable(StreamSpec("out", path="day=*/x"))
+    with pytest.raises(SchemaError, match="CSV cannot hold"):
+        system(tmp_path).check_writable(StreamSpec("out", format="csv", schema="a array<int>"))
+    with pytest.raises(SchemaError, match="name Avro does not allow"):
+        system(tmp_path).check_writable(StreamSpec("out", format="avro", schema="`a b` int"))
+    with pytest.raises(SchemaError, match="keys are not strings"):
+        system(tmp_path).check_writable(StreamSpec("out", format="json", schema="m map<int,int>"))
+
+    def refuse(name: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with pytest.raises(TopicError, match="does not allow to write") as caught:
+        system(tmp_path, FaultyHandler(refuse)).check_writable(STREAM)
+    assert not caught.value.retryable
+    system(tmp_path).check_writable(STREAM)
+    assert everything(tmp_path / "out") == {}
+
+
+@pytest.mark.parametrize("operation", ["create_dir", "open_output_stream", "move"])
+def test_a_full_disk_is_storage_full_and_can_be_tried_again(tmp_path: Path, operation: str) -> None:
+    def full(name: str) -> None:
+        if name == operation:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    staged = {0: stage(tmp_path, "a", [1])}
+    with pytest.raises(StorageFull, match="no room left to write") as caught:
+        system(tmp_path, FaultyHandler(full)).publish(STREAM, publication(staged))
+    assert caught.value.retryable
+    if operation != "move":
+        producer = system(tmp_path, FaultyHandler(full)).producer(STREAM, "b")
+        with pytest.raises(StorageFull):
+            producer.write(0, pa.RecordBatch.from_pydict({"id": [1]}))
+        producer.abort()
+    system(tmp_path).publish(STREAM, publication(staged))
+    assert visible(tmp_path) == ours(tmp_path) == [1]
+
+
+def write_a_million(producer: SystemProducer) -> None:
+    for _ in range(10):
+        producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array(range(100_000), pa.int64())}))
+    producer.finish()
+
+
+def test_a_disk_that_fills_up_while_writing_is_storage_full(tmp_path: Path) -> None:
+    producer = system(tmp_path).producer(STREAM, "a")
+    (tmp_path / "out/_samza/staging").mkdir(parents=True)
+    (tmp_path / "out/_samza/staging/a.parquet").symlink_to("/dev/full")
+    with pytest.raises(StorageFull):
+        write_a_million(producer)
+    producer.abort()
+
+
+def test_a_storage_that_does_not_answer_can_be_tried_again(tmp_path: Path) -> None:
+    def fail(name: str) -> None:
+        raise TimeoutError("timed out")
+
+    with pytest.raises(StorageUnavailable, match="timed out") as caught:
+        system(tmp_path, FaultyHandler(fail)).check_writable(STREAM)
+    assert caught.value.retryable
+
+
+def test_batches_of_another_schema_than_declared_are_refused_or_widened(tmp_path: Path) -> None:
+    producer = system(tmp_path).producer(STREAM, "a")
+    producer.write(0, pa.RecordBatch.from_pydict({"extra": ["x"], "id": pa.array([1], pa.int32())}))
+    with pytest.raises(SchemaError, match="'id' as string, declared is bigint"):
+        producer.write(0, pa.RecordBatch.from_pydict({"id": ["1"]}))
+    strict = system(tmp_path).producer(StreamSpec("out", schema="id bigint not null"), "b")
+    with pytest.raises(SchemaError, match="declared not null"):
+        strict.write(0, pa.RecordBatch.from_pydict({"id": pa.array([None], pa.int64())}))
+
+
+def test_files_copied_without_our_records_are_ordinary_files(tmp_path: Path) -> None:
+    facts = system(tmp_path).publish(STREAM, publication({0: stage(tmp_path, "a", [1])}))
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / facts["files"][0]).write_bytes((tmp_path / "out" / facts["files"][0]).read_bytes())
+    assert ours(tmp_path, "copy") == [1]
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    system(tmp_path).publish(STREAM, publication({0: stage(tmp_path, "a", [1])}))
+    [manifest] = (tmp_path / "out/_samza/manifests").iterdir()
+    manifest.write_text("{")
+    with pytest.raises(TopicError, match=r"manifest .* is damaged"):
+        ours(tmp_path)
+
+
+def test_a_generation_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="generation 'x'"):
+        system(tmp_path).publish(STREAM, publication({}, "x"))
