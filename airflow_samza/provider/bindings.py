@@ -1,0 +1,94 @@
+"""Airflow connections → what the names of systems mean in this environment.
+
+Code names systems only; ``systems={name: conn_id}`` binds them here. Secrets stay in the connections: they are marked, so that no
+plan and no log shows them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.system import SystemBinding
+
+GetConnection = Callable[[str], Any]
+
+SUPPORTED = "samza (a log under a root) and fs (files under a path)"
+
+
+def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
+    """The binding of every system that ``systems`` names, by the system's name."""
+    return {name: binding_of(name, conn_id, get_connection(conn_id)) for name, conn_id in systems.items()}
+
+
+def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
+    """What one connection binds the system ``name`` to; a type that cannot hold streams yet is refused."""
+    kind = str(connection.conn_type or "")
+    if kind == "samza":
+        return SystemBinding("log", {"root": root_of(conn_id, connection)})
+    if kind == "fs":
+        path = str(extra_of(conn_id, connection).get("path") or "").strip()
+        if not path:
+            raise ConfigError(
+                f"The connection {conn_id!r}, which binds the system {name!r}, has no path.",
+                hint=f'Set its path, for example: airflow connections add {conn_id} --conn-type fs --conn-extra \'{{"path": "/data"}}\'.',
+                key="systems",
+                value=conn_id,
+            )
+        return SystemBinding("files", {"root": path})
+    raise ConfigError(
+        f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
+        hint=f"Types that can: {SUPPORTED}. Kafka, JDBC, Hive and cloud stores come in later versions.",
+        key="systems",
+        value=conn_id,
+    )
+
+
+def root_of(conn_id: str, connection: Any) -> str:
+    """The root of topics and run records that a ``samza`` connection names: its field ``root``, else its host or URI path."""
+    root = str(extra_of(conn_id, connection).get("root") or connection.host or "").strip()
+    if not root:
+        raise ConfigError(
+            f"The Samza connection {conn_id!r} has no root.",
+            hint=f'Set it, for example: airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\'.',
+            key="root",
+            value=conn_id,
+        )
+    return root
+
+
+def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
+    """A connection's extra fields; ``{}`` when it has none."""
+    text = connection.extra
+    if not text:
+        return {}
+    try:
+        extra = json.loads(text) if isinstance(text, str) else dict(text)
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        # Without the value: an extra field may hold a password.
+        raise ConfigError(f"The extra of the connection {conn_id!r} is not a JSON object.", hint="Correct it.", key="extra", value=conn_id)
+    return extra
+
+
+def text_map(name: str, value: Any) -> dict[str, str]:
+    """Settings as text by key, from a mapping or from JSON text (as a connection's form stores it)."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            f"{name} is not a mapping of settings.", hint=f'Write {name} as {{"key": "value"}}.', key=name, value=type(value).__name__
+        )
+    return {str(key): _text(item) for key, item in value.items()}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,38 @@
+"""How our errors become Airflow's. This is the only place that maps them: not retryable means no retry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_samza.errors import SamzaError
+
+
+class SamzaTaskFailed(AirflowException):  # type: ignore[misc]
+    """A stage did not succeed and another try may; ``error`` is ours."""
+
+    def __init__(self, error: SamzaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class SamzaTaskRefused(AirflowFailException):  # type: ignore[misc]
+    """Trying again cannot help: the task fails at once, whatever its retries; ``error`` is ours."""
+
+    def __init__(self, error: SamzaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def mapped_failures(tell: Callable[[str], object] | None = None) -> Iterator[None]:
+    """Turns a :class:`SamzaError` of the body into Airflow's exception; ``tell`` gets the sentence for the task's log first."""
+    try:
+        yield
+    except SamzaError as error:
+        if tell is not None:
+            tell(str(error))
+        # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
+        raise (SamzaTaskFailed(error) if error.retryable else SamzaTaskRefused(error)) from None

@@ -1,0 +1,94 @@
+"""What Airflow is told about this provider: connection type and form, hooks, operators, configuration.
+
+Airflow's components read this often, so it is plain data; the connection form is here and not in the hook (AIRFLOW's
+``conn-fields``), which spares the API server an import of the hook.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONFIG_SECTION = "samza"
+
+_TEXT = {"type": ["string", "null"]}
+_OBJECT = {"type": ["object", "null"]}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's description, as ``provider_info.schema.json`` of Airflow has it."""
+    return {
+        "package-name": "airflow-samza",
+        "name": "Samza",
+        "description": "Streams and batches in one Dag: a stream application planned into stages, each stage a task on Spark.",
+        "integrations": [
+            {"integration-name": "Samza", "external-doc-url": "https://samza.apache.org/", "tags": ["apache"]},
+        ],
+        "operators": [
+            {"integration-name": "Samza", "python-modules": ["airflow_samza.provider.operators", "airflow_samza.provider.task_group"]},
+        ],
+        "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.hooks"]}],
+        "connection-types": [_samza_connection()],
+        "config": {
+            CONFIG_SECTION: {
+                "description": "Settings of the airflow-samza provider.",
+                "options": {
+                    "poll_interval": {
+                        "description": "How often a task asks for the state of its stage, in seconds.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "5",
+                        "default": "1",
+                    },
+                    "keep_topics_after_success": {
+                        "description": "For how many hours the intermediate topics of a run are kept after it has succeeded.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "1",
+                        "default": "24",
+                    },
+                    "keep_topics_after_failure": {
+                        "description": "For how many hours the topics of a failed run are kept, so that it can be cleared and resumed.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "720",
+                        "default": "168",
+                    },
+                },
+            }
+        },
+    }
+
+
+def _samza_connection() -> dict[str, Any]:
+    return {
+        "connection-type": "samza",
+        "hook-class-name": "airflow_samza.provider.hooks.SamzaHook",
+        "hook-name": "Samza",
+        "ui-field-behaviour": {
+            "hidden-fields": ["host", "schema", "login", "password", "port", "extra"],
+            "relabeling": {},
+            "placeholders": {"root": "/data/samza", "default_system": "log", "spark_conn_id": "spark_default"},
+        },
+        "conn-fields": {
+            "root": {
+                "label": "Root",
+                "description": "The folder of topics and run records, reachable under this path by Airflow's workers and by Spark.",
+                "schema": dict(_TEXT),
+            },
+            "default_system": {
+                "label": "Default system",
+                "description": "The system of streams that name none; it is the log under the root unless systems= binds it.",
+                "schema": dict(_TEXT),
+            },
+            "spark_conn_id": {
+                "label": "Spark connection",
+                "description": "The id of a Spark connection; without one, stages run on this worker's machine, on local[*].",
+                "schema": dict(_TEXT),
+            },
+            "spark_conf": {
+                "label": "Spark configuration",
+                "description": 'Spark settings as a JSON object, for example {"spark.driver.memory": "4g"}.',
+                "schema": dict(_OBJECT),
+            },
+        },
+    }

@@ -1,0 +1,187 @@
+"""SamzaHook: planner and runtime behind an Airflow connection. Operators call nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_samza.errors import ConfigError, NotYet, SamzaError
+from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
+from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, stage_status
+
+if TYPE_CHECKING:
+    from airflow_samza.provider.plan_ticket import PlanTicket
+    from airflow_samza.runs.data_interval import DataInterval
+    from airflow_samza.runs.run_plan import RunPlan
+    from airflow_samza.runs.stage_result import StageResult
+    from airflow_samza.runs.stage_state import StageStatus
+    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.systems.system import SystemBinding
+
+DEFAULT_CONNECTION = "samza_default"
+DEFAULT_MASTER = "local[*]"
+
+
+class PlannedRun(NamedTuple):
+    """A run's plan and the same as text, as the command line prints it."""
+
+    run: RunPlan
+    text: str
+
+
+class ClosedRun(NamedTuple):
+    """What closing a run came to: whether every stage had succeeded, which topics are kept, and how long."""
+
+    succeeded: bool
+    topics: Sequence[str]
+    keep: timedelta
+
+
+class SamzaHook(BaseHook):  # type: ignore[misc]
+    """Plans applications, and submits, watches, cancels and finishes their stages.
+
+    :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection.
+    :param systems: Connection ids by the names of the application's systems.
+    :param spark_conf: Spark settings, over those of the connection.
+    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
+    :param archives: Archives that the workers unpack, by path.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = DEFAULT_CONNECTION
+    conn_type = "samza"
+    hook_name = "Samza"
+
+    def __init__(
+        self,
+        conn_id: str = DEFAULT_CONNECTION,
+        *,
+        systems: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.systems = dict(systems or {})
+        self.spark_conf = text_map("spark_conf", spark_conf)
+        self.py_modules = tuple(py_modules)
+        self.archives = tuple(archives)
+        self._runtime: LocalRuntime | None = None
+
+    def get_conn(self) -> LocalRuntime:
+        """The runtime under the connection's root, with all systems bound."""
+        if self._runtime is None:
+            from airflow_samza.spark.runtime import LocalRuntime
+
+            connection = self._connection(self.conn_id)
+            extra = extra_of(self.conn_id, connection)
+            self._runtime = LocalRuntime(
+                root_of(self.conn_id, connection),
+                self.bindings(),
+                default_system=str(extra.get("default_system") or "") or None,
+                master=self._master(str(extra.get("spark_conn_id") or "")),
+                spark_conf={**text_map("spark_conf", extra.get("spark_conf")), **self.spark_conf},
+                py_modules=self.py_modules,
+                archives=self.archives,
+            )
+        return self._runtime
+
+    def bindings(self) -> dict[str, SystemBinding]:
+        """What the names of systems mean here, from their connections; secrets are marked."""
+        return bind_connections(self.systems, self._connection)
+
+    def plan(
+        self,
+        application: str,
+        *,
+        run_id: str,
+        generation: int = 1,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        shape: str | None = None,
+    ) -> PlannedRun:
+        """Plans a run and stores the plan; the same generation again returns the plan that stands."""
+        from airflow_samza.planner.explain import explain
+
+        run = self.get_conn().prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape)
+        return PlannedRun(run, explain(run.plan))
+
+    def load_plan(self, ticket: PlanTicket) -> RunPlan:
+        """The stored plan that a ticket names."""
+        return self.get_conn().load_plan(ticket.application, ticket.run_id, ticket.generation)
+
+    def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
+        """Has a stage run, or re-attaches to it; ``generation`` counts the stage's clears from 1."""
+        return self.get_conn().submit(run, stage_id, generation)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        """Where a stage is."""
+        return self.get_conn().status(handle)
+
+    def cancel(self, handle: StageHandle) -> None:
+        """Asks for the end of a stage's Spark work, and of no other's."""
+        self.get_conn().cancel(handle)
+
+    def finish(self, handle: StageHandle) -> StageResult:
+        """The result of a stage that has ended; raises what ended it."""
+        return self.get_conn().finish(handle)
+
+    def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
+        """Ends a run: its runners stop, and its topics are marked to expire after the one time or the other."""
+        runtime = self.get_conn()
+        succeeded = self.has_succeeded(run)
+        keep = after_success if succeeded else after_failure
+        return ClosedRun(succeeded, runtime.close(run, succeeded=succeeded, keep_seconds=keep.total_seconds()), keep)
+
+    def has_succeeded(self, run: RunPlan) -> bool:
+        """Whether the newest generation of every stage of this plan has succeeded, as the run's records say."""
+        from airflow_samza.systems.filesystem import open_filesystem
+
+        files = open_filesystem(root_of(self.conn_id, self._connection(self.conn_id)))
+        folder = RunFolder(run.application, run.run_id)
+        for stage in run.plan.stages:
+            known = [generation for generation in folder.generations(files, stage.stage_id) if generation.plan == run.generation]
+            if not known:
+                return False
+            handle = StageHandle(run.application, run.run_id, stage.stage_id, known[-1])
+            if stage_status(files, handle).state != SUCCEEDED:
+                return False
+        return True
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the root can be written and Java is there; for the button in the connection's form."""
+        try:
+            from airflow_samza.spark.java import find_java
+
+            self.get_conn()
+            return True, f"The root can be used, and Java is there ({find_java()})."
+        except (SamzaError, OSError) as error:
+            return False, str(error)
+
+    def _connection(self, conn_id: str) -> Any:
+        try:
+            return self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            example = f'airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\''
+            raise ConfigError(
+                f"The connection {conn_id!r} is not defined.", hint=f"Define it, for example: {example}.", key="conn_id", value=conn_id
+            ) from None
+
+    def _master(self, spark_conn_id: str) -> str:
+        if not spark_conn_id:
+            return DEFAULT_MASTER
+        connection = self._connection(spark_conn_id)
+        kind, master = connection.conn_type, str(connection.host or DEFAULT_MASTER)
+        if kind != "spark" or not master.startswith("local"):
+            raise NotYet(
+                f"The Spark connection {spark_conn_id!r}, of type {kind!r} with the master {master!r}, cannot run stages yet.",
+                hint='Use one of type spark with the host "local[*]" or "local[4]"; clusters and Connect come in a later version.',
+                value=spark_conn_id,
+            )
+        return master

@@ -1,0 +1,44 @@
+"""What the ``plan`` task hands to the stages through XCom: where their plan lies, and what it looked like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_samza.errors import PlanError
+
+
+@dataclass(frozen=True)
+class PlanTicket:
+    """A generation of a run's plan, by name. ``shape`` is the fingerprint of the application as the Dag file saw it, "" when none did."""
+
+    application: str
+    run_id: str
+    generation: int
+    fingerprint: str
+    shape: str
+    stages: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**asdict(self), "stages": list(self.stages)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> PlanTicket:
+        """The ticket that :meth:`to_dict` described."""
+        try:
+            return cls(
+                application=str(data["application"]),
+                run_id=str(data["run_id"]),
+                generation=int(data["generation"]),
+                fingerprint=str(data["fingerprint"]),
+                shape=str(data["shape"]),
+                stages=tuple(str(stage) for stage in data["stages"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            shown = sorted(data) if isinstance(data, Mapping) else data
+            raise PlanError(
+                f"The task got no plan to work from, but {shown!r}.",
+                hint="Pass plan=<the SamzaPlanOperator>.output, and clear the plan task with its downstream if its XCom is gone.",
+            ) from None

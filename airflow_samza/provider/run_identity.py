@@ -1,0 +1,78 @@
+"""Who a task is to the runtime: the run, the generation, the slice of time. Airflow's context in, plain values out.
+
+Every key may be missing from a context: a run that was triggered by hand or by an asset has no logical date and no data
+interval (AIRFLOW 1e), so nothing is indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.names import safe
+
+
+def run_id_of(context: Mapping[str, Any], scope: str) -> str:
+    """The runtime's id of this run: Dag, scope (task group or task) and Airflow run together.
+
+    Two Dags may run one application, and scheduled runs of both have the same Airflow run id; a Dag may hold the application twice; a
+    mapped task runs it once per index.
+    """
+    ti = _task_instance(context)
+    parts = [ti.dag_id, scope] if scope else [ti.dag_id]
+    map_index = getattr(ti, "map_index", None)
+    if map_index is not None and map_index >= 0:
+        parts.append(f"map{map_index}")
+    # "~" is in no id of Airflow, so no two combinations give one text; safe() keeps it usable in paths, and unique.
+    return safe("~".join([*parts, str(context.get("run_id") or ti.run_id)]))
+
+
+def generation_of(context: Mapping[str, Any]) -> int:
+    """The number of the first try since this task was last cleared: the same for all retries, another after a clear.
+
+    A clear sets ``max_tries`` to the tries so far plus ``retries``; a retry leaves it alone. Airflow's task runner computes
+    the same number for the first reschedule date.
+    """
+    ti = _task_instance(context)
+    task = getattr(ti, "task", None) or context.get("task")
+    retries = getattr(task, "retries", None) or 0
+    max_tries = getattr(ti, "max_tries", None)
+    if max_tries is None:
+        return 1
+    # A task whose retries were raised after the run was made would come out below 1; a try is never a later generation than its own number.
+    return max(1, min(int(max_tries) - int(retries) + 1, int(getattr(ti, "try_number", 1) or 1)))
+
+
+def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval | None:
+    """The run's slice of time: ``given`` (two texts or moments) when there is one, else the data interval, else None."""
+    if given:
+        return _given(given)
+    dag_run = context.get("dag_run")
+    start = context.get("data_interval_start") or getattr(dag_run, "data_interval_start", None)
+    end = context.get("data_interval_end") or getattr(dag_run, "data_interval_end", None)
+    return None if start is None or end is None else DataInterval(start, end)
+
+
+def _given(given: Any) -> DataInterval:
+    pair = given.split("/") if isinstance(given, str) else list(given)
+    if len(pair) != 2:
+        raise ConfigError(
+            f"data_interval={given!r} is not two moments.",
+            hint='Give a pair such as ("2013-01-01", "2013-01-02"), or a text "2013-01-01/2013-01-02".',
+            key="data_interval",
+            value=given,
+        )
+    start, end = (part.isoformat() if isinstance(part, datetime) else str(part).strip() for part in pair)
+    return DataInterval.from_iso(start, end)
+
+
+def _task_instance(context: Mapping[str, Any]) -> Any:
+    ti = context.get("ti") or context.get("task_instance")
+    if ti is None:
+        raise ConfigError(
+            "The context holds no task instance.", hint="Run the operator in a Dag, or pass a context with ti.", key="ti", value=None
+        )
+    return ti

@@ -1,0 +1,156 @@
+"""SamzaTaskGroup: an application as a task group, plan → one task per stage → cleanup.
+
+The Dag file is parsed all the time, so only the application's shape is planned here: no counts, no I/O, no Spark, milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from airflow.sdk import TaskGroup
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.planner import plan_shape
+from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.hooks import DEFAULT_CONNECTION
+from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+
+PLAN_TASK = "plan"
+RUN_TASK = "run"
+CLEANUP_TASK = "cleanup"
+
+MODES = ("staged", "fused")
+
+
+class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
+    """The tasks of one application.
+
+    ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all stages.
+
+    :param group_id: The group's id; it also tells this use of the application from others in the Dag.
+    :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
+    :param conn_id: The Samza connection (templated).
+    :param systems: Connection ids by the names of the application's systems (templated).
+    :param mode: ``staged`` or ``fused``.
+    :param stages: Settings by stage id: ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an operator takes.
+    :param config: Samza's configuration keys, over those of the application (values templated).
+    :param spark_conf: Spark settings of all stages, over those of the connection (templated).
+    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
+    :param archives: Archives that the workers unpack, by path (templated).
+    :param data_interval: The slice of time instead of the run's data interval (templated).
+    :param poll_interval: Seconds between two questions for a stage's state.
+    :param deferrable: Not yet: refused when true.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        application: str,
+        conn_id: str = DEFAULT_CONNECTION,
+        systems: Mapping[str, str] | None = None,
+        mode: str = "staged",
+        stages: Mapping[str, Mapping[str, Any]] | None = None,
+        config: Mapping[str, Any] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        data_interval: Any = None,
+        poll_interval: float | None = None,
+        deferrable: bool = False,
+        **group: Any,
+    ) -> None:
+        _check_mode(group_id, mode)
+        shape = plan_shape(load_application(application).spec(text_map("config", config)))
+        settings = _stage_settings(group_id, shape, mode, stages or {})
+        group.setdefault("tooltip", f"{application} on Samza, {mode}")
+        super().__init__(group_id=group_id, **group)
+        shared: dict[str, Any] = {
+            "application": application,
+            "conn_id": conn_id,
+            "systems": dict(systems or {}),
+            "config": dict(config or {}),
+            "py_modules": list(py_modules),
+            "archives": list(archives),
+            "scope": self.group_id,
+        }
+        stage_ids = tuple(stage.stage_id for stage in shape.stages)
+        with self:
+            self.plan_task = SamzaPlanOperator(
+                task_id=PLAN_TASK,
+                data_interval=data_interval,
+                expected_stages=stage_ids,
+                shape=shape.fingerprint,
+                spark_conf=dict(spark_conf or {}),
+                **shared,
+            )
+            watched = {
+                **shared,
+                "plan": self.plan_task.output,
+                "shape": shape.fingerprint,
+                "poll_interval": poll_interval,
+                "deferrable": deferrable,
+            }
+            if mode == "fused":
+                self.stage_tasks = {RUN_TASK: SamzaStreamOperator(task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), **watched)}
+            else:
+                self.stage_tasks = {
+                    stage_id: SamzaStreamOperator(
+                        **{
+                            "task_id": stage_id,
+                            "stage": stage_id,
+                            **watched,
+                            **settings.get(stage_id, {}),
+                            "spark_conf": {**(spark_conf or {}), **settings.get(stage_id, {}).get("spark_conf", {})},
+                        }
+                    )
+                    for stage_id in stage_ids
+                }
+                for stage in shape.stages:
+                    for upstream in stage.upstream:
+                        self.stage_tasks[upstream] >> self.stage_tasks[stage.stage_id]
+            self.cleanup_task = SamzaCleanupOperator(task_id=CLEANUP_TASK, plan=self.plan_task.output, **shared)
+            self.cleanup_task << list(self.stage_tasks.values())
+            # A teardown runs after a failure, too, and plays no part in the state of the Dag run, so it cannot turn a failed run green.
+            self.cleanup_task.as_teardown(on_failure_fail_dagrun=False)
+
+
+def _check_mode(group_id: str, mode: str) -> None:
+    if mode == "pipelined":
+        raise ConfigError(
+            f"The task group {group_id!r} asks for mode='pipelined', which this version does not have.",
+            hint='Use mode="staged" (a stage starts when its producers have ended) or mode="fused" (one task).',
+            key="mode",
+            value=mode,
+        )
+    if mode not in MODES:
+        raise ConfigError(
+            f"mode={mode!r} of the task group {group_id!r} is not a mode.",
+            hint=f"The modes are {', '.join(MODES)}.",
+            key="mode",
+            value=mode,
+        )
+
+
+def _stage_settings(group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    known = [stage.stage_id for stage in shape.stages]
+    for name in stages:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise UnknownName(
+                f"The task group {group_id!r} has settings for the stage {name!r}, which the application does not have.",
+                hint=(f"Did you mean {close[0]!r}? " if close else "") + f"Its stages are {', '.join(known)}.",
+                name=name,
+            )
+    if mode == "fused" and stages:
+        raise ConfigError(
+            f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have nowhere to go.",
+            hint='Set them for the group (default_args, spark_conf), or use mode="staged".',
+            key="stages",
+            value=", ".join(stages),
+        )
+    return {name: dict(values) for name, values in stages.items()}

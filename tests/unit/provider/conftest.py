@@ -1,0 +1,158 @@
+"""A home for Airflow outside the user's own, before anything imports Airflow; and a runtime that only remembers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+_HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")
+os.environ["AIRFLOW_HOME"] = _HOME.name
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
+
+import pytest  # noqa: E402
+
+from airflow_samza.application.loader import load_application  # noqa: E402
+from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
+from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
+from airflow_samza.runs.names import Generation  # noqa: E402
+from airflow_samza.runs.run_plan import RunPlan  # noqa: E402
+from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
+from airflow_samza.runs.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus  # noqa: E402
+
+
+@dataclass
+class RememberingRuntime:
+    """Plays the runtime at the hook's boundary: plans for real, runs nothing, remembers every call.
+
+    A stage is queued, then running, then at the end that ``ends`` has for it (default: succeeded).
+    """
+
+    ends: dict[str, SamzaError] = field(default_factory=dict)
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    plans: dict[int, RunPlan] = field(default_factory=dict)
+    endless: set[str] = field(default_factory=set)
+    _asked: dict[str, int] = field(default_factory=dict)
+    _cancelled: set[str] = field(default_factory=set)
+
+    def prepare(self, application: str, run_id: str, **given: Any) -> RunPlan:
+        self.calls.append(("prepare", application, run_id, given))
+        spec = load_application(application).spec(given["config"])
+        counts = {stream.stream_id: stream.partitions or 2 for stream in [*spec.inputs.values(), *spec.outputs.values()]}
+        plan = ExecutionPlanner(spec.config, counts).plan(spec)
+        run = RunPlan(spec.name, spec.app_id, application, run_id, given["generation"], plan, {}, config=given["config"])
+        return self.plans.setdefault(given["generation"], run)
+
+    def load_plan(self, application: str, run_id: str, generation: int) -> RunPlan:
+        return self.plans[generation]
+
+    def submit(self, run: RunPlan, stage_id: str, generation: int) -> StageHandle:
+        self.calls.append(("submit", stage_id, f"{run.generation}.{generation}"))
+        return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        asked = self._asked[handle.stage_id] = self._asked.get(handle.stage_id, 0) + 1
+        if handle.stage_id in self._cancelled:
+            return StageStatus(CANCELLED, 1)
+        if asked < 3 or handle.stage_id in self.endless:
+            return StageStatus(QUEUED if asked == 1 else RUNNING, 1, tasks=2, tasks_done=asked - 1)
+        if handle.stage_id in self.ends:
+            return StageStatus(FAILED, 1, error=self.ends[handle.stage_id].to_dict(), log="servers/x/runner.log")
+        return StageStatus(SUCCEEDED, 1, tasks=2, tasks_done=2)
+
+    def cancel(self, handle: StageHandle) -> None:
+        self.calls.append(("cancel", handle.stage_id))
+        self._cancelled.add(handle.stage_id)
+
+    def finish(self, handle: StageHandle) -> StageResult:
+        self.calls.append(("finish", handle.stage_id))
+        if handle.stage_id in self._cancelled:
+            raise StageCancelled(f"The stage {handle.stage_id} was cancelled.")
+        if handle.stage_id in self.ends:
+            raise self.ends[handle.stage_id]
+        return a_result(handle)
+
+    def close(self, run: RunPlan, *, succeeded: bool, keep_seconds: float) -> list[str]:
+        self.calls.append(("close", succeeded, keep_seconds))
+        return ["a-topic"]
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        """The calls of one name."""
+        return [call for call in self.calls if call[0] == name]
+
+
+def a_result(handle: StageHandle, *, files: int = 1) -> StageResult:
+    """What a stage of two tasks might have done."""
+    facts = {"path": "/out", "files": [f"part-{n:05d}.parquet" for n in range(files)], "offsets": {"0": 9}}
+    return StageResult(
+        application=handle.application,
+        run_id=handle.run_id,
+        stage_id=handle.stage_id,
+        generation=str(handle.generation),
+        tasks=2,
+        seconds=1.25,
+        task_seconds=2.0,
+        inputs=(InputResult(f"in-{handle.stage_id}", "data", "in", 2, 100, 4, 2048),),
+        outputs=(OutputResult(f"out-{handle.stage_id}", "warehouse", "out", 2, 90, 4, 1024, False, facts),),
+    )
+
+
+class Task:
+    """A task instance as an operator sees it."""
+
+    def __init__(self, operator: Any, **given: Any) -> None:
+        self.task = operator
+        self.dag_id = "flights"
+        self.task_id = operator.task_id
+        self.run_id = "manual__2026-01-01T00:00:00+00:00"
+        self.map_index = -1
+        self.try_number = 1
+        self.max_tries = operator.retries
+        self.pushed: dict[str, Any] = {}
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def context_of(operator: Any, **given: Any) -> dict[str, Any]:
+    """A context without a data interval, as a manual run without a date has it: the keys are absent."""
+    more: dict[str, Any] = {name: given.pop(name) for name in ("data_interval_start", "data_interval_end") if name in given}
+    ti = Task(operator, **given)
+    return {"ti": ti, "task_instance": ti, "task": operator, "run_id": ti.run_id, "dag_run": SimpleNamespace(conf={}), **more}
+
+
+@pytest.fixture(autouse=True)
+def _applications_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+@pytest.fixture
+def make_context() -> Any:
+    return context_of
+
+
+@pytest.fixture
+def make_result() -> Any:
+    return a_result
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> RememberingRuntime:
+    """The remembering runtime in the hook's place for the real one."""
+    from airflow_samza.provider.hooks import SamzaHook
+
+    remembering = RememberingRuntime()
+    monkeypatch.setattr(SamzaHook, "get_conn", lambda self: remembering)
+    monkeypatch.setattr(SamzaHook, "has_succeeded", lambda self, run: not remembering.ends)
+    return remembering
+
+
+@pytest.fixture
+def stage_failed() -> StageFailed:
+    return StageFailed("Stage 'by-tail' failed.", hint="Look.", stage="by-tail")

@@ -1,0 +1,38 @@
+"""Applications that the provider's tests name as ``provider_applications:<name>``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza import count, stream_application
+
+
+@stream_application("views")
+def views(app: Any) -> None:
+    """Three stages in a row."""
+    (
+        app.input_stream("page-views", system="logs", schema="member bigint, country string", partitions=2)
+        .partition_by("member", id="by-member")
+        .partition_by("country", id="by-country")
+        .aggregate("country", views=count(), id="per-country")
+        .send_to(app.output_stream("views-per-country", system="warehouse"))
+    )
+
+
+@stream_application("reserved")
+def reserved(app: Any) -> None:
+    """Stages named like the group's own tasks."""
+    (
+        app.input_stream("plan", system="logs", schema="member bigint", partitions=2)
+        .partition_by("member", id="cleanup")
+        .send_to(app.output_stream("out", system="warehouse"))
+    )
+
+
+@stream_application("fifty")
+def fifty(app: Any) -> None:
+    """Fifty stages in a row."""
+    stream = app.input_stream("page-views", system="logs", schema="member bigint, country string", partitions=2)
+    for number in range(49):
+        stream = stream.filter(lambda message: True).partition_by("member", id=f"by-member-{number}")
+    stream.send_to(app.output_stream("out", system="warehouse"))

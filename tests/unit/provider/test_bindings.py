@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.bindings import bind_connections, binding_of, root_of, text_map
+
+
+def connection(kind: str, **more: object) -> Connection:
+    extra = more.pop("extra", None)
+    return Connection(conn_id="c", conn_type=kind, extra=json.dumps(extra) if extra is not None else None, **more)
+
+
+def test_a_samza_connection_binds_a_log_under_its_root() -> None:
+    binding = binding_of("logs", "c", connection("samza", extra={"root": "/data/samza"}))
+    assert (binding.kind, dict(binding.options)) == ("log", {"root": "/data/samza"})
+
+
+def test_a_file_path_connection_binds_files() -> None:
+    found = bind_connections(
+        {"data": "c", "warehouse": "d"},
+        {"c": connection("fs", extra={"path": "/in"}), "d": connection("fs", extra={"path": "/out"})}.__getitem__,
+    )
+    assert {name: (binding.kind, binding.options["root"]) for name, binding in found.items()} == {
+        "data": ("files", "/in"),
+        "warehouse": ("files", "/out"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["postgres", "kafka", "aws", "http"])
+def test_other_types_are_refused_with_what_can_be_used(kind: str) -> None:
+    with pytest.raises(ConfigError, match=rf"of type '{kind}' cannot bind the system 'logs'.*\n.*samza.*fs"):
+        binding_of("logs", "c", connection(kind, password="hunter2"))
+
+
+@pytest.mark.parametrize("kind", ["samza", "fs"])
+def test_a_connection_without_a_place_is_refused_with_the_command_that_sets_it(kind: str) -> None:
+    with pytest.raises(ConfigError, match=f"airflow connections add c --conn-type {kind}"):
+        binding_of("logs", "c", connection(kind))
+
+
+def test_an_extra_that_is_no_object_is_refused_without_showing_it() -> None:
+    with pytest.raises(ConfigError) as refused:
+        root_of("c", Connection(conn_id="c", conn_type="samza", extra='["hunter2"]'))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_the_root_may_be_the_host_of_the_connection() -> None:
+    assert root_of("c", Connection(conn_id="c", conn_type="samza", host="/data/samza")) == "/data/samza"
+
+
+def test_settings_become_texts_as_spark_writes_them() -> None:
+    assert text_map("spark_conf", {"a": 1, "b": True, "c": "x"}) == {"a": "1", "b": "true", "c": "x"}
+    assert text_map("spark_conf", '{"spark.ui.enabled": false}') == {"spark.ui.enabled": "false"}
+    assert text_map("spark_conf", None) == {}
+
+
+@pytest.mark.parametrize("value", ["{", "[1]", [1], 7])
+def test_settings_that_are_no_mapping_are_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match="spark_conf is not a mapping"):
+        text_map("spark_conf", value)

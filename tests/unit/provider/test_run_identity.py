@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.run_identity import generation_of, interval_of, run_id_of
+
+
+def context(*, retries: int = 2, max_tries: int = 2, try_number: int = 1, **given: Any) -> dict[str, Any]:
+    task = SimpleNamespace(retries=retries)
+    ti = SimpleNamespace(task=task, dag_id="flights", run_id="manual__1", map_index=-1, max_tries=max_tries, try_number=try_number)
+    return {"ti": ti, "run_id": "manual__1", **given}
+
+
+def test_first_try_is_generation_one() -> None:
+    assert generation_of(context()) == 1
+
+
+def test_a_retry_keeps_the_generation() -> None:
+    assert generation_of(context(try_number=3)) == 1
+
+
+def test_a_clear_is_a_new_generation_and_its_retries_keep_it() -> None:
+    # Airflow: a clear after try n sets max_tries to n + retries.
+    assert generation_of(context(try_number=2, max_tries=1 + 2)) == 2
+    assert generation_of(context(try_number=4, max_tries=1 + 2)) == 2
+    assert generation_of(context(try_number=5, max_tries=4 + 2)) == 5
+
+
+def test_a_task_without_retries_counts_its_clears() -> None:
+    assert [generation_of(context(retries=0, max_tries=n, try_number=n + 1)) for n in range(3)] == [1, 2, 3]
+
+
+def test_retries_raised_after_the_run_was_made_never_give_a_generation_below_one() -> None:
+    assert generation_of(context(retries=5, max_tries=2)) == 1
+
+
+def test_run_ids_differ_by_dag_scope_run_and_map_index_and_fit_into_paths() -> None:
+    ids = set()
+    for dag_id, scope, run_id, index in [
+        ("flights", "a", "r", -1),
+        ("flights", "b", "r", -1),
+        ("flights.a", "", "r", -1),
+        ("flights", "a", "s", -1),
+        ("flights", "a", "r", 0),
+        ("flights", "a", "r", 1),
+        ("flights", "a.b", "r", -1),
+        ("flights.a", "b", "r", -1),
+        ("flights", "a", "scheduled__2013-01-01T00:00:00+00:00", -1),
+        ("flights", "a", "scheduled__2013-01-02T00:00:00+00:00", -1),
+    ]:
+        given = context()
+        given["ti"].dag_id, given["ti"].map_index, given["run_id"] = dag_id, index, run_id
+        ids.add(run_id_of(given, scope))
+    assert len(ids) == 10
+    assert not any(character in run for run in ids for character in "/:+ ~")
+
+
+def test_an_interval_that_is_absent_from_the_context_is_none() -> None:
+    assert interval_of(context()) is None
+    assert interval_of(context(dag_run=SimpleNamespace(data_interval_start=None, data_interval_end=None))) is None
+
+
+def test_the_data_interval_is_taken_from_the_context() -> None:
+    start, end = datetime(2013, 1, 1, tzinfo=timezone.utc), datetime(2013, 1, 2, tzinfo=timezone.utc)
+    found = interval_of(context(data_interval_start=start, data_interval_end=end))
+    assert found is not None
+    assert (found.start, found.end) == (start, end)
+
+
+@pytest.mark.parametrize(
+    "given", [("2013-01-01", "2013-01-02"), ["2013-01-01", "2013-01-02"], "2013-01-01/2013-01-02", "2013-01-01 / 2013-01-02"]
+)
+def test_a_given_interval_wins(given: Any) -> None:
+    found = interval_of(context(data_interval_start=datetime.now(timezone.utc), data_interval_end=datetime.now(timezone.utc)), given)
+    assert found is not None
+    assert found.iso() == ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00")
+
+
+@pytest.mark.parametrize("given", ["2013-01-01", ("a", "b"), "2013-01-02/2013-01-01", ("2013-01-01",)])
+def test_rejects_an_interval_that_is_none(given: Any) -> None:
+    with pytest.raises(ConfigError):
+        interval_of(context(), given)

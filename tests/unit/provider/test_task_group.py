@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.exceptions import AirflowException
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.provider.task_group import SamzaTaskGroup
+
+VIEWS = "provider_applications:views"
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def dag() -> Iterator[DAG]:
+    with DAG("d", schedule=None) as dag:
+        yield dag
+
+
+def edges(dag: Any) -> set[tuple[str, str]]:
+    return {(task.task_id, after) for task in dag.tasks for after in task.downstream_task_ids}
+
+
+def test_staged_renders_plan_a_task_per_stage_and_cleanup(dag: DAG) -> None:
+    SamzaTaskGroup("views", application=VIEWS)
+    assert [task.task_id for task in dag.tasks] == [
+        "views.plan",
+        "views.page-views",
+        "views.by-member",
+        "views.by-country",
+        "views.cleanup",
+    ]
+    stages = ("views.page-views", "views.by-member", "views.by-country")
+    assert edges(dag) == {
+        *(("views.plan", task) for task in (*stages, "views.cleanup")),
+        *((stage, "views.cleanup") for stage in stages),
+        ("views.page-views", "views.by-member"),
+        ("views.by-member", "views.by-country"),
+    }
+
+
+def test_fused_renders_one_task_that_runs_all_stages(dag: DAG) -> None:
+    SamzaTaskGroup("views", application=VIEWS, mode="fused")
+    assert edges(dag) == {("views.plan", "views.run"), ("views.plan", "views.cleanup"), ("views.run", "views.cleanup")}
+    assert dag.get_task("views.run").stage is None
+
+
+def test_cleanup_is_a_teardown_that_plays_no_part_in_the_runs_state(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS)
+    assert group.cleanup_task.is_teardown
+    assert not group.cleanup_task.on_failure_fail_dagrun
+    # Clearing one stage must not plan anew, as clearing a task clears its setups; so plan is an ordinary task.
+    assert not group.plan_task.is_setup
+
+
+def test_what_follows_the_group_waits_for_its_last_stage_and_not_for_cleanup(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS)
+    before, after = BaseOperator(task_id="before"), BaseOperator(task_id="after")
+    before >> group >> after
+    assert before.downstream_task_ids == {"views.plan"}
+    assert after.upstream_task_ids == {"views.by-country"}
+
+
+def test_settings_by_stage_reach_that_stage_only(dag: DAG) -> None:
+    group = SamzaTaskGroup(
+        "views",
+        application=VIEWS,
+        spark_conf={"spark.a": "1"},
+        stages={"by-member": {"pool": "big", "retries": 3, "executor_config": {"x": 1}, "spark_conf": {"spark.b": "2"}}},
+        default_args={"retries": 1},
+    )
+    by_member, by_country = group.stage_tasks["by-member"], group.stage_tasks["by-country"]
+    assert (by_member.pool, by_member.retries, by_member.executor_config) == ("big", 3, {"x": 1})
+    assert by_member.spark_conf == {"spark.a": "1", "spark.b": "2"}
+    assert (by_country.pool, by_country.retries, by_country.executor_config) == ("default_pool", 1, {})
+    assert by_country.spark_conf == {"spark.a": "1"}
+
+
+def test_settings_for_a_stage_that_is_not_there_name_the_nearest(dag: DAG) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'by-member'"):
+        SamzaTaskGroup("views", application=VIEWS, stages={"by-membr": {"pool": "big"}})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"mode": "pipelined"}, "mode='pipelined', which this version does not have"),
+        ({"mode": "stagd"}, "The modes are staged, fused"),
+        ({"mode": "fused", "stages": {"by-member": {"pool": "x"}}}, "have nowhere to go"),
+        ({"deferrable": True}, "cannot defer"),
+        ({"application": "provider_applications:nothing"}, "has no 'nothing'"),
+        ({"application": "no_such_module:nothing"}, "There is no module"),
+        ({"config": 7}, "config is not a mapping"),
+    ],
+)
+def test_wrong_settings_are_refused_when_the_dag_is_read(dag: DAG, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(SamzaError, match=told):
+        SamzaTaskGroup("views", **{"application": VIEWS, **given})
+
+
+def test_an_unknown_setting_of_a_stage_is_refused(dag: DAG) -> None:
+    with pytest.raises((TypeError, AirflowException), match="pol"):
+        SamzaTaskGroup("views", application=VIEWS, stages={"by-member": {"pol": "big"}})
+
+
+def test_a_mode_is_refused_before_the_application_is_loaded(dag: DAG) -> None:
+    with pytest.raises(ConfigError):
+        SamzaTaskGroup("views", application="no_such_module:nothing", mode="x")
+
+
+def test_stages_named_like_the_groups_own_tasks_get_a_name_of_their_own(dag: DAG) -> None:
+    SamzaTaskGroup("r", application="provider_applications:reserved")
+    assert [task.task_id for task in dag.tasks] == ["r.plan", "r.plan-stage", "r.cleanup-stage", "r.cleanup"]
+
+
+def test_one_application_can_be_there_twice(dag: DAG) -> None:
+    first, second = SamzaTaskGroup("a", application=VIEWS), SamzaTaskGroup("b", application=VIEWS)
+    assert (first.plan_task.scope, second.plan_task.scope) == ("a", "b")
+
+
+def test_a_nested_group_knows_its_whole_name(dag: DAG) -> None:
+    from airflow.sdk import TaskGroup
+
+    with TaskGroup("outer"):
+        inner = SamzaTaskGroup("views", application=VIEWS)
+    assert inner.plan_task.scope == "outer.views"
+    assert inner.plan_task.task_id == "outer.views.plan"
+
+
+def test_the_dag_can_be_stored(dag: DAG) -> None:
+    SamzaTaskGroup("views", application=VIEWS, stages={"by-member": {"spark_conf": {"spark.b": "2"}}})
+    stored = DagSerialization.to_dict(dag)
+    assert {task["__var"]["task_id"] for task in stored["dag"]["tasks"]} == {task.task_id for task in dag.tasks}
+
+
+def test_reading_a_dag_of_fifty_stages_loads_nothing_heavy() -> None:
+    heavy = ("pyarrow", "pyspark", "sqlglot", "pandas", "numpy", "fsspec", "cloudpickle")
+    script = f"""
+import sys
+import airflow.sdk
+before = {{name for name in {heavy!r} if name in sys.modules}}
+from airflow_samza import SamzaTaskGroup
+with airflow.sdk.DAG("fifty", schedule=None) as dag:
+    SamzaTaskGroup("g", application="provider_applications:fifty")
+assert len(dag.tasks) == 52, len(dag.tasks)
+print(sorted({{name for name in {heavy!r} if name in sys.modules}} - before))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=HERE, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip().splitlines()[-1:]) == (0, ["[]"]), done.stderr
