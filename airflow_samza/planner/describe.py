@@ -27,6 +27,7 @@ from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Partitioning, PlannedOperator, PlannedStream, PlannedTable
 from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.wording import duration_text
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -151,11 +152,14 @@ def window_text(window: WindowSpec) -> str:
 
     >>> from airflow_samza.application.windows import hopping, session
     >>> window_text(hopping("1 hour", "5 minutes")), window_text(session("30 s", time="processing"))
-    ('hopping 3600000 ms every 300000 ms', 'session with gaps of 30000 ms, processing time')
+    ('hopping 1 hour every 5 minutes', 'session with gaps of 30 seconds, processing time')
     """
-    parts = [f"{window.kind} {window.duration_ms} ms" if window.gap_ms is None else f"{window.kind} with gaps of {window.gap_ms} ms"]
+    if window.gap_ms is not None:
+        parts = [f"{window.kind} with gaps of {duration_text(window.gap_ms)}"]
+    else:
+        parts = [f"{window.kind} {duration_text(window.duration_ms or 0)}"]
     if window.hop_ms is not None:
-        parts[0] += f" every {window.hop_ms} ms"
+        parts[0] += f" every {duration_text(window.hop_ms)}"
     if window.time != "event":
         parts.append(f"{window.time} time")
     if window.zone != "UTC":
@@ -163,7 +167,7 @@ def window_text(window: WindowSpec) -> str:
     if window.early_every is not None:
         parts.append(f"early every {window.early_every} messages")
     if window.early_after_ms is not None:
-        parts.append(f"early after {window.early_after_ms} ms")
+        parts.append(f"early after {duration_text(window.early_after_ms)}")
     if window.accumulating:
         parts.append("accumulating")
     return ", ".join(parts)

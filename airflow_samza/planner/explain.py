@@ -1,0 +1,122 @@
+"""The plan as a text that a person likes to read: the same in the command line, the log of the ``plan`` task and notebooks."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, Stage
+from airflow_samza.planner.wording import count_text, operator_text, operator_title, partitioning_text, stage_operators, stream_kind
+
+_WIDEST = 72
+"""Characters of one cell; a longer expression ends in an ellipsis, the JSON has it whole."""
+
+
+def explain(plan: ExecutionPlan, engines: Mapping[str, str] | None = None) -> str:
+    """The plan as text: stages with what they read, do and write, every partition count with its reason, tables, warnings.
+
+    ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which the run-time layer
+    knows; it becomes a last column.
+    """
+    operators = [operator for operator in plan.operators if operator.op != "input"]
+    numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
+    numbers.append("shape only, counts come with the plan" if plan.shape_only else f"plan {plan.fingerprint}")
+    blocks = [f"{plan.application} (id {plan.app_id}): {', '.join(numbers)}"]
+    for number, stage in enumerate(plan.stages, 1):
+        blocks.append(_stage_block(plan, stage, number, engines or {}))
+    if plan.tables:
+        blocks.append(_tables_block(plan))
+    if plan.warnings:
+        lines = [textwrap.fill(warning, 140, initial_indent="  ! ", subsequent_indent="    ") for warning in plan.warnings]
+        blocks.append("\n".join(["Warnings", *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _stage_block(plan: ExecutionPlan, stage: Stage, number: int, engines: Mapping[str, str]) -> str:
+    facts = [] if plan.shape_only else [count_text(stage.task_count, "task")]
+    if stage.upstream:
+        facts.append("after " + ", ".join(stage.upstream))
+    if stage.several_epochs:
+        facts.append("reads what it writes, in several epochs")
+    heading = f"{number}. {stage.stage_id}" + (f"   [{'; '.join(facts)}]" if facts else "")
+    side_inputs = [name for name in stage.side_inputs if name not in stage.inputs]
+    streams = [("reads", plan.stream(name)) for name in stage.inputs] + [("side input", plan.stream(name)) for name in side_inputs]
+    written = [("writes", plan.stream(name)) for name in stage.outputs]
+    steps = _step_rows(plan, stage, engines)
+    stream_rows = [_stream_cells(word, stream, plan.shape_only) for word, stream in (*streams, *written)]
+    lines = _aligned(stream_rows, _first_of_each([row[0] for row in stream_rows]))
+    reads, writes = lines[: len(streams)], lines[len(streams) :]
+    return "\n".join([heading, *reads, *_aligned(steps, _first_of_each([row[0] for row in steps])), *writes])
+
+
+def _stream_cells(word: str, stream: PlannedStream, shape_only: bool) -> list[str]:
+    cells = [word, stream.stream_id]
+    if not shape_only:
+        cells += [count_text(stream.partitions, "partition"), stream.reason]
+    lies = (
+        "as its tasks write it"
+        if (stream.role, stream.partitioning.kind) == ("output", "unknown")
+        else partitioning_text(stream.partitioning)
+    )
+    cells += [lies, stream_kind(stream) + ("" if stream.bounded else ", unbounded")]
+    return cells
+
+
+def _step_rows(plan: ExecutionPlan, stage: Stage, engines: Mapping[str, str]) -> list[list[str]]:
+    rows = []
+    former = ""
+    operators = stage_operators(plan, stage)
+    several = len(stage.inputs) > 1
+    for operator in operators:
+        text = operator_text(operator)
+        source = _source_text(plan, operator, former, several)
+        rows.append(["does", operator_title(operator), _cut(text), source, engines.get(operator.op_id, "")])
+        former = operator.op_id
+    return rows
+
+
+def _source_text(plan: ExecutionPlan, operator: PlannedOperator, former: str, several: bool) -> str:
+    """Where the messages come from, unless it is the line above."""
+    if operator.inputs == (former,):
+        return ""
+    sources = [plan.operator(source) for source in operator.inputs]
+    if len(sources) == 1 and sources[0].op == "input" and not former and not several:
+        return ""
+    names = [source.stream or source.op_id if source.op == "input" else operator_title(source) for source in sources]
+    return "← " + " and ".join(names)
+
+
+def _tables_block(plan: ExecutionPlan) -> str:
+    rows = []
+    for table in plan.tables:
+        fed = [f"fed by {', '.join(table.side_inputs)}"] if table.side_inputs else []
+        fed += [f"written by {', '.join(operator_title(plan.operator(op)) for op in table.writers)}"] if table.writers else []
+        used = ", ".join(operator_title(plan.operator(op)) for op in table.readers)
+        rows.append(
+            [table.table_id, table.kind, f"by {', '.join(table.key)}", "; ".join(fed), f"looked up by {used}" if used else "not used"]
+        )
+    return "\n".join(["Tables", *_aligned(rows)])
+
+
+def _first_of_each(words: Sequence[str]) -> list[bool]:
+    return [place == 0 or words[place - 1] != word for place, word in enumerate(words)]
+
+
+def _aligned(rows: Sequence[Sequence[str]], shown: Sequence[bool] | None = None) -> list[str]:
+    """Rows as lines of equal columns; the first cell is left out where ``shown`` is False."""
+    if not rows:
+        return []
+    texts = [[cell if place or shown is None or shown[number] else "" for place, cell in enumerate(row)] for number, row in enumerate(rows)]
+    widths = [max(len(row[place]) for row in texts) for place in range(len(texts[0]))]
+    if shown is not None:
+        widths[0] = len("side input")
+    lines = []
+    for row in texts:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
+        lines.append(("   " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def _cut(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _WIDEST else plain[: _WIDEST - 1] + "…"

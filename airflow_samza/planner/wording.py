@@ -1,0 +1,80 @@
+"""The words for operators, streams and counts in texts and pictures; one place, so that every face of a plan says the same."""
+
+from __future__ import annotations
+
+from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedOperator, PlannedStream, Stage
+
+
+def operator_title(operator: PlannedOperator) -> str:
+    """``join with-profile``, ``where-0``."""
+    return f"{operator.op}-{operator.name}" if operator.name.isdigit() else f"{operator.op} {operator.name}"
+
+
+def operator_text(operator: PlannedOperator) -> str:
+    """What an operator does, in a few words."""
+    told = dict(operator.details)
+    words: list[str] = []
+    if operator.op == "join":
+        words.append(f"with table {operator.table}" if operator.table else f"within {duration_text(int(told.get('ttl_ms', '0')))}")
+    if "window" in told:
+        words.append(told["window"])
+    if told.get("key"):
+        words.append(f"by {told['key']}")
+    if told.get("how", "inner") != "inner":
+        words.append(told["how"])
+    words += [told[name] for name in ("condition", "expressions", "aggregations", "task", "fold", "function") if told.get(name)]
+    if told.get("assume_partitioned_by"):
+        words.append(f"assumed partitioned by {told['assume_partitioned_by']}")
+    if told.get("delivery"):
+        words.append(told["delivery"])
+    if operator.op in ("send_to", "partition_by", "broadcast") and operator.stream:
+        words.append(f"→ {operator.stream}")
+    if operator.op == "send_to_table":
+        words.append(f"→ table {operator.table}")
+    if told.get("outputs"):
+        words.append(f"→ {told['outputs']}")
+    return (
+        ", ".join(words[:1])
+        + ("" if len(words) < 2 else " " if words[0].startswith("by ") and words[1].startswith("→") else ", ")
+        + ", ".join(words[1:])
+    )
+
+
+def partitioning_text(partitioning: Partitioning) -> str:
+    """How messages lie: ``by member_id bigint``, ``not keyed``, ``to every task``."""
+    if partitioning.kind == "keyed":
+        columns = (f"{name} {kind}" if kind else name for name, kind in zip(partitioning.key, partitioning.types, strict=True))
+        return "by " + ", ".join(columns)
+    return {"unkeyed": "not keyed", "broadcast": "to every task"}.get(partitioning.kind, "partitioning unknown")
+
+
+def stream_kind(stream: PlannedStream) -> str:
+    """``input``, ``side input`` …, with the system where one is named."""
+    kind = stream.role.replace("_", " ")
+    return f"{kind} ({stream.system})" if stream.system else kind
+
+
+def count_text(number: int, word: str) -> str:
+    """``1 partition``, ``16 partitions``.
+
+    >>> count_text(1, "stage"), count_text(2, "task")
+    ('1 stage', '2 tasks')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def duration_text(ms: int) -> str:
+    """A length of time in its largest whole unit.
+
+    >>> duration_text(7_200_000), duration_text(1600)
+    ('2 hours', '1600 ms')
+    """
+    for unit, word in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second")):
+        if ms >= unit and ms % unit == 0:
+            return count_text(ms // unit, word)
+    return f"{ms} ms"
+
+
+def stage_operators(plan: ExecutionPlan, stage: Stage) -> list[PlannedOperator]:
+    """The operators of a stage in the order of the flow, without those by which streams enter it."""
+    return [operator for operator in map(plan.operator, stage.operators) if operator.op != "input"]
