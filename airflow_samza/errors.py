@@ -49,6 +49,9 @@ class SamzaError(Exception):
         """The error that :meth:`to_dict` described; an unknown type comes back as a plain :class:`SamzaError`."""
         known = {kind.__name__: kind for kind in _tree(SamzaError)}
         kind = known.get(str(data.get("type")), SamzaError)
+        parts = data.get("errors")
+        if issubclass(kind, PlanErrors) and isinstance(parts, list):
+            return kind([part for part in map(SamzaError.from_dict, parts) if isinstance(part, PlanError)])
         facts = data.get("facts")
         return _rebuild(kind, str(data.get("sentence", "")), str(data.get("hint", "")), facts if isinstance(facts, dict) else {})
 
@@ -97,6 +100,10 @@ class PlanErrors(PlanError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (PlanErrors, (list(self.errors),))
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form, with that of each conflict under ``errors``."""
+        return {**super().to_dict(), "errors": [error.to_dict() for error in self.errors]}
 
 
 class InvalidApplication(PlanError):

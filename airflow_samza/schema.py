@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import functools
 import re
 import types
 import typing
@@ -151,7 +152,7 @@ class Schema:
             return parse_ddl(declared)
         if isinstance(declared, type) and dataclasses.is_dataclass(declared):
             return _from_dataclass(declared)
-        if type(declared).__module__.partition(".")[0] == "pyarrow":
+        if type(declared).__module__.partition(".")[0] == "pyarrow" and type(declared).__name__ == "Schema":
             return _from_arrow(typing.cast("pyarrow.Schema", declared))
         raise SchemaError(
             f"A schema is a dataclass, a DDL string or a pyarrow.Schema, not {declared!r}.",
@@ -209,6 +210,12 @@ class Row(Mapping[str, Any]):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("A message does not change; make a new one with Row(row, column=value).")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("A message does not change; make a new one without the column.")
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -326,7 +333,18 @@ class _Parser:
                 precision = self.number()
                 scale = self.number() if self.maybe(",") else 0
                 self.take(")")
+            if not 1 <= precision <= 38 or scale > precision:
+                raise SchemaError(
+                    f"The schema {self.text!r} has decimal({precision},{scale}), which does not exist.",
+                    hint="A decimal has 1 to 38 digits, and at most as many of them after the point.",
+                    value=self.text,
+                )
             return DataType("decimal", precision, scale)
+        if name in ("varchar", "char"):  # Spark reads both as strings, and checks the length when a table is written
+            self.take("(")
+            self.number()
+            self.take(")")
+            return DataType("string")
         if name == "array":
             self.take("<")
             child = self.type()
@@ -351,10 +369,19 @@ class _Parser:
         while not self.maybe(">"):
             if names:
                 self.take(",")
-            names.append(self.identifier())
+            name = self.identifier()
+            if name in names:
+                raise SchemaError(
+                    f"The field {name!r} appears twice in a struct of the schema {self.text!r}.",
+                    hint="Give each field a name of its own.",
+                    column=name,
+                )
+            names.append(name)
             self.maybe(":")
             children.append(self.type())
             self.maybe_words("not", "null")
+            if self.maybe_words("comment"):
+                self.string()
         return DataType("struct", children=tuple(children), names=tuple(names))
 
 
@@ -362,39 +389,53 @@ def _quote(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
-def _from_dataclass(declared: type) -> Schema:
-    hints = typing.get_type_hints(declared)
+@functools.lru_cache(maxsize=1024)  # a class is read once, however many operators say it
+def _from_dataclass(declared: type, inside: tuple[type, ...] = ()) -> Schema:
+    if declared in inside:
+        raise SchemaError(
+            f"The dataclass {declared.__name__} contains itself, which no column type does.",
+            hint="Keep the id of the other message instead.",
+            value=declared.__name__,
+        )
+    try:
+        hints = typing.get_type_hints(declared, include_extras=True)
+    except (NameError, TypeError, SyntaxError) as error:
+        raise SchemaError(
+            f"The annotations of the dataclass {declared.__name__} cannot be resolved: {error}.",
+            hint="Define or import what they name at the top of the module, not inside a function or for type checkers only.",
+            value=declared.__name__,
+        ) from error
     fields = []
     for field in dataclasses.fields(declared):
-        kind, nullable = _from_annotation(hints[field.name], f"{declared.__name__}.{field.name}")
+        kind, nullable = _from_annotation(hints[field.name], f"{declared.__name__}.{field.name}", (*inside, declared))
         fields.append(Field(field.name, kind, nullable))
     if not fields:
         raise SchemaError(f"The dataclass {declared.__name__} has no fields.", hint="Give it one field per column.")
     return Schema(tuple(fields), declared)
 
 
-def _from_annotation(annotation: Any, where: str) -> tuple[DataType, bool]:
+def _from_annotation(annotation: Any, where: str, inside: tuple[type, ...] = ()) -> tuple[DataType, bool]:
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if origin is typing.Annotated:  # Annotated[int, "int"] names the exact width
         names = [extra for extra in arguments[1:] if isinstance(extra, str)]
         if names:
-            return parse_type(names[0]), _from_annotation(arguments[0], where)[1]
-        return _from_annotation(arguments[0], where)
+            return parse_type(names[0]), _from_annotation(arguments[0], where, inside)[1]
+        return _from_annotation(arguments[0], where, inside)
     if origin in (typing.Union, types.UnionType):
         members = [member for member in arguments if member is not type(None)]
         if len(members) == 1 and len(members) < len(arguments):
-            return _from_annotation(members[0], where)[0], True
+            return _from_annotation(members[0], where, inside)[0], True
     if annotation in _PYTHON_TYPES:
         return DataType(_PYTHON_TYPES[annotation]), False
     if annotation is decimal.Decimal:
         return DataType("decimal", 38, 18), False
-    if origin in (list, tuple) and arguments:
-        return DataType("array", children=(_from_annotation(arguments[0], where)[0],)), False
+    if origin is list or (origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis):
+        return DataType("array", children=(_from_annotation(arguments[0], where, inside)[0],)), False
     if origin is dict:
-        return DataType("map", children=tuple(_from_annotation(part, where)[0] for part in arguments)), False
+        return DataType("map", children=tuple(_from_annotation(part, where, inside)[0] for part in arguments)), False
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-        inner = _from_dataclass(annotation)
+        inner = _from_dataclass(annotation, inside)
         return DataType("struct", children=tuple(f.type for f in inner.fields), names=inner.names), False
     raise SchemaError(
         f"The type {annotation!r} of {where} has no column type.",
@@ -437,11 +478,13 @@ def type_from_arrow(kind: pyarrow.DataType) -> DataType:
         return type_from_arrow(kind.value_type)
     if pa.types.is_timestamp(kind):
         return DataType("timestamp" if kind.tz else "timestamp_ntz")
-    if pa.types.is_decimal(kind):
+    if pa.types.is_fixed_size_binary(kind):
+        return DataType("binary")
+    if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return DataType("decimal", kind.precision, kind.scale)
     if pa.types.is_uint64(kind):
         return DataType("decimal", 20, 0)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return DataType("array", children=(type_from_arrow(kind.value_type),))
     if pa.types.is_map(kind):
         return DataType("map", children=(type_from_arrow(kind.key_type), type_from_arrow(kind.item_type)))

@@ -115,7 +115,18 @@ _UNSAID = object()
 
 
 def _return_annotation(function: Any, where: str) -> object:
-    inner = inspect.unwrap(_innermost(function)) if hasattr(_innermost(function), "__wrapped__") else _innermost(function)
+    try:
+        return _resolved_annotation(_innermost(function))
+    except Exception as error:
+        refuse(
+            f"The return annotation of {name_of(function)} in {where} cannot be resolved: {error}",
+            hint="Define its class at the top of the module, or say the shape with schema=.",
+            operator=where,
+        )
+
+
+def _resolved_annotation(inner: Any) -> object:
+    inner = inspect.unwrap(inner) if hasattr(inner, "__wrapped__") else inner
     if isinstance(inner, type):
         return inner  # a class makes instances of itself
     annotations = getattr(inner, "__annotations__", None)
@@ -124,16 +135,8 @@ def _return_annotation(function: Any, where: str) -> object:
     said = annotations["return"]
     if _is_class(said):
         return said
-
     holder = types.SimpleNamespace(__annotations__={"return": said})
-    try:
-        return typing.get_type_hints(holder, getattr(inner, "__globals__", {}), _names_in_sight(inner), include_extras=True)["return"]
-    except Exception as error:
-        refuse(
-            f"The return annotation {said!r} of {name_of(function)} in {where} cannot be resolved: {error}",
-            hint="Define its class at the top of the module, or say the shape with schema=.",
-            operator=where,
-        )
+    return typing.get_type_hints(holder, getattr(inner, "__globals__", {}), _names_in_sight(inner), include_extras=True)["return"]
 
 
 def _names_in_sight(function: Any) -> dict[str, Any]:
@@ -212,7 +215,12 @@ def _type_name(said: object) -> str:
 def check_predicate(function: object, where: str) -> None:
     """Refuse a filter's callable whose annotation says that it returns a message: such a filter keeps everything."""
     inner = _innermost(function)
-    said = inner if isinstance(inner, type) else getattr(inner, "__annotations__", {}).get("return")
+    if not isinstance(inner, type) and getattr(inner, "__annotations__", {}).get("return", "bool") in (bool, "bool"):
+        return
+    try:
+        said = _resolved_annotation(inner)
+    except Exception:  # what it names may exist for type checkers only, and nothing hangs on it here
+        return
     if _is_class(said) and dataclasses.is_dataclass(said):
         refuse(
             f"{where} got {name_of(function)}, which returns a {said.__name__}: that is always true",

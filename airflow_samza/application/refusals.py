@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import NoReturn
 
 from airflow_samza.application.source_location import SourceLocation
@@ -20,15 +19,19 @@ def refuse(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplicat
     raise kind(f"{sentence}{where}.", hint=hint, location=location, **facts)
 
 
-@contextmanager
-def located() -> Iterator[None]:
-    """Errors raised inside that know no place get that of the caller (schemas and windows are read by values that know none)."""
-    try:
-        yield
-    except SamzaError as error:
-        if "location" in error.facts:
-            raise
-        refuse(error.sentence.removesuffix("."), hint=error.hint, kind=type(error), **error.facts)
+class located:  # noqa: N801 (a context manager reads as a word)
+    """Errors raised inside that know no place get that of the caller (a schema is read by values that know none)."""
+
+    def __enter__(self) -> None:
+        """A class and no generator, so that the frames are all ours and the nearest other one is the user's."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Raise the error again, with the place in its sentence."""
+        if isinstance(error, SamzaError) and "location" not in error.facts:
+            try:
+                refuse(error.sentence.removesuffix("."), hint=error.hint, kind=type(error), **error.facts)
+            except SamzaError as placed:
+                raise placed from error.__cause__
 
 
 def listed(names: Iterable[object]) -> str:

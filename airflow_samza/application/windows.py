@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TypedDict
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow_samza.errors import InvalidApplication
+from airflow_samza.application.refusals import refuse
 
 AGGREGATE_FUNCTIONS = ("count", "count_distinct", "sum", "min", "max", "avg", "first", "last", "collect")
 
@@ -120,8 +120,8 @@ def duration_ms(value: str | int | timedelta) -> int:
         unit = match[2]
         length = int(match[1]) * (_UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"), 0))
     if length <= 0:
-        raise InvalidApplication(
-            f"{value!r} is not a length of time.",
+        refuse(
+            f"{value!r} is not a length of time",
             hint='Write a number of ms, a timedelta or a text such as "30 seconds", "5 minutes", "1 hour", "7 days".',
             value=value,
         )
@@ -164,8 +164,8 @@ def hopping(
     """Windows of one length that start every ``hop``; they overlap when the hop is shorter than the length."""
     length, distance = duration_ms(duration), duration_ms(hop)
     if distance > length:
-        raise InvalidApplication(
-            f"A hopping window of {length} ms that starts every {distance} ms would lose the messages in between.",
+        refuse(
+            f"A hopping window of {length} ms that starts every {distance} ms would lose the messages in between",
             hint="Make the hop at most as long as the window, or filter the messages first.",
             duration_ms=length,
             hop_ms=distance,
@@ -194,17 +194,15 @@ def session(
 
 def _time(time: str) -> str:
     if time not in ("event", "processing"):
-        raise InvalidApplication(f"{time!r} is not a kind of time.", hint='Windows go by time="event" or time="processing".', value=time)
+        refuse(f"{time!r} is not a kind of time", hint='Windows go by time="event" or time="processing".', value=time)
     return time
 
 
 def _zone(zone: str) -> str:
     try:
         ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
-        raise InvalidApplication(
-            f"{zone!r} is not a time zone.", hint='Write a name of the IANA database, such as "Europe/Amsterdam".', value=zone
-        ) from error
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+        refuse(f"{zone!r} is not a time zone", hint='Write a name of the IANA database, such as "Europe/Amsterdam".', value=zone)
     return zone
 
 
@@ -216,5 +214,5 @@ class _Early(TypedDict):
 
 def _early(every: int | None, after: str | int | timedelta | None, accumulating: bool) -> _Early:
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-        raise InvalidApplication(f"early_every={every!r} is not a number of messages.", hint="Write a whole number from 1.", value=every)
+        refuse(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
     return {"early_every": every, "early_after_ms": None if after is None else duration_ms(after), "accumulating": bool(accumulating)}
