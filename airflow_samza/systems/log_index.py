@@ -171,10 +171,14 @@ class LogIndex:
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
 
+    def live_segments(self) -> list[Segment]:
+        """All segments that a reader of this index may open."""
+        merged = [Segment.from_json(segment) for segment in self._compacted.get("segments", ())]
+        return merged + [segment for commit in self.live_commits() for segment in commit.segments]
+
     def segments(self) -> set[str]:
-        """The names of all segments that a reader of this index may open."""
-        names = {segment.name for commit in self.live_commits() for segment in commit.segments}
-        return names | {str(segment["segment"]) for segment in self._compacted.get("segments", ())}
+        """Their names."""
+        return {segment.name for segment in self.live_segments()}
 
 
 def commit_entries(commit: Commit, partition: int) -> list[Entry]:
