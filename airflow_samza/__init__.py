@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from airflow_samza.application.app_descriptor import StreamApplicationDescriptor as StreamApplicationDescriptor
     from airflow_samza.application.application import ApplicationSpec as ApplicationSpec
     from airflow_samza.application.application import StreamApplication as StreamApplication
     from airflow_samza.application.application import stream_application as stream_application
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_samza.application.task_api import MessageCollector as MessageCollector
     from airflow_samza.application.task_api import StreamTask as StreamTask
     from airflow_samza.application.task_api import TaskApplication as TaskApplication
+    from airflow_samza.application.task_api import TaskApplicationDescriptor as TaskApplicationDescriptor
     from airflow_samza.application.task_api import TaskContext as TaskContext
     from airflow_samza.application.task_api import TaskCoordinator as TaskCoordinator
     from airflow_samza.application.task_api import WindowableTask as WindowableTask
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_samza.schema import Schema as Schema
 
 _HOMES = {
+    "application.app_descriptor": ("StreamApplicationDescriptor",),
     "application.application": ("ApplicationSpec", "StreamApplication", "stream_application"),
     "application.loader": ("load_application",),
     "application.message_stream": ("MessageStream",),
@@ -57,6 +60,7 @@ _HOMES = {
         "MessageCollector",
         "StreamTask",
         "TaskApplication",
+        "TaskApplicationDescriptor",
         "TaskContext",
         "TaskCoordinator",
         "WindowableTask",

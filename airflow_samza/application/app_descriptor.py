@@ -21,12 +21,12 @@ from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.stream_declarations import declared_stream, options_of
+from airflow_samza.application.stream_declarations import PushedTableOptions, StreamOptions, check_words, declared_stream, options_of
 from airflow_samza.application.table_declarations import TableDeclarations
-from airflow_samza.schema import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -93,34 +93,12 @@ class ApplicationDescriptor:
     # -- streams -----------------------------------------------------------------------------------------------------
 
     @overload
-    def input_stream(self, id: str, *, schema: type[T], **more: Any) -> MessageStream[T]: ...
+    def input_stream(self, id: str, *, schema: type[T], **more: Unpack[StreamOptions]) -> MessageStream[T]: ...
 
     @overload
-    def input_stream(self, id: str, *, schema: str, **more: Any) -> MessageStream[Row]: ...
+    def input_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
-    @overload
-    def input_stream(
-        self,
-        id: str,
-        *,
-        system: str | None = ...,
-        schema: object = ...,
-        key: Columns | None = ...,
-        partitioner: str = ...,
-        partitions: int | None = ...,
-        bounded: bool = ...,
-        timestamp: str | None = ...,
-        max_delay: str | int | timedelta | None = ...,
-        path: str | None = ...,
-        format: str | None = ...,
-        serde: str | None = ...,
-        slice: str | None = ...,
-        bootstrap: bool = ...,
-        priority: int | None = ...,
-        options: Mapping[str, object] | None = ...,
-    ) -> MessageStream[Any]: ...
-
-    def input_stream(self, id: str, **more: Any) -> MessageStream[Any]:
+    def input_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
         """Declares an input stream and enters the graph with its messages.
 
         ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a ``Row``.
@@ -131,14 +109,23 @@ class ApplicationDescriptor:
         ``slice="checkpoint"`` (what came since the last run). ``format``, ``serde`` and ``options`` go to its system.
         ``bootstrap`` reads it to its head first; ``priority``: higher is first.
         """
-        return self._enter(declared_stream(id, StreamRole.INPUT, **more))
+        check_words(more, "input_stream")
+        return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
 
-    def shared_stream(self, id: str, **more: Any) -> MessageStream[Any]:
+    @overload
+    def shared_stream(self, id: str, *, schema: type[T], **more: Unpack[StreamOptions]) -> MessageStream[T]: ...
+
+    @overload
+    def shared_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
+
+    def shared_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
         """Reads a stream that another application writes with ``output_stream(…, shared=True)`` (parameters as input_stream).
 
         Such a stream carries end-of-stream and watermarks of each run that writes it (SEMANTICS C10).
         """
-        return self._enter(declared_stream(id, StreamRole.INPUT, shared=True, **{"bounded": False, **more}))
+        check_words(more, "shared_stream")
+        more.setdefault("bounded", False)
+        return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, shared=True, **more))
 
     def from_dataframe(
         self,
@@ -203,9 +190,10 @@ class ApplicationDescriptor:
         )
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
-    def side_input(self, id: str, **more: Any) -> SideInput:
+    def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
         """Declares a stream that feeds tables (parameters as input_stream); see :meth:`table`."""
-        return SideInput(self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, **more)), self._graph)
+        check_words(more, "side_input")
+        return SideInput(self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph)
 
     def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:
         self._graph.add_stream(stream)
@@ -215,29 +203,44 @@ class ApplicationDescriptor:
     # -- tables ------------------------------------------------------------------------------------------------------
 
     @overload
-    def pushed_table(self, id: str, *, key: Columns, schema: type[T], **more: Any) -> Table[T]: ...
+    def pushed_table(self, id: str, *, key: Columns, schema: type[T], **more: Unpack[PushedTableOptions]) -> Table[T]: ...
 
     @overload
-    def pushed_table(
+    def pushed_table(self, id: str, *, key: Columns, schema: object = ..., **more: Unpack[PushedTableOptions]) -> Table[Any]: ...
+
+    def pushed_table(self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]) -> Table[Any]:
+        """A table filled by pushes; read-only here (SEMANTICS S6). Its side input is the stream of the pushes, ``<id>-push``.
+
+        A push takes key, partitioner and ``partitions`` from here, so it may come before the first plan.
+        """
+        check_words(more, "pushed_table", PushedTableOptions)
+        return self._tables.pushed(id, key=key, schema=schema, **more)
+
+    @overload
+    def local_table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: type[T],
+        ttl: str | int | timedelta | None = ...,
+        changelog: bool = ...,
+        options: Mapping[str, object] | None = ...,
+        renamed_from: str | None = ...,
+    ) -> Table[T]: ...
+
+    @overload
+    def local_table(
         self,
         id: str,
         *,
         key: Columns,
         schema: object = ...,
-        partitions: int | None = ...,
-        system: str | None = ...,
-        partitioner: str = ...,
-        processor: Callable[..., Any] | str | None = ...,
+        ttl: str | int | timedelta | None = ...,
+        changelog: bool = ...,
         options: Mapping[str, object] | None = ...,
         renamed_from: str | None = ...,
     ) -> Table[Any]: ...
-
-    def pushed_table(self, id: str, **more: Any) -> Table[Any]:
-        """A table filled by pushes; read-only here (SEMANTICS S6). Its side input is the stream of the pushes, ``<id>-push``.
-
-        A push takes key, partitioner and ``partitions`` from here, so it may come before the first plan.
-        """
-        return self._tables.pushed(id, **more)
 
     def local_table(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NoReturn
 
 from airflow_samza.application.source_location import SourceLocation
@@ -14,9 +16,22 @@ def refuse(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplicat
 
     The place is also a fact: ``error.facts["location"]``.
     """
-    location = SourceLocation.of_caller()
+    location = _said_at.get() or SourceLocation.of_caller()
     where = f" ({location})" if location is not None else ""
     raise kind(f"{sentence}{where}.", hint=hint, location=location, **facts)
+
+
+_said_at: ContextVar[SourceLocation | None] = ContextVar("said_at", default=None)
+
+
+@contextmanager
+def said_at(location: SourceLocation | None) -> Iterator[None]:
+    """Inside, refusals name ``location``: what is checked again at run time is still said at one line of the user's code."""
+    token = _said_at.set(location)
+    try:
+        yield
+    finally:
+        _said_at.reset(token)
 
 
 class located:  # noqa: N801 (a context manager reads as a word)

@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
+import difflib
 import string
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from airflow_samza.application.columns import Columns, check_column, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.refusals import listed, located, refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.schema import Schema
 
 _WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", StreamRole.SIDE_INPUT: "side input"}
 _SLICES = ("timestamp", "checkpoint")
+
+
+class StreamOptions(TypedDict, total=False):
+    """What may be said of a stream that is read, beside id and schema; see :meth:`ApplicationDescriptor.input_stream`."""
+
+    system: str | None
+    key: Columns | None
+    partitioner: str
+    partitions: int | None
+    bounded: bool
+    timestamp: str | None
+    max_delay: str | int | timedelta | None
+    path: str | None
+    format: str | None
+    serde: str | None
+    slice: str | None
+    broadcast: bool
+    bootstrap: bool
+    priority: int | None
+    options: Mapping[str, object] | None
+
+
+class PushedTableOptions(TypedDict, total=False):
+    """What may be said of a pushed table, beside id, key and schema."""
+
+    partitions: int | None
+    system: str | None
+    partitioner: str
+    processor: Callable[..., Any] | str | None
+    options: Mapping[str, object] | None
+    renamed_from: str | None
+
+
+def check_words(said: Mapping[str, object], where: str, known: type = StreamOptions) -> None:
+    """Refuse a parameter that does not exist, with the one that was meant."""
+    words = [*known.__annotations__, "schema"]
+    for word in said:
+        if word not in words:
+            like = difflib.get_close_matches(word, words, n=1)
+            refuse(
+                f"{where} has no parameter {word!r}",
+                hint=f"Did you mean {like[0]!r}?" if like else f"Its parameters are {listed(sorted(words))}.",
+                value=word,
+            )
 
 
 def declared_stream(

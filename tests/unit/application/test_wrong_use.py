@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import airflow_samza
 from airflow_samza import avg, count, hopping, session, stream_application, sum_, tumbling
+from airflow_samza.application.refusals import said_at
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import SamzaError
+
+PACKAGE_FOLDER = str(Path(airflow_samza.__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -195,6 +200,8 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "a system with a dot": (lambda app: app.input_stream("a", system="kafka.eu"), "kafka.eu", "kafka-eu"),
     "a system's password": (lambda app: app.system("db", kind="spark", password="x"), "looks like a secret", "connection"),
     "two default systems": (lambda app: (app.default_system("a"), app.default_system("b")), "is 'a' already", "once"),
+    "a parameter that does not exist": (lambda app: app.input_stream("a", partition=4), "no parameter 'partition'", "'partitions'"),
+    "a parameter of no table": (lambda app: app.pushed_table("a", key="k", ttl=4), "no parameter 'ttl'", "renamed_from"),
     "stream without id": (lambda app: app.input_stream(None), "needs an id", "page-views"),
     "table without key": (lambda app: app.local_table("t", key=()), "is empty", "member_id"),
     "remote table with nothing": (lambda app: app.remote_table("t", key="k"), "neither reader nor writer", "reader="),
@@ -316,3 +323,17 @@ def test_rejects_unknown_zones_and_times() -> None:
         tumbling("1 day", zone="Mars/Olympus")
     with pytest.raises(SamzaError, match="not a kind of time"):
         tumbling("1 day", time="ingestion")
+
+
+def test_what_is_checked_again_at_run_time_names_the_line_of_the_application() -> None:
+    with pytest.raises(SamzaError, match=r"pipelines/views\.py:12"), said_at(SourceLocation("pipelines/views.py", 12)):
+        tumbling("soon")
+
+
+def test_a_users_package_may_begin_like_ours() -> None:
+    module = Path(PACKAGE_FOLDER + "_jobs.py")  # never written: only its name counts
+    source = "def declare(app):\n    app.input_stream('a').filter('x')\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, str(module), "exec"), names)
+    with pytest.raises(SamzaError, match=r"airflow_samza_jobs\.py:2"):
+        stream_application("app")(names["declare"]).spec()
