@@ -38,5 +38,8 @@ class Operator(Generic[Spec]):
         """What comes at the end of all inputs, when the end is final (SEMANTICS C9)."""
         return ()
 
+    def finish(self) -> None:
+        """Called once at the end of all inputs, after :meth:`flush`, whether the end is final or not."""
+
     def close(self) -> None:
         """Called once, also after a failure."""

@@ -35,14 +35,17 @@ def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure)
 class Pass(Operator[OperatorSpec]):
     """Hands batches on as they are: a merge, and where an input enters."""
 
+    def __init__(self, spec: OperatorSpec, output: Schema) -> None:
+        super().__init__(spec, output, output)
+        self._arrow = output.to_arrow()
+
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The batch, with the output's nullability."""
         import pyarrow as pa
 
-        assert self.output is not None
-        if self.input == self.output:
+        if batch.schema.equals(self._arrow):
             return (batch,)
-        return (pa.RecordBatch.from_arrays(batch.columns, schema=self.output.to_arrow()),)
+        return (pa.RecordBatch.from_arrays(batch.columns, schema=self._arrow),)
 
 
 class Where(Operator[WhereSpec]):

@@ -1,0 +1,115 @@
+"""From a compiled operator to the operator that runs: which class runs which spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    BroadcastSpec,
+    FilterSpec,
+    FlatMapSpec,
+    InputOperatorSpec,
+    MapBatchesSpec,
+    MapSpec,
+    MergeSpec,
+    PartitionBySpec,
+    SelectSpec,
+    SendToSpec,
+    SendToTableSpec,
+    SinkSpec,
+    TableJoinSpec,
+    TaskSpec,
+    WhereSpec,
+)
+from airflow_samza.errors import NotYet, SchemaError
+from airflow_samza.schema import Schema
+from airflow_samza.task.operators.aggregate import Aggregate
+from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskTable
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.outputs import OutputWriter, SendTo
+from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
+from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
+from airflow_samza.task.operators.tables import SendToTable, TableJoin
+from airflow_samza.task.schemas import CompiledOperator
+from airflow_samza.task.table_store import TableStore
+
+
+@dataclass(frozen=True)
+class TaskResources:
+    """What the operators of one task share: output writers by stream, tables by id, and the task's place."""
+
+    task_name: str
+    writers: Mapping[str, OutputWriter]
+    tables: Mapping[str, TableStore]
+    partitions: Mapping[str, Sequence[int]]
+    config: Mapping[str, str]
+    one_by_one: frozenset[str]
+    clock: Callable[[], int]
+
+
+def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]:
+    """The operator of one task; what the planner knows and the runtime does not is refused (``NotYet``)."""
+    spec = compiled.spec
+    if isinstance(spec, InputOperatorSpec):
+        schema = _known(compiled, compiled.schema)
+        return Pass(spec, schema)
+    if isinstance(spec, TaskSpec):
+        return _low_level(spec, compiled, resources)
+    given = [_known(compiled, schema) for schema in compiled.inputs]
+    first = given[0]
+    if isinstance(spec, FilterSpec):
+        return Filter(spec, first)
+    if isinstance(spec, WhereSpec):
+        return Where(spec, first, compiled.compiled)
+    if isinstance(spec, SelectSpec):
+        return Select(spec, first, compiled.compiled)
+    if isinstance(spec, SinkSpec):
+        return Sink(spec, first)
+    if isinstance(spec, SendToTableSpec):
+        return SendToTable(spec, first, resources.tables[spec.table.table_id])
+    if isinstance(spec, PartitionBySpec | BroadcastSpec):
+        return SendTo(spec, first, first, resources.writers[spec.stream.stream_id])
+    if isinstance(spec, SendToSpec):
+        return SendTo(spec, first, spec.stream.schema or first, resources.writers[spec.stream.stream_id])
+    schema = _known(compiled, compiled.schema)
+    if isinstance(spec, MapSpec):
+        return Map(spec, first, schema)
+    if isinstance(spec, FlatMapSpec):
+        return FlatMap(spec, first, schema)
+    if isinstance(spec, MapBatchesSpec):
+        return MapBatches(spec, first, schema)
+    if isinstance(spec, MergeSpec):
+        return Pass(spec, schema)
+    if isinstance(spec, AggregateSpec):
+        return Aggregate(spec, first, schema)
+    if isinstance(spec, TableJoinSpec):
+        return TableJoin(spec, first, schema, resources.tables[spec.table.table_id], one_by_one=spec.op_id in resources.one_by_one)
+    raise NotYet(
+        f"{spec.op} {spec.name!r} is planned, and this version cannot run it yet.",
+        hint="Leave it out for now; the plan shows what the application will do.",
+        operator=spec.op_id,
+    )
+
+
+def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResources) -> LowLevelTask:
+    schemas = {
+        source.stream.stream_id: _known(compiled, schema)
+        for source, schema in zip(spec.inputs, compiled.inputs, strict=True)
+        if isinstance(source, InputOperatorSpec)
+    }
+    tables = {table.table_id: TaskTable(table, resources.tables[table.table_id]) for table in spec.tables}
+    context = Context(resources.task_name, resources.partitions, resources.config, tables, resources.clock)
+    return LowLevelTask(spec, schemas, resources.writers, context)
+
+
+def _known(compiled: CompiledOperator, schema: Schema | None) -> Schema:
+    if schema is None:
+        raise SchemaError(
+            f"The columns of {compiled.spec.op} {compiled.spec.name!r} are not known.",
+            hint="Declare the schema of the stage's inputs.",
+            operator=compiled.spec.op_id,
+        )
+    return schema
