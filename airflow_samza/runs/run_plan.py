@@ -60,7 +60,8 @@ class RunPlan:
     """One generation of a run's plan.
 
     ``reference`` loads the application (``module:attribute``), ``interval`` is the data interval (ISO texts, UTC) where the
-    run has one, ``systems`` the kind of each bound system, ``engines`` per stage each operator's engine and the reason.
+    run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
+    per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them.
     """
 
     application: str
@@ -71,9 +72,10 @@ class RunPlan:
     plan: ExecutionPlan
     streams: Mapping[str, BoundStream]
     config: Mapping[str, str] = field(default_factory=dict)
-    systems: Mapping[str, str] = field(default_factory=dict)
+    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     interval: tuple[str, str] | None = None
     engines: Mapping[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
+    schemas: Mapping[str, str] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -112,6 +114,7 @@ class RunPlan:
             "config": dict(self.config),
             "systems": dict(self.systems),
             "interval": self.interval,
+            "schemas": dict(self.schemas),
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
 
@@ -119,6 +122,7 @@ class RunPlan:
     def from_dict(cls, data: Mapping[str, Any]) -> RunPlan:
         """The plan that :meth:`to_dict` described."""
         return cls(
+            schemas=data["schemas"],
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

@@ -75,7 +75,8 @@ def describe_result(result: StageResult) -> list[str]:
     rows = [("read", i.stream_id, _place(i.system, i.stream), i.messages, i.bytes, _read_control(i)) for i in result.inputs]
     for output in result.outputs:
         verb = "sent" if output.own else "wrote"
-        rows.append((verb, output.stream_id, _place(output.system, output.stream), output.messages, output.bytes, _sent_control(output)))
+        place = str(output.facts.get("path") or _place(output.system, output.stream))
+        rows.append((verb, output.stream_id, place, output.messages, output.bytes, _sent_control(output)))
     cells = [(verb, name, f"{messages:,} messages", size(count), control, place) for verb, name, place, messages, count, control in rows]
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
     tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
@@ -83,12 +84,11 @@ def describe_result(result: StageResult) -> list[str]:
         f"Stage {result.stage_id} is done: {tasks}, {result.seconds:.1f} s "
         f"({result.task_seconds:.1f} s of work in the tasks), generation {result.generation}."
     ]
-    for verb, name, messages, count, control, place in cells:
+    details: list[list[str]] = [[] for _ in result.inputs] + [_paths(output) for output in result.outputs]
+    for (verb, name, messages, count, control, place), paths in zip(cells, details, strict=True):
         left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[2]}}  {count:>{widths[3]}}"
         lines.append(f"{left}  {control:<{widths[4]}}  {place}".rstrip())
-    for output in result.outputs:
-        for path in _paths(output):
-            lines.append(f"         {path}")
+        lines += [f"         {path}" for path in paths]
     for name, value in sorted(result.task_facts.items()):
         if value:
             lines.append(f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}")
@@ -114,11 +114,12 @@ _PATHS_SHOWN = 5
 
 
 def _paths(output: OutputResult) -> list[str]:
-    paths = output.facts.get("paths")
-    if not isinstance(paths, list | tuple):
+    """The files of an output, where its system tells."""
+    names = output.facts.get("files")
+    if not isinstance(names, list | tuple):
         return []
-    more = len(paths) - _PATHS_SHOWN
-    return [str(path) for path in paths[:_PATHS_SHOWN]] + ([f"… and {more} more"] if more > 0 else [])
+    more = len(names) - _PATHS_SHOWN
+    return [str(name) for name in names[:_PATHS_SHOWN]] + ([f"… and {more} more"] if more > 0 else [])
 
 
 def _place(system: str, stream: str) -> str:

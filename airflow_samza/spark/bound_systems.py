@@ -1,0 +1,90 @@
+"""The systems of a run: what each name in the application means here, and the systems themselves.
+
+A name is looked up in what the environment binds, then in what the application declares of it, and ``log`` (the name of the default
+system where nobody names another) is the log under the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.system import System, SystemBinding
+
+EMBEDDED = "log"
+"""The system that is always there: the log under the root."""
+
+# Topics of a run carry control messages in band; plain files have no place for them.
+_WITHOUT_TOPICS = frozenset({"files"})
+
+
+def system_name(spec: ApplicationSpec, stream: StreamDescriptor, bindings: Mapping[str, SystemBinding], default_system: str | None) -> str:
+    """The name of the system in which a stream lives."""
+    if stream.system is not None:
+        return stream.system
+    name = spec.default_system or default_system or EMBEDDED
+    if stream.role is StreamRole.INTERMEDIATE and _kind(spec, name, bindings) in _WITHOUT_TOPICS:
+        return EMBEDDED
+    return name
+
+
+def declared_systems(spec: ApplicationSpec, names: Iterable[str], bindings: Mapping[str, SystemBinding]) -> dict[str, dict[str, Any]]:
+    """What the run's record keeps of each system: its kind, and the options that the application's code itself declares.
+
+    Options of the environment are not kept: they may be secret, and may change between two attempts.
+    """
+    kept: dict[str, dict[str, Any]] = {}
+    for name in sorted(set(names)):
+        kind = _kind(spec, name, bindings)
+        if kind is None:
+            known = sorted({*bindings, *(n for n, s in spec.systems.items() if s.kind), EMBEDDED})
+            raise UnknownName(
+                f"The application {spec.name!r} names the system {name!r}, which is not bound to anything.",
+                hint=f'Bind it: systems={{"{name}": "<connection id>"}}. Bound or declared are: {", ".join(known)}.',
+                name=name,
+            )
+        if kind == "memory":
+            raise ConfigError(
+                f"The system {name!r} is of kind memory, which lives in one process, and stages run in others.",
+                hint="Bind it to a log or to files; memory is for airflow_samza.testing.",
+                key=f"systems.{name}.kind",
+                value="memory",
+            )
+        declared = spec.systems.get(name)
+        options = dict(declared.options) if name not in bindings and declared is not None else {}
+        kept[name] = {"kind": kind, "options": options}
+    return kept
+
+
+def run_bindings(kept: Mapping[str, Mapping[str, Any]], bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:
+    """The bindings of a run: the environment's where it has one, else what the run's record kept."""
+    found: dict[str, SystemBinding] = {}
+    for name, record in kept.items():
+        bound = bindings.get(name)
+        if bound is not None and bound.kind != record["kind"]:
+            raise ConfigError(
+                f"The system {name!r} is bound to the kind {bound.kind!r}, and was bound to {record['kind']!r} when the run was planned.",
+                hint="Clear the plan task, so that the run is planned for the new binding.",
+                key=f"systems.{name}.kind",
+                value=bound.kind,
+            )
+        found[name] = bound or SystemBinding(record["kind"], record["options"])
+    return found
+
+
+def bind_systems(bindings: Mapping[str, SystemBinding], root: str) -> dict[str, System]:
+    """The systems, by name."""
+    return {name: bind_system(name, binding, root) for name, binding in bindings.items()}
+
+
+def _kind(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBinding]) -> str | None:
+    if name in bindings:
+        return bindings[name].kind
+    declared = spec.systems.get(name)
+    if declared is not None and declared.kind:
+        return declared.kind
+    return "log" if name == EMBEDDED else None

@@ -1,0 +1,154 @@
+"""The user's code on its way to the stage runner and its Spark workers: one zip, named after its content.
+
+A Dag bundle is on nobody's path but the Airflow task's, and it may change while a run is on. So what the task imported is packed
+once, kept in the run's folder, and everything that runs the stage imports from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs.folders import RunFolder
+from airflow_samza.systems.filesystem import Filesystem
+
+# Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in archives=.
+LARGEST_DATA_FILE = 10 * 1024 * 1024
+
+_LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+
+# The zip's bytes must depend on the content alone, so every entry carries the oldest date that a zip can hold.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class ShippedCode:
+    """Code in a run's folder: the zip's path from the root, its digest, and the folder it was packed from (for messages)."""
+
+    path: str
+    digest: str
+    origin: str
+
+
+def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules: Sequence[str] = ()) -> ShippedCode:
+    """Packs an application's code into the run's folder; ``py_modules`` are further modules, packages, zips or wheels, by path."""
+    origin, entries = code_of(module)
+    data = pack([*entries, *more_code(py_modules)])
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    path = f"{run.code}/{digest}.zip"
+    files.put_if_absent(path, data)
+    return ShippedCode(path, digest, str(origin))
+
+
+def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
+    """The folder that holds an application's module, and (name in the zip, file) of all that it needs from there.
+
+    That is the whole top-level package of the module, and every module or package beside it that was imported with it.
+    """
+    file = getattr(module, "__file__", None)
+    if module.__name__ == "__main__" or file is None:
+        raise ConfigError(
+            f"The application is in {module.__name__!r}, which no other process can import.",
+            hint="Move it into a module of its own, such as pipelines/page_views.py, and name it pipelines.page_views:page_views.",
+            key="application",
+            value=module.__name__,
+        )
+    depth = module.__name__.count(".") + (1 if Path(file).name == "__init__.py" else 0)
+    origin = Path(file).resolve().parents[depth]
+    tops = {module.__name__.partition(".")[0]}
+    if not _is_library(origin):
+        tops |= {name for name in _imported_from(origin) if name.partition(".")[0] != "airflow_samza"}
+    entries: list[tuple[str, Path]] = []
+    for top in sorted(tops):
+        entries += _files_of(origin, top)
+    return origin, entries
+
+
+def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
+    """The files of ``py_modules``: a ``.py`` file, a package's folder, or a zip or wheel whose content is taken."""
+    entries: list[tuple[str, Path]] = []
+    for text in paths:
+        path = Path(text).expanduser().resolve()
+        if not path.exists():
+            raise ConfigError(
+                f"There is no {path}, which py_modules names.",
+                hint="Give paths of Python files, package folders, zips or wheels.",
+                key="py_modules",
+                value=text,
+            )
+        entries += (
+            _files_of(path.parent, path.stem if path.suffix == ".py" else path.name) if not zipfile.is_zipfile(path) else [("", path)]
+        )
+    return entries
+
+
+def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
+    """A zip whose bytes depend on names and content alone; an entry without a name is a zip whose content is taken."""
+    contents: dict[str, bytes] = {}
+    for name, path in entries:
+        if name:
+            contents[name] = path.read_bytes()
+        else:
+            with zipfile.ZipFile(path) as inner:
+                contents.update({info.filename: inner.read(info) for info in inner.infolist() if not info.is_dir()})
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(contents):
+            archive.writestr(zipfile.ZipInfo(name, _DATE), contents[name], zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def own_code() -> list[tuple[str, Path]]:
+    """This package, for Spark masters whose workers do not have it."""
+    return _files_of(Path(__file__).resolve().parents[2], "airflow_samza")
+
+
+def as_written(text: str, zip_path: str, origin: str) -> str:
+    """A message with the places inside the zip shown as the user knows them."""
+    return text.replace(zip_path.rstrip("/") + "/", origin.rstrip("/") + "/")
+
+
+def _files_of(origin: Path, top: str) -> list[tuple[str, Path]]:
+    single = origin / f"{top}.py"
+    folder = origin / top
+    found: list[tuple[str, Path]] = [(single.name, single)] if single.is_file() else []
+    if folder.is_dir():
+        for path in sorted(folder.rglob("*")):
+            relative = path.relative_to(origin)
+            if path.is_file() and not _LEFT_OUT.intersection(relative.parts) and _travels(path):
+                found.append((str(PurePosixPath(*relative.parts)), path))
+    return found
+
+
+def _travels(path: Path) -> bool:
+    return path.suffix not in (".pyc", ".pyo", ".so") and path.stat().st_size <= LARGEST_DATA_FILE
+
+
+def _imported_from(origin: Path) -> set[str]:
+    """The top-level names of the modules that this process imported from a folder, under the name that their place gives them."""
+    found = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            continue
+        try:
+            relative = Path(file).resolve().relative_to(origin)
+        except (ValueError, OSError):
+            continue
+        parts = relative.with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if ".".join(parts) == name:
+            found.add(parts[0])
+    return found
+
+
+def _is_library(origin: Path) -> bool:
+    """Whether a folder is where packages are installed: the workers' Python has those, and they are not ours to pack."""
+    return origin.name in ("site-packages", "dist-packages") or origin == Path(sys.base_prefix)

@@ -1,0 +1,242 @@
+"""The ``plan`` step of a run: everything that can be known, decided or refused before anything runs.
+
+load           the application, and that its shape is what the Dag was made of
+refuse         what this version does not run yet
+bind           the systems
+describe       every stream as its system sees it: paths rendered, slices by time bounded
+ask            partition counts, one call per system
+plan           the ExecutionPlan
+slice          what is read of each input
+check          columns and expressions of every stage
+make           the topics that are written, the run's own and outputs; and see that outputs can be written
+store          the RunPlan
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import ConfigError, PlanChanged, TopicError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
+from airflow_samza.runs.data_interval import DataInterval, needed_interval, render_path
+from airflow_samza.runs.folders import RunFolder, adopt, read
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.schema import Schema
+from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
+from airflow_samza.spark.not_yet import refuse_what_cannot_run
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
+from airflow_samza.task.schemas import CompiledOperator
+from airflow_samza.task.stage_program import check_application
+
+
+def prepare_run(
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    reference: str,
+    run_id: str,
+    *,
+    generation: int,
+    interval: DataInterval | None,
+    config: Mapping[str, str],
+    shape: str | None,
+    default_system: str | None,
+) -> RunPlan:
+    """The plan of a run, made and stored, or the one that stands; see the module's list of steps."""
+    spec = load_application(reference).spec(config)
+    folder = RunFolder(spec.name, run_id)
+    known = read(files, folder.plan(generation))
+    if known is not None:
+        return RunPlan.from_dict(known)
+    outline = plan_shape(spec)
+    _same_shape(outline, shape)
+    refuse_what_cannot_run(spec, outline.stages, spec.config)
+    run = dataclasses.replace(
+        preview_run(files, bindings, reference, run_id, interval=interval, config=config, default_system=default_system),
+        generation=generation,
+    )
+    systems = bind_systems(run_bindings(run.systems, bindings), files.root)
+    create_topics(run, systems)
+    _check_outputs(run, systems)
+    return RunPlan.from_dict(adopt(files, folder.plan(generation), run.to_dict()))
+
+
+def preview_run(
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    reference: str,
+    run_id: str,
+    *,
+    interval: DataInterval | None,
+    config: Mapping[str, str],
+    default_system: str | None,
+) -> RunPlan:
+    """The plan of a run as its first generation would get it: systems are asked, nothing is made or stored."""
+    spec = load_application(reference).spec(config)
+    streams = {**spec.inputs, **spec.outputs, **spec.intermediates}
+    places = {stream_id: system_name(spec, stream, bindings, default_system) for stream_id, stream in streams.items()}
+    kept = declared_systems(spec, places.values(), bindings)
+    systems = bind_systems(run_bindings(kept, bindings), files.root)
+    bound = {
+        stream_id: BoundStream(stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
+        for stream_id, stream in streams.items()
+    }
+    metadata = _metadata(systems, bound)
+    plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(spec)
+    bound = {stream_id: _with_plan(stream, plan) for stream_id, stream in bound.items()}
+    bound = {stream_id: _with_slice(stream, systems) for stream_id, stream in bound.items()}
+    run = RunPlan(
+        application=spec.name,
+        app_id=spec.app_id,
+        reference=reference,
+        run_id=run_id,
+        generation=1,
+        plan=plan,
+        streams=bound,
+        config=dict(config),
+        systems=kept,
+        interval=interval.iso() if interval is not None else None,
+    )
+    told = input_schemas(run, metadata)
+    compiled = check_application(spec, plan, told)
+    return dataclasses.replace(
+        run,
+        streams=_with_schemas(run, spec, compiled),
+        engines=_engines(plan, compiled),
+        schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
+    )
+
+
+def create_topics(run: RunPlan, systems: Mapping[str, System], stage_id: str | None = None, generation: int = 1) -> None:
+    """Makes the topics that stages write (all stages, or one) as this generation of them writes them; there already is fine."""
+    wanted: dict[str, list[StreamSpec]] = {}
+    for stage in run.plan.stages:
+        if stage_id is None or stage.stage_id == stage_id:
+            for stream_id in stage.outputs:
+                own = run.is_own(stream_id)
+                stream = run.intermediate(stream_id, Generation(run.generation, generation)) if own else run.stream(stream_id)
+                if own and stream.spec.schema is None and stage_id is None:
+                    continue  # its columns come out of Catalyst, so the stage that writes it makes it
+                wanted.setdefault(stream.system, []).append(stream.spec)
+    for name, specs in wanted.items():
+        systems[name].admin.create(specs)
+
+
+def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:
+    if shape is not None and outline.fingerprint != shape:
+        raise PlanChanged(
+            f"The application {outline.application!r} has changed its shape since the Dag was parsed "
+            f"(fingerprint {outline.fingerprint} now, {shape} then), so its stages are not the Dag's tasks any more.",
+            hint="Wait until the Dag file is parsed again, then clear the plan task with its downstream tasks.",
+            application=outline.application,
+            fingerprint=outline.fingerprint,
+            parsed=shape,
+        )
+
+
+def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInterval | None, run_id: str) -> StreamSpec:
+    """A stream as its system sees it, before its partition count is known."""
+    path = stream.path
+    if path is not None:
+        path = render_path(path, stream=stream.stream_id, interval=interval, run_id=run_id, config=spec.config)
+    bounds: tuple[int, int] | None = None
+    if stream.slice_by == "timestamp" and stream.role is StreamRole.INPUT:
+        if stream.timestamp is None:
+            raise ConfigError(
+                f"The input {stream.stream_id!r} is sliced by timestamp, and has no timestamp column.",
+                hint='Name it: timestamp="at".',
+                key="timestamp",
+                stream=stream.stream_id,
+            )
+        bounds = needed_interval(interval, stream=stream.stream_id, what="slice by timestamp").micros()
+    return StreamSpec(
+        name=spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.stream_id),
+        partitions=stream.partitions,
+        schema=stream.schema.ddl() if stream.schema is not None else None,
+        key=stream.key,
+        format=stream.format,
+        path=path,
+        timestamp=stream.timestamp,
+        interval=bounds,
+        broadcast=stream.broadcast,
+        options=stream.options,
+    )
+
+
+def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream]) -> dict[str, StreamMetadata]:
+    """What the systems know of the streams, by stream id; one call per system."""
+    by_system: dict[str, list[BoundStream]] = {}
+    for stream in bound.values():
+        if stream.role != StreamRole.INTERMEDIATE.value:
+            by_system.setdefault(stream.system, []).append(stream)
+    found: dict[str, StreamMetadata] = {}
+    for name, streams in by_system.items():
+        metadata = systems[name].admin.metadata([stream.spec for stream in streams])
+        for stream in streams:
+            if stream.spec.name in metadata:
+                found[stream.stream_id] = metadata[stream.spec.name]
+            elif stream.role == StreamRole.INPUT.value and stream.spec.partitions is None:
+                raise TopicError(
+                    f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream {stream.spec.name!r}.",
+                    hint="Create it, correct its name, or bind the system to where it lies.",
+                    stream=stream.stream_id,
+                    system=name,
+                )
+    return found
+
+
+def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[str, Schema]:
+    """The columns of inputs that the application does not declare, as their systems tell them."""
+    told: dict[str, Schema] = {}
+    for stream_id, stream in run.streams.items():
+        if stream.role == StreamRole.INPUT.value and stream.spec.schema is None:
+            ddl = (stream.slice or {}).get("schema") or (metadata[stream_id].schema if stream_id in metadata else None)
+            if ddl is not None:
+                told[stream_id] = Schema.of(str(ddl))
+    return told
+
+
+def _engines(plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, dict[str, tuple[str, str]]]:
+    """Per stage each operator's engine and the reason, as far as it is known before the stage runs."""
+    return {
+        stage.stage_id: {op_id: (compiled[op_id].engine, compiled[op_id].reason) for op_id in stage.operators if op_id in compiled}
+        for stage in plan.stages
+    }
+
+
+def _with_schemas(run: RunPlan, spec: ApplicationSpec, compiled: Mapping[str, CompiledOperator]) -> dict[str, BoundStream]:
+    """The run's own topics with the columns that reach them, where they are known before Catalyst has spoken."""
+    streams = dict(run.streams)
+    for stream_id in spec.intermediates:
+        found = compiled.get(spec.input_operator(stream_id).op_id)
+        if found is not None and found.schema is not None:
+            bound = streams[stream_id]
+            streams[stream_id] = dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=found.schema.ddl()))
+    return streams
+
+
+def _with_plan(stream: BoundStream, plan: ExecutionPlan) -> BoundStream:
+    """The stream with the count and the schema that the plan gave it."""
+    planned = plan.stream(stream.stream_id)
+    partitions = planned.partitions if planned.partitions > 0 else stream.spec.partitions
+    schema = stream.spec.schema or planned.schema
+    return dataclasses.replace(stream, spec=dataclasses.replace(stream.spec, partitions=partitions, schema=schema))
+
+
+def _with_slice(stream: BoundStream, systems: Mapping[str, System]) -> BoundStream:
+    if stream.role != StreamRole.INPUT.value:
+        return stream
+    return dataclasses.replace(stream, slice=systems[stream.system].slice(stream.spec))
+
+
+def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:
+    for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
+        if not run.is_own(stream_id):
+            stream = run.stream(stream_id)
+            systems[stream.system].check_writable(stream.spec)

@@ -1,0 +1,258 @@
+"""The local runtime: plans runs and runs their stages in a warm Spark server of the run's own, apart from whoever asks.
+
+``submit``, ``status``, ``cancel`` and ``finish`` are the whole interface; hook, command line and tests use it alike. No pyspark is
+loaded here: only the stage runner has it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import StageError, UnknownName
+from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stage_result import StageResult
+from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.spark.bound_systems import bind_systems, run_bindings
+from airflow_samza.spark.code_shipping import ship_code
+from airflow_samza.spark.launcher import RunnerSettings
+from airflow_samza.spark.prepare import prepare_run
+from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
+from airflow_samza.spark.session import DEFAULT_MASTER, is_per_job
+from airflow_samza.spark.submission import checked_conf, stage_error, submit
+from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.log_maintenance import mark_expired
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import System, SystemBinding
+
+POLL_SECONDS = 0.05
+"""How often a waiting caller looks; a look reads two or three small files."""
+
+KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
+KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
+
+
+class LocalRuntime:
+    """Runs stages in a Spark of this machine, with everything it knows under ``root``.
+
+    ``systems`` binds the names that applications use; a name that is bound nowhere and declared with a kind uses that. Topics of
+    runs lie in the system ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are
+    further code and files for the workers; ``spark_conf`` are settings of every stage.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        systems: Mapping[str, SystemBinding] | None = None,
+        *,
+        default_system: str | None = None,
+        master: str = DEFAULT_MASTER,
+        spark_conf: Mapping[str, str] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        idle_seconds: float = DEFAULT_IDLE_SECONDS,
+    ) -> None:
+        self._files = open_filesystem(root)
+        self._root = self._files.root
+        self._systems = dict(systems or {})
+        self._default_system = default_system
+        self._master = master
+        self._conf = checked_conf(spark_conf or {})
+        self._py_modules = tuple(py_modules)
+        self._archives = tuple(archives)
+        self._idle_seconds = idle_seconds
+
+    def prepare(
+        self,
+        application: str,
+        run_id: str,
+        *,
+        generation: int = 1,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        shape: str | None = None,
+    ) -> RunPlan:
+        """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
+
+        ``application`` is ``module:attribute``; ``shape`` the fingerprint of the shape that the Dag was made of (a plan of another
+        shape is refused). Calling it again with the same generation returns the plan that stands.
+        """
+        return prepare_run(
+            self._files,
+            self._systems,
+            application,
+            run_id,
+            generation=generation,
+            interval=interval,
+            config=config or {},
+            shape=shape,
+            default_system=self._default_system,
+        )
+
+    def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
+        """A stored plan of a run (``application`` is its name); without a generation the newest."""
+        folder = RunFolder(application, run_id)
+        known = folder.plan_generations(self._files)
+        if generation is None and known:
+            generation = known[-1]
+        if generation not in known:
+            raise UnknownName(
+                f"The run {run_id!r} of {application!r} has no plan{f' of generation {generation}' if generation else ''}.",
+                hint="Its plan task has not run: run it first, or clear it with its downstream tasks.",
+                name=run_id,
+            )
+        return RunPlan.from_dict(must_read(self._files, folder.plan(generation)))
+
+    def submit(self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None) -> StageHandle:
+        """Has a stage run by the run's runner, and returns at once.
+
+        ``generation`` counts the clears of the stage from 1. Submitting the same generation again re-attaches to a live attempt or a
+        finished one; a dead or failed one is attempted anew, and keeps what its tasks had staged. A newer generation cancels an
+        older one that still runs, and supersedes its output.
+        """
+        run.plan.stage(stage_id)
+        conf = {**self._conf, **checked_conf(spark_conf or {})}
+        handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
+        return submit(self._files, handle, lambda: self._settings(run, conf), conf)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        """Where the stage's newest attempt is; reads files only."""
+        return stage_status(self._files, handle)
+
+    def cancel(self, handle: StageHandle) -> None:
+        """Asks the runner to kill this stage's Spark jobs, and no other's. A stage that is committed already stays so."""
+        ask_to_cancel(self._files, handle)
+
+    def wait(
+        self, handle: StageHandle, timeout: float | None = None, on_progress: Callable[[StageStatus], None] | None = None
+    ) -> StageStatus:
+        """The final status of a stage; ``on_progress`` gets each status that differs from the one before."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        shown: str | None = None
+        while True:
+            status = self.status(handle)
+            if on_progress is not None and str(status) != shown:
+                shown = str(status)
+                on_progress(status)
+            if status.is_final:
+                return status
+            if deadline is not None and time.monotonic() > deadline:
+                raise StageError(
+                    f"The stage {handle.stage_id} is still {status} after {timeout} s.",
+                    hint="It goes on; wait longer, or cancel it.",
+                    stage=handle.stage_id,
+                    run=handle.run_id,
+                )
+            time.sleep(POLL_SECONDS)
+
+    def finish(self, handle: StageHandle) -> StageResult:
+        """The result of a stage that has ended; rolls it forward if nobody did, raises the error that ended it."""
+        status = self.status(handle)
+        if status.state in (SUCCEEDED, UNFINISHED):
+            run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
+            systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+            return finish_stage(self._files, systems, run, handle.stage_id, handle.generation, handle.folder)
+        raise stage_error(handle, status)
+
+    def run_stage(
+        self,
+        run: RunPlan,
+        stage_id: str,
+        generation: int = 1,
+        spark_conf: Mapping[str, str] | None = None,
+        on_progress: Callable[[StageStatus], None] | None = None,
+    ) -> StageResult:
+        """Submits a stage, waits for it and finishes it."""
+        handle = self.submit(run, stage_id, generation, spark_conf)
+        self.wait(handle, on_progress=on_progress)
+        return self.finish(handle)
+
+    def run_application(
+        self,
+        application: str,
+        run_id: str,
+        *,
+        generation: int = 1,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        shape: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        on_result: Callable[[StageResult], None] | None = None,
+    ) -> list[StageResult]:
+        """Plans a run and runs all its stages, one after the other, in one call; the runner ends afterwards."""
+        run = self.prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape)
+        results: list[StageResult] = []
+        try:
+            for stage in run.plan.stages:
+                results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
+                if on_result is not None:
+                    on_result(results[-1])
+        except BaseException:
+            self.close(run, succeeded=False)
+            raise
+        self.close(run)
+        return results
+
+    def close(self, run: RunPlan, *, succeeded: bool = True, keep_seconds: float | None = None, wait_seconds: float = 0.0) -> list[str]:
+        """Ends the run: its runners stop, its topics are marked to expire (after a day, after failure a week). Deletes nothing.
+
+        Returns the topics marked. ``wait_seconds`` waits for the runners' end that long. A run that is submitted to again is open
+        again.
+        """
+        folder = RunFolder(run.application, run.run_id)
+        write_once(self._files, folder.closed, {"at": time.time(), "succeeded": succeeded})
+        if keep_seconds is None:
+            keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
+        marked = self._expire_topics(run, time.time() + keep_seconds)
+        deadline = time.monotonic() + wait_seconds
+        while time.monotonic() < deadline and self.live_runners(run):
+            time.sleep(POLL_SECONDS)
+        return marked
+
+    def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
+        """The run's runners whose process lives."""
+        return [runner for runner in all_runners(self._files, RunFolder(run.application, run.run_id)) if runner.is_alive(self._files)]
+
+    def _expire_topics(self, run: RunPlan, at: float) -> list[str]:
+        """Marks the run's own topics, of every generation of its stages, to expire."""
+        folder = RunFolder(run.application, run.run_id)
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        marked = []
+        for stage in run.plan.stages:
+            known = {Generation(run.generation, 1), *folder.generations(self._files, stage.stage_id)}
+            for generation in sorted(generation for generation in known if generation.plan == run.generation):
+                for stream_id in stage.outputs:
+                    if run.is_own(stream_id) and _expire(systems, run.intermediate(stream_id, generation), at):
+                        marked.append(run.intermediate(stream_id, generation).spec.name)
+        return marked
+
+    def _settings(self, run: RunPlan, conf: Mapping[str, str]) -> RunnerSettings:
+        load_application(run.reference)
+        module = sys.modules[run.reference.partition(":")[0]]
+        shipped = ship_code(self._files, RunFolder(run.application, run.run_id), module, self._py_modules)
+        return RunnerSettings(
+            root=self._root,
+            bindings=run_bindings(run.systems, self._systems),
+            code=(shipped.path,),
+            origins={shipped.path: shipped.origin},
+            archives=self._archives,
+            master=self._master,
+            conf={key: value for key, value in conf.items() if not is_per_job(key)},
+            idle_seconds=self._idle_seconds,
+        )
+
+
+def _expire(systems: Mapping[str, System], topic: BoundStream, at: float) -> bool:
+    """Marks one topic to expire; False when it is not there, or its system looks after itself."""
+    system = systems[topic.system]
+    if not isinstance(system, LogSystem) or not system.admin.metadata([topic.spec]):
+        return False
+    mark_expired(system.topic(topic.spec.name), int(at * 1000))
+    return True

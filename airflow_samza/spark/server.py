@@ -1,0 +1,263 @@
+"""The stage runner: a detached process that holds one Spark session and runs the stages of one run, each in a job group of its own.
+
+``python -m airflow_samza.spark.server ROOT APPLICATION RUN KEY``; what must not lie in files (bindings with secrets) comes as
+JSON on standard input. It claims its place under the run, watches its queue, and ends when the run is closed, or when nothing
+came for the idle time. Everything that it tells is in files under the root, so any process on any host can ask.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.errors import SamzaError, StageFailed
+from airflow_samza.runs.folders import RunFolder, read, replace, write_once
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
+from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUNNING, SUCCEEDED, StageHandle
+from airflow_samza.spark.bindings_json import bindings_from_json
+from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+
+log = logging.getLogger("airflow_samza.runner")
+
+# Short against the 0.1 s that the smallest Spark job takes; listing one small folder costs microseconds.
+POLL_SECONDS = 0.05
+
+HEARTBEAT_SECONDS = 1.0
+
+DEFAULT_IDLE_SECONDS = 120.0
+"""How long a runner waits for the run's next stage: longer than Airflow needs to start a task, short enough not to hold memory."""
+
+GAVE_WAY = 3
+"""The exit code of a runner that found another in its place."""
+
+
+class AttemptState:
+    """One attempt that this runner was asked for: its records, and whether it was cancelled."""
+
+    def __init__(self, files: Filesystem, run: RunFolder, request: Mapping[str, Any]) -> None:
+        self.request = request
+        self.handle = StageHandle(
+            run.application, run.run_id, request["stage"], Generation.parse(request["generation"]), int(request["attempt"])
+        )
+        self.group = f"{request['stage']}@{request['generation']}@{request['attempt']}"
+        self.cancelled = threading.Event()
+        self.state = QUEUED
+        self._files = files
+        self._error: SamzaError | None = None
+        self._lock = threading.Lock()
+
+    def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
+        """Replaces the attempt's status; without arguments only says that it is still so."""
+        with self._lock:
+            if state is not None:
+                self.state, self._error = state, error
+            record = {"state": self.state, "error": self._error.to_dict() if self._error else None, "at": time.time()}
+            replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.state in FINAL
+
+    def cancel_asked(self) -> bool:
+        """Whether somebody asked to cancel it."""
+        return self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
+
+
+class StageRunner:
+    """Serves the queue of one runner folder until the run is closed or the runner has been idle for long enough."""
+
+    def __init__(self, files: Filesystem, folder: RunnerFolder, settings: Mapping[str, Any]) -> None:
+        self._files = files
+        self._folder = folder
+        self._settings = settings
+        self._bindings = bindings_from_json(settings["bindings"])
+        self._idle_seconds = float(settings.get("idle_seconds", DEFAULT_IDLE_SECONDS))
+        self._attempts: dict[str, AttemptState] = {}
+        self._threads: list[threading.Thread] = []
+        self._stop = threading.Event()
+        self._session: Any = None
+
+    def serve(self) -> None:
+        """Runs until it is time to end; attempts that still run then are cancelled."""
+        beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
+        beat.start()
+        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        started = time.monotonic()
+        try:
+            self._start_session()
+        except SamzaError as error:
+            self._refuse_all(error)
+            return
+        log.info("Spark is up after %.1f s", time.monotonic() - started)
+        last_busy = time.monotonic()
+        while not self._stop.is_set():
+            if self._take_requests() or self._busy():
+                last_busy = time.monotonic()
+            self._pass_on_cancels()
+            if self._run_is_over():
+                break
+            if time.monotonic() - last_busy > self._idle_seconds:
+                # Closed first, then one last look: a request that came before the close is seen, one after it goes elsewhere.
+                write_once(self._files, self._folder.closed, {"why": "idle", "at": time.time()})
+                if not self._take_requests():
+                    break
+                self._drain()
+                break
+            self._stop.wait(POLL_SECONDS)
+        self._end()
+
+    def _start_session(self) -> None:
+        from airflow_samza.spark.session import start_session
+
+        settings = self._settings
+        try:
+            self._session = start_session(f"airflow_samza {self._folder.run.application}", settings["master"], settings["conf"])
+            for path in settings["code"]:
+                self._session.sparkContext.addPyFile(self._files.location(path))
+            for archive in settings["archives"]:
+                self._session.sparkContext.addArchive(archive)
+        except SamzaError:
+            raise
+        except Exception as error:
+            raise StageFailed(
+                f"Spark does not start: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
+                log=self._folder.log,
+            ) from error
+
+    def _take_requests(self) -> bool:
+        found = False
+        for name in self._files.list(self._folder.queue):
+            if name in self._attempts:
+                continue
+            request = read(self._files, f"{self._folder.queue}/{name}")
+            if request is None:
+                continue
+            found = True
+            attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
+            thread = threading.Thread(target=self._run, args=(attempt,), name=attempt.group, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return found
+
+    def _run(self, attempt: AttemptState) -> None:
+        from airflow_samza.spark.epoch import run_epoch
+
+        log.info("%s: started", attempt.group)
+        started = time.monotonic()
+        try:
+            if attempt.cancel_asked():
+                attempt.cancelled.set()
+            else:
+                attempt.tell(RUNNING)
+                run_epoch(self._session, self._files, self._bindings, attempt, self._settings)
+                attempt.tell(SUCCEEDED)
+        except SamzaError as error:
+            self._ended_badly(attempt, error)
+        except BaseException as error:  # whatever it is, whoever waits for this attempt must hear of it
+            log.exception("%s: failed unexpectedly", attempt.group)
+            self._ended_badly(
+                attempt,
+                StageFailed(
+                    f"The stage {attempt.handle.stage_id} failed: {type(error).__name__}: {error}",
+                    hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
+                    stage=attempt.handle.stage_id,
+                    run=attempt.handle.run_id,
+                ),
+            )
+        if attempt.cancelled.is_set() and attempt.state != SUCCEEDED:
+            attempt.tell(CANCELLED)
+        log.info("%s: %s after %.2f s", attempt.group, attempt.state, time.monotonic() - started)
+
+    def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
+        if not attempt.cancelled.is_set():
+            log.error("%s: %s", attempt.group, error)
+            attempt.tell(FAILED, error)
+
+    def _busy(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def _pass_on_cancels(self) -> None:
+        for attempt in self._attempts.values():
+            if not attempt.is_over and not attempt.cancelled.is_set() and attempt.cancel_asked():
+                self._cancel(attempt)
+
+    def _cancel(self, attempt: AttemptState) -> None:
+        log.info("%s: cancelled", attempt.group)
+        attempt.cancelled.set()
+        self._session.sparkContext.cancelJobGroup(attempt.group)
+
+    def _run_is_over(self) -> bool:
+        # The folder can be gone altogether (a test's folder, a wiped root): nobody will ever come back then.
+        return self._files.exists(self._folder.run.closed) or not self._files.exists(self._folder.claim)
+
+    def _drain(self) -> None:
+        for thread in self._threads:
+            while thread.is_alive() and not self._stop.is_set():
+                self._pass_on_cancels()
+                thread.join(POLL_SECONDS)
+
+    def _end(self) -> None:
+        for attempt in self._attempts.values():
+            if not attempt.is_over:
+                self._cancel(attempt)
+        deadline = time.monotonic() + 10  # a task that ignores its kill must not keep the runner alive
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if self._files.exists(self._folder.claim):
+            write_once(self._files, self._folder.closed, {"why": "over", "at": time.time()})
+        self._session.stop()
+
+    def _refuse_all(self, error: SamzaError) -> None:
+        """Closes, and answers every request that came meanwhile with the error."""
+        log.error("%s", error)
+        write_once(self._files, self._folder.closed, {"why": "did not start", "at": time.time(), "error": error.to_dict()})
+        for name in self._files.list(self._folder.queue):
+            request = read(self._files, f"{self._folder.queue}/{name}")
+            if request is not None:
+                AttemptState(self._files, self._folder.run, request).tell(FAILED, error)
+
+    def _heartbeat(self) -> None:
+        while True:
+            try:
+                if self._files.exists(self._folder.claim):
+                    replace(self._files, self._folder.heartbeat, {"at": time.time()})
+                    for attempt in list(self._attempts.values()):
+                        if not attempt.is_over:
+                            attempt.tell()
+            except (SamzaError, OSError):
+                log.warning("the heartbeat could not be written; trying again", exc_info=True)
+            time.sleep(HEARTBEAT_SECONDS)
+
+
+def main(arguments: list[str]) -> int:
+    """The process: claims the runner's place, or gives way to one that lives."""
+    root, application, run_id, key = arguments
+    settings = json.load(sys.stdin)
+    starting_log = settings.pop("starting_log")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    files = open_filesystem(root)
+    run = RunFolder(application, run_id)
+    folder = claim_runner(files, run, key)
+    if folder is None:
+        files.delete(starting_log)
+        return GAVE_WAY
+    files.rename(starting_log, folder.log)
+    sys.path[:0] = [files.location(path) for path in settings["code"]]
+    StageRunner(files, folder, settings).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    logging.shutdown()
+    os._exit(code)  # a thread that hangs in a dead Spark must not keep the process

@@ -1,0 +1,69 @@
+"""The Spark session of a stage runner: how it is set up, and which settings need a runner of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_samza.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+
+DEFAULTS: Mapping[str, str] = {
+    # Stages of one run share the cores evenly instead of queueing behind each other.
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # The driver only plans and collects one row per task; everything else happens in the Python workers.
+    "spark.driver.memory": "1g",
+    # A cancelled or failed job's Python workers die at once instead of after two seconds.
+    "spark.python.task.killTimeout": "100ms",
+    "spark.python.daemon.module": "airflow_samza.spark.worker_daemon",
+    # A retry reads the same slice again and its manifest is adopted, so retries are harmless where the master allows them.
+    "spark.task.maxFailures": "4",
+}
+"""Settings of every runner; the user's own win, except for those in FIXED."""
+
+FIXED: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # Adaptive execution re-plans at shuffles, and a stage has none; without it a job starts sooner.
+    "spark.sql.adaptive.enabled": "false",
+    # A filter that is false for all messages must not remove the source: every task has to run and send end-of-stream.
+    "spark.sql.optimizer.excludedRules": ",".join(
+        "org.apache.spark.sql.catalyst.optimizer." + rule
+        for rule in ("PropagateEmptyRelation", "PruneFilters", "ConvertToLocalRelation", "EliminateLimits", "OptimizeOneRowPlan")
+    ),
+}
+"""Settings that the rules of SEMANTICS hang on; a user's other value is refused."""
+
+
+def is_per_job(key: str) -> bool:
+    """Whether a setting can differ between two stages of one runner; any other needs a runner of its own."""
+    static_sql = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation", "spark.sql.catalog.")
+    return key.startswith("spark.sql.") and not key.startswith(static_sql)
+
+
+def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+    """A Spark session in this process; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old."""
+    find_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers run whatever python3 is first on PATH
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    package = str(Path(__file__).resolve().parents[2])
+    paths = [package, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in {**DEFAULTS, **conf, **FIXED}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.errors import StageLost, TopicError
+from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStream, Stage
+from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest, Staged, read_manifests
+from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.folders import RunFolder, StageFolder, must_read, write_once
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stage_result import StageResult, describe_result
+from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.system import Publication, StreamSpec
+
+FIRST = Generation(1, 1)
+FOLDER = RunFolder("views", "run-1").stage("views", FIRST)
+
+
+class PublishingSystem:
+    """Remembers what was published, and fails when told to."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[str, Publication]] = []
+        self.failing = False
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        if self.failing:
+            raise TopicError("The storage refused.")
+        self.published.append((stream.name, publication))
+        return {"path": "/warehouse/out", "files": ["a.parquet"]}
+
+
+def planned(stream_id: str, role: str, partitions: int) -> PlannedStream:
+    return PlannedStream(stream_id, role, None, partitions, "declared", Partitioning("unknown"), True)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFilesystem:
+    return LocalFilesystem(tmp_path)
+
+
+@pytest.fixture
+def run() -> RunPlan:
+    plan = ExecutionPlan(
+        "views",
+        "1",
+        operators=(),
+        streams=(planned("views", "input", 2), planned("by-member", "intermediate", 3), planned("out", "output", 1)),
+        tables=(),
+        join_groups=(),
+        stages=(Stage("views", (), ("views",), ("by-member", "out"), task_count=2),),
+    )
+    streams = {
+        stream.stream_id: BoundStream(stream.stream_id, stream.role, "log", StreamSpec(stream.stream_id, stream.partitions))
+        for stream in plan.streams
+    }
+    return RunPlan("views", "1", "module:app", "run-1", 1, plan, streams)
+
+
+@pytest.fixture
+def system() -> PublishingSystem:
+    return PublishingSystem()
+
+
+INTENT = Intent(
+    stage="views",
+    generation="1.1",
+    epoch=0,
+    tasks=2,
+    inputs={"views": InputIntent("views", {"kind": "log", "partitions": 2, "offsets": [[0, 5], [0, 7]]})},
+    outputs={"by-member": "views-1-by-member/run-1/1.1", "out": "out"},
+)
+
+
+def manifest(task: int, attempt: str = "first") -> Manifest:
+    end = EndOfStreamMessage(f"task-{task}", 2, None, "by-member")
+    return Manifest(
+        task=task,
+        epoch=0,
+        attempt=attempt,
+        seconds=1.5,
+        read={"views": {"messages": 5 + 2 * task, "control": 1, "bytes": 100}},
+        staged={
+            "by-member": Staged({"segment": f"s{task}-{attempt}", "bytes": 50}, 4, (end,)),
+            "out": Staged({"segment": f"o{task}-{attempt}", "bytes": 10}, 1),
+        },
+        facts={"dropped_nulls": 2},
+    )
+
+
+def leave(files: LocalFilesystem, *manifests: Manifest) -> None:
+    write_once(files, FOLDER.intent, INTENT.to_dict())
+    for one in manifests:
+        write_once(files, FOLDER.manifest(0, one.task), one.to_dict())
+
+
+def finish(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> StageResult:
+    systems: Mapping[str, Any] = {"log": system}
+    return finish_stage(files, systems, run, "views", FIRST, FOLDER)
+
+
+def test_records_survive_json() -> None:
+    assert Intent.from_dict(INTENT.to_dict()) == INTENT
+    assert Manifest.from_dict(manifest(1).to_dict()) == manifest(1)
+
+
+def test_a_run_plan_survives_json(run: RunPlan) -> None:
+    assert RunPlan.from_dict(run.to_dict()) == run
+
+
+def test_finishes_from_intent_and_manifests_alone(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave(files, manifest(0), manifest(1))
+    result = finish(files, system, run)
+    assert [name for name, _ in system.published] == ["views-1-by-member/run-1/1.1", "out"]
+    publication = system.published[0][1]
+    assert (publication.producer, publication.generation, publication.epoch) == ("views/run-1/views", "1.1", 0)
+    assert publication.control == tuple(EndOfStreamMessage(f"task-{task}", 2, None, "by-member") for task in (0, 1))
+    assert result.inputs[0].messages == 12
+    assert [output.messages for output in result.outputs] == [8, 2]
+    assert result.outputs[0].control == 2 * 3  # two tasks, three partitions
+    assert result.task_facts == {"dropped_nulls": 4}
+
+
+def test_finishing_again_publishes_nothing_again(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave(files, manifest(0), manifest(1))
+    first = finish(files, system, run)
+    assert finish(files, system, run) == first
+    assert len(system.published) == 2
+
+
+def test_goes_on_after_publishing_failed(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave(files, manifest(0), manifest(1))
+    system.failing = True
+    with pytest.raises(TopicError, match="refused"):
+        finish(files, system, run)
+    committed = must_read(files, FOLDER.commit)
+    system.failing = False
+    finish(files, system, run)
+    assert must_read(files, FOLDER.commit) == committed
+    assert len(system.published) == 2
+
+
+def test_a_later_attempt_adopts_the_manifest_that_stands(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave(files, manifest(0), manifest(1), manifest(0, "second"))
+    finish(files, system, run)
+    assert system.published[0][1].staged[0]["segment"] == "s0-first"
+
+
+def test_does_not_commit_while_a_manifest_is_missing(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave(files, manifest(1))
+    with pytest.raises(StageLost, match="1 of 2 tasks have left no manifest, the first is task 0"):
+        finish(files, system, run)
+    assert not files.exists(FOLDER.commit)
+    assert not system.published
+
+
+def test_a_stage_that_never_started_is_lost(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    with pytest.raises(StageLost, match="has not started"):
+        finish(files, system, run)
+
+
+def test_a_damaged_manifest_is_named(files: LocalFilesystem) -> None:
+    leave(files, manifest(0))
+    files.put(FOLDER.manifest(0, 1), b"half a mani")
+    with pytest.raises(TopicError, match=r"manifests/0/1\.json is damaged"):
+        read_manifests(files, StageFolder(FOLDER.path), INTENT)
+
+
+def test_the_description_says_what_was_read_sent_and_written(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave(files, manifest(0), manifest(1))
+    lines = describe_result(finish(files, system, run))
+    assert "2 tasks" in lines[0]
+    assert lines[1].split() == ["read", "views", "12", "messages", "200", "B", "2", "control", "messages", "log.views"]
+    assert "6 control messages (2 to each of 3 partitions)" in lines[2]
+    assert lines[2].split()[:2] == ["sent", "by-member"]
+    assert lines[3].strip() == "a.parquet"
+    assert lines[4].split()[:2] == ["wrote", "out"]
+    assert lines[4].endswith("/warehouse/out")
+    assert lines[5].strip() == "a.parquet"
