@@ -188,6 +188,8 @@ class Schema:
 class Row(Mapping[str, Any]):
     """A message of a stream whose schema is DDL or Arrow: attributes and a mapping of its columns.
 
+    A column named like a method of mappings (``items``, ``keys``, ``get`` …) is read as ``row["items"]``.
+
     >>> row = Row({"member_id": 7, "country": "NL"})
     >>> row.country, row["member_id"], dict(row)
     ('NL', 7, {'member_id': 7, 'country': 'NL'})
@@ -407,6 +409,12 @@ def _from_dataclass(declared: type, inside: tuple[type, ...] = ()) -> Schema:
         ) from error
     fields = []
     for field in dataclasses.fields(declared):
+        if not field.init:
+            raise SchemaError(
+                f"The field {declared.__name__}.{field.name} is not set by the constructor, so no message can be made with it.",
+                hint="Leave out init=False; make a derived value a property.",
+                column=field.name,
+            )
         kind, nullable = _from_annotation(hints[field.name], f"{declared.__name__}.{field.name}", (*inside, declared))
         fields.append(Field(field.name, kind, nullable))
     if not fields:

@@ -23,10 +23,13 @@ def checked_id(value: object, word: str) -> str:
     """
     if isinstance(value, str) and _ALLOWED.fullmatch(value):
         return value
+    article = "an" if word[:1] in "aeio" else "a"
     if is_blank(value):
-        refuse(f"A {word} needs an id", hint=f'Name the {word}, for example "page-views".', kind=BadId, value=value)
+        refuse(f"{article.capitalize()} {word} needs an id", hint=f'Name the {word}, for example "page-views".', kind=BadId, value=value)
     if not isinstance(value, str):
-        refuse(f"The id of a {word} is a text, not {value!r}", hint='Write for example "page-views".', kind=BadId, value=repr(value))
+        refuse(
+            f"The id of {article} {word} is a text, not {value!r}", hint='Write for example "page-views".', kind=BadId, value=repr(value)
+        )
     refuse(
         f"The {word} id {value!r} has characters other than letters, digits, - and _",
         hint=f'Call it for example "{re.sub("[^A-Za-z0-9_-]+", "-", value).strip("-") or "page-views"}".',

@@ -262,7 +262,13 @@ class Itself:
     x: Itself | None
 
 
-@pytest.mark.parametrize("wrong", [Empty, Strange, Choice, BareList, BareDict, TwoKinds, Untold, Nowhere, Itself])
+@dataclass
+class Derived:
+    x: int
+    y: int = field(init=False, default=0)
+
+
+@pytest.mark.parametrize("wrong", [Derived, Empty, Strange, Choice, BareList, BareDict, TwoKinds, Untold, Nowhere, Itself])
 def test_rejects_dataclasses_without_column_types(wrong: type) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.of(wrong)

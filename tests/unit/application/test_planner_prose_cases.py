@@ -66,6 +66,19 @@ def test_id_characters_invalid(id: str) -> None:
         described(describe)
 
 
+@pytest.mark.parametrize(
+    ("declare", "sentence"),
+    [
+        (lambda app: app.input_stream(" "), "An input stream needs an id"),
+        (lambda app: app.local_table(7, key="k"), "The id of a table is a text, not 7"),
+        (lambda app: app.input_stream("a").map(lambda message: message, id=7), "The id of a map is a text, not 7"),
+    ],
+)
+def test_ids_that_are_none(declare: Callable[[Any], Any], sentence: str) -> None:
+    with pytest.raises(BadId, match=sentence):
+        described(declare)
+
+
 def test_same_input_twice() -> None:
     def describe(app: Any) -> None:
         app.input_stream("a")
