@@ -204,6 +204,7 @@ class MessageWriter:
             field = self._arrow.field(place)
             if self._nested[place]:
                 values = [_plain(value) for value in values]
+            self._check_kinds(place, values)
             try:
                 array = pa.array(values, field.type)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -212,6 +213,17 @@ class MessageWriter:
                 raise ShapeError(array.is_null().index(pa.scalar(True)).as_py(), f"{field.name} is None, and is declared never null")
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+    def _check_kinds(self, place: int, values: Sequence[Any]) -> None:
+        """Refuse what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
+        wanted = _KINDS.get(self.schema.fields[place].type.name)
+        if wanted is None:
+            return
+        strange = {kind for kind in set(map(type, values)) - wanted if not _is_kind(kind, self.schema.fields[place].type.name)}
+        if strange:
+            index = next(index for index, value in enumerate(values) if type(value) in strange)
+            field = self._arrow.field(place)
+            raise ShapeError(index, f"{field.name} is {values[index]!r:.80}, which is no {field.type}")
 
     def _columns(self, messages: Sequence[Any]) -> list[list[Any]]:
         kinds = set(map(type, messages))
@@ -234,6 +246,30 @@ class MessageWriter:
                 raise ShapeError(index, _columns_differ(wanted, values))
             rows.append(values)
         return [[row[name] for row in rows] for name in names]
+
+
+_INTEGERS = dict.fromkeys(("tinyint", "smallint", "int", "bigint"), frozenset[type]({int, type(None)}))
+_FLOATS = dict.fromkeys(("float", "double"), frozenset[type]({float, int, type(None)}))
+_KINDS: dict[str, frozenset[type]] = {
+    **_INTEGERS,
+    **_FLOATS,
+    "date": frozenset({datetime.date, type(None)}),
+    "string": frozenset({str, type(None)}),
+    "boolean": frozenset({bool, type(None)}),
+}
+
+
+def _is_kind(kind: type, name: str) -> bool:
+    """Whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
+    import numpy as np
+
+    if name in _INTEGERS:
+        return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
+    if name in _FLOATS:
+        return issubclass(kind, float | int | np.floating | np.integer) and not issubclass(kind, bool)
+    if name == "date":
+        return issubclass(kind, datetime.date) and not issubclass(kind, datetime.datetime)
+    return issubclass(kind, str) if name == "string" else issubclass(kind, np.bool_)
 
 
 def _columns_differ(wanted: set[str], values: Mapping[Any, Any]) -> str:
