@@ -1,1 +1,10 @@
 """The command line: ``airflow-samza plan | explain | run | topics | version``."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Runs the command line that the process was started with."""
+    from airflow_samza.cli.app import app
+
+    app(prog_name="airflow-samza")

@@ -1,0 +1,157 @@
+"""The commands and their options; what they do lies in the modules beside this one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airflow_samza.cli.environment import Environment, find_environment, parse_setting
+from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Root, System, look_from_here
+from airflow_samza.cli.reporting import ReportingGroup
+from airflow_samza.cli.topics_commands import topics
+from airflow_samza.errors import ConfigError
+
+app = typer.Typer(
+    cls=ReportingGroup,
+    help="Plans and runs stream applications, and looks after their topics.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(topics, name="topics")
+
+
+@app.callback()
+def _common(debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")] = False) -> None:
+    """Plans and runs stream applications, and looks after their topics."""
+
+
+@app.command()
+def plan(
+    application: Application,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    config: Config = None,
+    interval: Interval = None,
+    diff: Annotated[str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")] = None,
+) -> None:
+    """Show the plan: stages, streams with their partition counts and the reasons, tables. Nothing is stored or run."""
+    from airflow_samza.cli import planning
+    from airflow_samza.cli.run_command import parse_interval
+
+    look_from_here()
+    planning.checked_format(form)
+    asked = _environment_if_named(env, environments, root, system, config)
+    keys = asked.config if asked is not None else dict(parse_setting(option) for option in config or ())
+    found = planning.preview(application, asked, parse_interval(interval), keys)
+    if diff is None:
+        text = planning.render(found, form)
+    elif form != "text":
+        raise ConfigError(f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form)
+    else:
+        place = asked or find_environment(None)
+        text = planning.describe_difference(*planning.earlier_plan(diff, found.plan.application, place), found.plan)
+    for note in found.notes:
+        typer.echo(f"Note: {note}", err=True)
+    _print(text, output)
+
+
+@app.command()
+def explain(
+    application: Application,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    config: Config = None,
+    interval: Interval = None,
+) -> None:
+    """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
+    from airflow_samza.cli import planning
+    from airflow_samza.cli.run_command import parse_interval
+
+    look_from_here()
+    environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+    found = planning.preview(application, environment, parse_interval(interval), environment.config)
+    _print(planning.render(found, "text"), None)
+    for note in found.notes:
+        typer.echo(f"Note: {note}", err=True)
+
+
+@app.command()
+def run(
+    application: Application,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    config: Config = None,
+    interval: Interval = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run a run of this name anew; what it wrote replaces the former output.")] = False,
+    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[2].")] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")] = "text",
+) -> None:
+    """Plan an application and run its stages one after the other on a local Spark. Progress goes to standard error."""
+    from airflow_samza.cli import run_command
+
+    look_from_here()
+    if form not in ("text", "json"):
+        raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
+    environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+    done, results = run_command.run_application(
+        application, environment, interval=interval, run_id=run_id, again=again, master=master, tell=run_command.tell_on_stderr
+    )
+    typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
+
+
+@app.command()
+def version() -> None:
+    """Show the versions of this package and of what it runs on."""
+    import platform
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as version_of
+
+    from airflow_samza import __version__
+
+    typer.echo(f"airflow-samza {__version__}")
+    typer.echo(f"python {platform.python_version()}")
+    for name in ("apache-airflow", "pyspark", "pyarrow", "sqlglot"):
+        try:
+            typer.echo(f"{name} {version_of(name)}")
+        except PackageNotFoundError:
+            typer.echo(f"{name} is not installed")
+
+
+def _environment_if_named(
+    env: str | None, environments: Path | None, root: str | None, system: list[str] | None, config: list[str] | None
+) -> Environment | None:
+    if env is None and environments is None and root is None and not system:
+        return None
+    return find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+
+
+def _print(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text)
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        partial = output.with_name(f".{output.name}.partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        os.replace(partial, output)
+    except OSError as error:
+        raise ConfigError(
+            f"{output} cannot be written: {error.strerror}.", hint="Name another file with --output.", key="--output", value=str(output)
+        ) from None
+    typer.echo(f"Written to {output}.", err=True)

@@ -1,0 +1,134 @@
+"""``airflow-samza plan`` and ``explain``: the plan as every other face shows it, and how it differs from an earlier one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_samza.cli.environment import Environment
+from airflow_samza.errors import ConfigError, PlanError, PlanErrors, SamzaError, UnknownName
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.data_interval import DataInterval
+
+FORMATS = ("text", "json", "mermaid", "dot", "svg")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A plan that nothing was stored of. ``engines``: where each operator runs and why, by operator id; ``notes`` are sentences."""
+
+    plan: ExecutionPlan
+    engines: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def preview(reference: str, environment: Environment | None, interval: DataInterval | None, config: Mapping[str, str]) -> Preview:
+    """The plan that a run would get. Without an environment no system is asked: the application's own declarations count."""
+    from airflow_samza.application.loader import load_application
+    from airflow_samza.planner.planner import ExecutionPlanner
+
+    spec = load_application(reference).spec(config)
+    if environment is None:
+        plan = ExecutionPlanner({}, {}).plan(spec)
+        return Preview(
+            plan, {}, ("No system was asked (no --env, --root or --system): the counts are those that the application declares.",)
+        )
+    from airflow_samza.spark.not_yet import refuse_what_cannot_run
+    from airflow_samza.spark.prepare import preview_run
+    from airflow_samza.systems.filesystem import open_filesystem
+
+    run = preview_run(
+        open_filesystem(environment.root),
+        environment.systems,
+        reference,
+        "preview",
+        interval=interval,
+        config=config,
+        default_system=environment.default_system,
+    )
+    engines = {op: f"{engine}: {why}" if why else engine for found in run.engines.values() for op, (engine, why) in found.items()}
+    try:
+        refuse_what_cannot_run(spec, run.plan.stages, spec.config)
+    except PlanErrors as errors:
+        return Preview(run.plan, engines, tuple(str(error) for error in errors.errors))
+    except PlanError as error:
+        return Preview(run.plan, engines, (str(error),))
+    return Preview(run.plan, engines)
+
+
+def render(found: Preview, form: str) -> str:
+    """The plan in one of :data:`FORMATS`."""
+    if form == "json":
+        return json.dumps(json.loads(found.plan.to_json()), indent=2, sort_keys=True)
+    if form == "text":
+        from airflow_samza.planner.explain import explain
+
+        return explain(found.plan, found.engines).rstrip("\n")
+    from airflow_samza.planner import pictures
+
+    return {"mermaid": pictures.mermaid, "dot": pictures.dot, "svg": pictures.svg}[form](found.plan).rstrip("\n")
+
+
+def checked_format(form: str) -> str:
+    """``form``, when it is one of :data:`FORMATS`."""
+    if form not in FORMATS:
+        raise ConfigError(f"--format {form!r} is not known.", hint=f"Choose one of {', '.join(FORMATS)}.", key="--format", value=form)
+    return form
+
+
+def earlier_plan(reference: str, application: str, environment: Environment) -> tuple[ExecutionPlan, str]:
+    """The plan that ``--diff`` names, and what to call it: ``last`` is the newest plan of a run under the root, else a file."""
+    if reference != "last":
+        return _plan_in_file(Path(reference)), reference
+    from airflow_samza.runs.folders import RunFolder, must_read
+    from airflow_samza.runs.names import safe
+    from airflow_samza.systems.filesystem import open_filesystem
+
+    files = open_filesystem(environment.root)
+    stored = [
+        (files.modified(path), run, path)
+        for run in files.list(f"runs/{safe(application)}")
+        for folder in [RunFolder(application, run)]
+        for generation in folder.plan_generations(files)
+        for path in [folder.plan(generation)]
+    ]
+    if not stored:
+        raise UnknownName(
+            f"There is no earlier plan of {application!r} under {environment.root}.",
+            hint="Name another root or environment, or a file that was written with --format json --output.",
+            name="last",
+        )
+    _, run, path = max(stored)
+    return ExecutionPlan.from_json(json.dumps(must_read(files, path)["plan"])), f"the plan of run {run}"
+
+
+def _plan_in_file(file: Path) -> ExecutionPlan:
+    try:
+        return ExecutionPlan.from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be read: {error.strerror}.",
+            hint="--diff takes `last`, or a file that was written with --format json --output.",
+            key="--diff",
+            value=str(file),
+        ) from None
+    except (ValueError, SamzaError):
+        raise ConfigError(
+            f"{file} does not hold a plan.",
+            hint="Write one: airflow-samza plan APP --format json --output FILE.",
+            key="--diff",
+            value=str(file),
+        ) from None
+
+
+def describe_difference(former: ExecutionPlan, name: str, plan: ExecutionPlan) -> str:
+    """What changed since an earlier plan, a sentence a line."""
+    from airflow_samza.planner.difference import difference
+
+    changes = difference(former, plan)
+    if not changes:
+        return f"No difference to {name} (plan {former.fingerprint})."
+    heading = f"Different from {name} (plan {former.fingerprint}, now {plan.fingerprint}):"
+    return "\n".join([heading, *(f"  {change}" for change in changes)])

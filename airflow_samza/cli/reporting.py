@@ -1,0 +1,72 @@
+"""How a command ends: an error is one sentence and a hint on standard error, and an exit code that a script can use.
+
+Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from airflow_samza.errors import SamzaError
+
+FAILED = 1
+REFUSED = 2
+OUR_MISTAKE = 70
+INTERRUPTED = 130
+
+
+class ReportingGroup(TyperGroup):
+    """A group of commands whose errors are reported in one way."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; an error of ours becomes its sentence and hint, any other a line that asks for ``--debug``."""
+        try:
+            return super().invoke(ctx)
+        except SamzaError as error:
+            _tell(error, _debug(ctx))
+            code = FAILED if error.retryable else REFUSED
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            code = INTERRUPTED
+        except BrokenPipeError:
+            # Whoever read our output (head, less) has seen enough; nothing more may be written, at exit neither.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if _is_usage_error(error):
+                raise
+            if _debug(ctx):
+                traceback.print_exc()
+            _line("Error", f"{type(error).__name__}: {error}")
+            _line("  Hint", "this is a mistake in airflow-samza or in the application's code; --debug before the command shows where.")
+            code = OUR_MISTAKE
+        raise typer.Exit(code)
+
+
+def _tell(error: SamzaError, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    _line("Error", error.sentence)
+    if error.hint:
+        _line("  Hint", error.hint)
+
+
+def _line(word: str, text: str) -> None:
+    typer.echo(f"{typer.style(word, fg=typer.colors.RED if word == 'Error' else None, bold=True)}: {text}", err=True)
+
+
+def _debug(ctx: Any) -> bool:
+    return bool(ctx.params.get("debug"))
+
+
+def _is_usage_error(error: Exception) -> bool:
+    """Typer reports wrong options itself, with the usage."""
+    return hasattr(error, "exit_code") and hasattr(error, "show")

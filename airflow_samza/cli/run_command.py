@@ -1,0 +1,132 @@
+"""``airflow-samza run``: plans an application and runs its stages one after the other, by the code that Airflow's tasks use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import typer
+
+from airflow_samza.cli.environment import Environment
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_result import StageResult, describe_result, size
+from airflow_samza.runs.stage_state import StageStatus
+
+if TYPE_CHECKING:
+    from airflow_samza.spark.runtime import LocalRuntime
+
+# Until a cancelled stage has really stopped; a Spark task looks for its end several times a second.
+CANCEL_SECONDS = 20.0
+
+Tell = Callable[[str], None]
+
+
+def run_application(
+    reference: str,
+    environment: Environment,
+    *,
+    interval: str | None,
+    run_id: str | None,
+    again: bool,
+    master: str | None,
+    tell: Tell,
+) -> tuple[RunPlan, list[StageResult]]:
+    """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled."""
+    from airflow_samza.application.loader import load_application
+    from airflow_samza.planner.explain import explain
+    from airflow_samza.runs.folders import RunFolder
+    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.spark.session import DEFAULT_MASTER
+    from airflow_samza.systems.filesystem import open_filesystem
+
+    name = run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    application = load_application(reference)
+    folder = RunFolder(application.spec(environment.config).name, name)
+    known = folder.plan_generations(open_filesystem(environment.root))
+    generation = (known[-1] if known else 0) + (1 if again or not known else 0)
+    runtime = LocalRuntime(
+        environment.root,
+        environment.systems,
+        default_system=environment.default_system,
+        spark_conf=environment.spark_conf,
+        master=master or DEFAULT_MASTER,
+    )
+    tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
+    run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config)
+    tell(explain(run.plan))
+    results: list[StageResult] = []
+    succeeded = False
+    try:
+        for stage in run.plan.stages:
+            results.append(_run_stage(runtime, run, stage.stage_id, tell))
+        succeeded = True
+    finally:
+        runtime.close(run, succeeded=succeeded, wait_seconds=CANCEL_SECONDS)
+    return run, results
+
+
+def _run_stage(runtime: LocalRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:
+    def progress(status: StageStatus) -> None:
+        tell(f"Stage {stage_id}: {status}")
+
+    handle = runtime.submit(run, stage_id)
+    try:
+        runtime.wait(handle, on_progress=progress)
+    except BaseException:
+        runtime.cancel(handle)
+        raise
+    result = runtime.finish(handle)
+    for line in describe_result(result):
+        tell(line)
+    return result
+
+
+def parse_interval(text: str | None) -> DataInterval | None:
+    """The data interval of ``START/END``, both as ISO texts; without a zone they are UTC."""
+    if text is None:
+        return None
+    start, slash, end = text.partition("/")
+    if not (start and slash and end):
+        raise ConfigError(
+            f"--interval {text!r} is not an interval.",
+            hint="Write it as start/end: --interval 2026-01-01T05:00/2026-01-01T06:00 (without a zone: UTC).",
+            key="--interval",
+            value=text,
+        )
+    return DataInterval.from_iso(start, end)
+
+
+def summary(run: RunPlan, results: list[StageResult]) -> str:
+    """What a run did, for people."""
+    lines = [f"Run {run.run_id} of {run.application} succeeded in {sum(result.seconds for result in results):.1f} s."]
+    for result in results:
+        for output in result.outputs:
+            if not output.own:
+                lines.append(
+                    f"  {output.stream_id}: {output.messages:,} messages, {size(output.bytes)}, in {output.system}.{output.stream}"
+                )
+                lines += [f"    {path}" for path in output.facts.get("paths", ())]
+    return "\n".join(lines)
+
+
+def summary_json(run: RunPlan, results: list[StageResult]) -> str:
+    """What a run did, for programs."""
+    return json.dumps(
+        {
+            "application": run.application,
+            "run_id": run.run_id,
+            "generation": run.generation,
+            "fingerprint": run.plan.fingerprint,
+            "stages": [result.to_dict() for result in results],
+        },
+        indent=2,
+    )
+
+
+def tell_on_stderr(text: str) -> None:
+    """Progress goes to standard error, so that standard output holds the result alone."""
+    typer.echo(text, err=True)

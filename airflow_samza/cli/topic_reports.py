@@ -1,0 +1,218 @@
+"""What ``airflow-samza topics list | show | tail`` print about the topics of a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.cli.tables import columns, json_line, moment
+from airflow_samza.control.messages import to_json
+from airflow_samza.errors import ConfigError, SamzaError, TopicError
+from airflow_samza.runs.stage_result import size
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.log_system import LogConsumer, LogSystem
+
+FOLLOW_SECONDS = 0.5
+"""How often a followed topic is asked for new commits; a question reads a folder's listing and a file or two."""
+
+NEWEST_PRODUCERS = 10
+
+
+def list_text(log: LogSystem, matching: str = "") -> str:
+    """A line per topic: partitions, messages, bytes, the last commit, and when it expires. A damaged topic says so in its line."""
+    from airflow_samza.systems.log_index import LogIndex
+
+    rows: list[list[object]] = []
+    for name in log.topics():
+        if matching in name:
+            try:
+                index = LogIndex(log.topic(name))
+                user, control = _messages(index)
+                commits = list(index.live_commits())
+                last = moment(commits[-1].at) if commits else ""
+                rows.append([name, index.topic.partitions, user, control, size(_bytes(index)), last, moment(index.floor.expires_at)])
+            except SamzaError:
+                rows.append([name, 0, 0, 0, "damaged", "", f"airflow-samza topics fsck {name}"])
+    if not rows:
+        return f"There is no topic under {log.filesystem.root}." if not matching else f"No topic's name holds {matching!r}."
+    return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
+
+
+def show_text(log: LogSystem, name: str) -> str:
+    """All that is known of one topic: schema, partitions with their offsets, and who wrote."""
+    from airflow_samza.systems.log_index import LogIndex, Run
+
+    topic = log.topic(name)
+    index = LogIndex(topic)
+    commits = list(index.live_commits())
+    lines = [
+        f"Topic      {name}",
+        f"Where      {topic.filesystem.location(topic.directory)}",
+        f"Schema     {index.schema or 'not known yet: nothing was declared or written'}",
+        f"Commits    {index.number:,} ({len(commits):,} that readers see one by one)",
+        f"Size       {size(_bytes(index))}",
+    ]
+    if index.floor.expires_at is not None:
+        lines.append(f"Expires    {moment(index.floor.expires_at)}")
+    rows: list[list[object]] = []
+    for partition in range(topic.partitions):
+        entries = index.entries(partition)
+        user = sum(entry.rows for entry in entries if isinstance(entry, Run))
+        rows.append([partition, index.oldest(partition), index.head[partition], user, sum(not isinstance(entry, Run) for entry in entries)])
+    lines += ["", columns(["PARTITION", "OLDEST", "NEXT", "MESSAGES", "CONTROL"], rows)]
+    newest = commits[-NEWEST_PRODUCERS:]
+    if newest:
+        written: list[list[object]] = [
+            [
+                commit.number,
+                moment(commit.at),
+                commit.rows,
+                size(commit.bytes),
+                len(commit.control),
+                commit.generation,
+                commit.epoch,
+                commit.producer,
+            ]
+            for commit in newest
+        ]
+        lines += ["", columns(["COMMIT", "AT", "MESSAGES", "SIZE", "CONTROL", "GENERATION", "EPOCH", "WRITTEN BY"], written)]
+        if len(newest) < len(commits):
+            lines.append(f"… and {len(commits) - len(newest):,} earlier ones")
+    return "\n".join(lines)
+
+
+def tail(log: LogSystem, name: str, *, partition: int | None, count: int, control: bool, follow: bool, tell: Callable[[str], None]) -> None:
+    """Tells the last ``count`` messages of each partition (of one, or of all) as JSON lines; ``follow`` goes on with what is added."""
+    if count < 0:
+        raise ConfigError(f"-n {count} is not a number of messages.", hint="Give 0 or more.", key="-n", value=count)
+    topic = log.topic(name)
+    if partition is not None and partition not in range(topic.partitions):
+        raise TopicError(
+            f"The topic {name!r} has no partition {partition}; it has {topic.partitions}.", hint="Partitions count from 0.", stream=name
+        )
+    from airflow_samza.systems.log_index import LogIndex
+    from airflow_samza.systems.system import StreamSpec
+
+    chosen = range(topic.partitions) if partition is None else [partition]
+    index = LogIndex(topic)
+    starts = {number: _start_of_tail(index, number, count, control) for number in chosen}
+    consumer = log.consumer(StreamSpec(name))
+    try:
+        while True:
+            heads = consumer.head
+            # The partitions one after the other: between partitions a topic knows no order.
+            for number in chosen:
+                for line in _lines(consumer, log.name, name, number, starts[number], heads[number], control):
+                    tell(line)
+                starts[number] = max(starts[number], heads[number])
+            if not follow:
+                return
+            time.sleep(FOLLOW_SECONDS)
+            consumer.refresh()
+    finally:
+        consumer.close()
+
+
+def _lines(consumer: LogConsumer, system: str, name: str, partition: int, start: int, end: int, control: bool) -> Iterator[str]:
+    from airflow_samza.systems.system import MessageRun, OffsetRange, SystemStreamPartition
+
+    if start >= end:
+        return
+    for envelope in consumer.read(SystemStreamPartition(system, name, partition), OffsetRange(start, end)):
+        if isinstance(envelope, MessageRun):
+            for place, row in enumerate(envelope.batch.to_pylist()):
+                yield json_line({"partition": partition, "offset": envelope.offset + place, "message": row})
+        elif control:
+            kind = type(envelope.message).__name__.removesuffix("Message")
+            yield json_line({"partition": partition, "offset": envelope.offset, "control": {"kind": kind, **to_json(envelope.message)}})
+
+
+def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int:
+    """The offset from which ``count`` messages follow; control messages count only when they are shown."""
+    from airflow_samza.systems.log_index import Run
+
+    left = count
+    start = index.head[partition]
+    for entry in reversed(index.entries(partition)):
+        if left <= 0:
+            break
+        if isinstance(entry, Run):
+            taken = min(left, entry.rows)
+            start = entry.end - taken
+            left -= taken
+        elif control:
+            start = entry.offset
+            left -= 1
+    return int(start)
+
+
+def _messages(index: Any) -> tuple[int, int]:
+    from airflow_samza.systems.log_index import Run
+
+    entries = [entry for partition in range(index.topic.partitions) for entry in index.entries(partition)]
+    user = sum(entry.rows for entry in entries if isinstance(entry, Run))
+    return user, sum(not isinstance(entry, Run) for entry in entries)
+
+
+def _bytes(index: Any) -> int:
+    """Bytes of the segment files that readers may open."""
+    total = 0
+    for segment in index.segments():
+        try:
+            total += index.topic.filesystem.size(index.topic.segment_path(segment))
+        except FileNotFoundError:  # fsck names it
+            continue
+    return total
+
+
+def fsck(log: LogSystem, name: str, tell: Callable[[str], None]) -> bool:
+    """Tells what is wrong with a topic, a finding a line; whether it is sound."""
+    from airflow_samza.systems.log_fsck import fsck as find
+    from airflow_samza.systems.log_fsck import is_sound
+
+    try:
+        findings = find(log.topic(name))
+    except TopicError as error:
+        if "path" not in error.facts:
+            raise
+        tell(f"{name}: damaged\n  {error.sentence}")
+        return False
+    sound = is_sound(findings)
+    tell(f"{name}: {'sound' if sound else 'damaged'}")
+    for finding in sorted(findings, key=lambda finding: not finding.serious):
+        tell(f"  {finding}")
+    return sound
+
+
+def moment_before(age: str | None) -> int | None:
+    """The moment (ms since 1970, UTC) that lies ``age`` (such as ``7 days``) before now."""
+    from airflow_samza.application.windows import duration_ms
+
+    return None if age is None else time.time_ns() // 1_000_000 - duration_ms(age)
+
+
+def expire(topic: Any, before: int | None) -> str:
+    """Expires the commits of a topic from before a moment, or the whole topic at once; says what was done."""
+    from airflow_samza.systems import log_maintenance
+
+    if before is None:
+        log_maintenance.mark_expired(topic, time.time_ns() // 1_000_000)
+        return f"The topic {topic.name!r} is expired."
+    commits = log_maintenance.expire(topic, before)
+    return f"The first {commits:,} commits of {topic.name!r} are expired; its offsets stay what they are."
+
+
+def sweep(log: LogSystem, now: int) -> str:
+    """Deletes what is due, and says what that was."""
+    from airflow_samza.systems.log_maintenance import GRACE_MS
+    from airflow_samza.systems.log_maintenance import sweep as delete
+
+    swept = delete(log.filesystem, log.name, now)
+    lines = [f"Deleted the topic {name}." for name in swept.topics]
+    lines.append(f"Deleted {len(swept.topics):,} topics, and {swept.files:,} files ({size(swept.bytes)}) of others.")
+    if not swept.topics and not swept.files:
+        lines = [f"Nothing is due. Files that nobody names any more are kept for {GRACE_MS // 60_000} minutes."]
+    lines += [f"Left alone, because it is damaged: {name} (airflow-samza topics fsck {name})" for name in sorted(swept.damaged)]
+    return "\n".join(lines)

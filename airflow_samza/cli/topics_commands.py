@@ -1,0 +1,133 @@
+"""``airflow-samza topics``: the options of each command; what they print is made in ``topic_reports``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_samza.cli import topic_reports
+from airflow_samza.cli.environment import find_environment
+from airflow_samza.cli.options import Env, Environments, Root, System
+from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.systems.system import SystemBinding
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.log_system import LogSystem
+
+topics = typer.Typer(help="List, show, read, check and expire the topics of a log.", no_args_is_help=True)
+
+OF = "--of"
+Of = Annotated[str | None, typer.Option(OF, metavar="SYSTEM", help="The log whose topics are meant; otherwise the log under the root.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name, as `topics list` shows it.", show_default=False)]
+
+
+@topics.command("list")
+def list_topics(
+    matching: Annotated[str, typer.Argument(metavar="[PART]", help="Only topics whose name holds this.")] = "",
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    of: Of = None,
+) -> None:
+    """List the topics: partitions, messages, bytes, last commit, expiry."""
+    typer.echo(topic_reports.list_text(_log(env, environments, root, system, of), matching))
+
+
+@topics.command()
+def show(
+    topic: Topic,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    of: Of = None,
+) -> None:
+    """Show one topic: schema, offsets of every partition, and who wrote what."""
+    typer.echo(topic_reports.show_text(_log(env, environments, root, system, of), topic))
+
+
+@topics.command()
+def tail(
+    topic: Topic,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    of: Of = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", metavar="K", help="Only this partition.")] = None,
+    count: Annotated[int, typer.Option("-n", metavar="N", help="How many messages of each partition.")] = 10,
+    control: Annotated[bool, typer.Option("--control", help="Show control messages, too (end-of-stream, watermarks).")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until Ctrl-C.")] = False,
+) -> None:
+    """Print the last messages of a topic as JSON lines."""
+    log = _log(env, environments, root, system, of)
+    topic_reports.tail(log, topic, partition=partition, count=count, control=control, follow=follow, tell=typer.echo)
+
+
+@topics.command()
+def fsck(
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise all.")] = None,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    of: Of = None,
+) -> None:
+    """Read every byte of a topic and say what is damaged, missing or left behind. Changes nothing; exit code 1 when rows are lost."""
+    log = _log(env, environments, root, system, of)
+    names = [topic] if topic is not None else log.topics()
+    sound = [topic_reports.fsck(log, name, typer.echo) for name in names]
+    if not names:
+        typer.echo(f"There is no topic under {log.filesystem.root}.")
+    if not all(sound):
+        raise typer.Exit(1)
+
+
+@topics.command()
+def expire(
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise what is due everywhere.")] = None,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    of: Of = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Of TOPIC, expire only the messages older than this: '7 days'.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete what is expired. With TOPIC, expire the whole of it first, or its older part."""
+    log = _log(env, environments, root, system, of)
+    if older_than is not None and topic is None:
+        raise ConfigError(
+            "--older-than needs a topic.", hint="Write: topics expire TOPIC --older-than '7 days'.", key="--older-than", value=older_than
+        )
+    if topic is not None:
+        found = log.topic(topic)
+        what = f"the messages of {topic!r} that are older than {older_than}" if older_than else f"the whole topic {topic!r}"
+        before = topic_reports.moment_before(older_than)
+        if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
+            raise TopicError("Nothing was expired.", hint="Answer y, or give --yes.", stream=topic)
+        typer.echo(topic_reports.expire(found, before))
+    typer.echo(topic_reports.sweep(log, time.time_ns() // 1_000_000))
+
+
+def _log(env: str | None, environments: object, root: str | None, system: list[str] | None, of: str | None) -> LogSystem:
+    from pathlib import Path
+
+    from airflow_samza.systems.log_system import LogSystem
+
+    file = environments if isinstance(environments, Path) else None
+    environment = find_environment(env, file=file, root=root, systems=system or ())
+    if of is None:
+        return LogSystem("log", SystemBinding("log", {"root": environment.root}))
+    binding = environment.systems.get(of)
+    if binding is None or binding.kind != "log":
+        logs = ", ".join(sorted(name for name, bound in environment.systems.items() if bound.kind == "log")) or "none"
+        raise ConfigError(
+            f"There is no log {of!r} in {environment.origin}.", hint=f"Its systems of kind log are: {logs}.", key=OF, value=of
+        )
+    return LogSystem(of, binding, environment.root)
