@@ -77,7 +77,7 @@ class StreamSpec:
     """A stream as a system sees it: its physical name, and what the application declared that the system needs.
 
     ``path``: the rendered path template of an input; ``interval``: (from, to) in UTC microseconds of ``timestamp`` when
-    the slice is by a column.
+    the slice is by a column. ``written``: the application writes the stream, it does not read it.
     """
 
     name: str
@@ -90,6 +90,7 @@ class StreamSpec:
     interval: tuple[int, int] | None = None
     broadcast: bool = False
     options: tuple[tuple[str, str], ...] = ()
+    written: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,13 @@ class FilesSystem:
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Of the streams whose path exists: the declared partition count, and the schema found when none is declared.
 
-        The count never follows from the files found: it would change from run to run. Offsets are counted only while reading.
+        The count never follows from the files found: it would change from run to run. So a written stream that declares none is
+        left out, whether its directory exists or not. Offsets are counted only while reading.
         """
         found = {}
         for stream in streams:
+            if stream.written and stream.partitions is None:
+                continue
             listing = self._listing(stream)
             if listing.missing is None or self._may_be_missing(stream):
                 schema = stream.schema
