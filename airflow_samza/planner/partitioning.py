@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.descriptors import StreamRole, TableKind
+from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     FilterSpec,
@@ -154,14 +154,12 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
         return keyed(stream.key, stream.schema, stream.partitioner or PARTITIONER)
-    for table in (spec.tables[table_id] for table_id in edge.side_input_of):
-        if table.kind is TableKind.PUSHED:  # a push takes key and partitioner from the table
-            return keyed(table.key, table.schema or stream.schema, stream.partitioner or PARTITIONER)
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
 
 
 def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
-    # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not.
+    # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not. (The stream of
+    # a push has the key of its table: SEMANTICS P11.)
     stream = edge.descriptor
     name = stream.system or spec.default_system or ""
     system = spec.systems.get(name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from airflow_samza.errors import UnknownName
+from airflow_samza.errors import PlanError, UnknownName
 
 T = TypeVar("T")
 
@@ -161,17 +161,24 @@ class ExecutionPlan:
 
     @classmethod
     def from_json(cls, text: str) -> ExecutionPlan:
-        """The plan that :meth:`to_json` wrote."""
-        data = json.loads(text)
-        data.pop("fingerprint", None)
-        return cls(
-            operators=tuple(_build(PlannedOperator, item) for item in data.pop("operators")),
-            streams=tuple(_stream(item) for item in data.pop("streams")),
-            tables=tuple(_build(PlannedTable, item) for item in data.pop("tables")),
-            join_groups=tuple(_build(JoinGroup, item) for item in data.pop("join_groups")),
-            stages=tuple(_build(Stage, item) for item in data.pop("stages")),
-            **{name: _frozen(value) for name, value in data.items()},
-        )
+        """The plan that :meth:`to_json` wrote; anything else is a :class:`~airflow_samza.errors.PlanError`."""
+        try:
+            data = json.loads(text)
+            data.pop("fingerprint", None)
+            return cls(
+                operators=tuple(_build(PlannedOperator, item) for item in data.pop("operators")),
+                streams=tuple(_stream(item) for item in data.pop("streams")),
+                tables=tuple(_build(PlannedTable, item) for item in data.pop("tables")),
+                join_groups=tuple(_build(JoinGroup, item) for item in data.pop("join_groups")),
+                stages=tuple(_build(Stage, item) for item in data.pop("stages")),
+                **{name: _frozen(value) for name, value in data.items()},
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            shown = text if len(text) <= 40 else text[:40] + "…"
+            raise PlanError(
+                f"The text {shown!r} is not a plan: {error!r}.",
+                hint="Give what ExecutionPlan.to_json wrote, by this version; plan the application again.",
+            ) from error
 
     @cached_property
     def fingerprint(self) -> str:

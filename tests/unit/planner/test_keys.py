@@ -1,0 +1,211 @@
+"""P11: equal counts are not co-partitioning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_samza.application.windows import count, tumbling
+from airflow_samza.errors import PartitioningMismatch, PlanError
+from airflow_samza.planner.plan import ExecutionPlan
+from tests.unit.planner.applications import ROW, errors_of, files, keyed, left, plan_of
+
+
+def join(one: Any, other: Any, **more: Any) -> None:
+    one.join(other, left, **{"schema": ROW, "key": "k", "ttl": "1 hour", "id": "j", **more}).sink(print)
+
+
+def partitioning_after(change: Any) -> ExecutionPlan | list[PlanError]:
+    """What the join of a changed stream with a keyed one says: the plan, or the refusals."""
+
+    def describe(app: Any) -> None:
+        join(change(keyed(app, "a")), keyed(app, "b"))
+
+    try:
+        return plan_of(describe)
+    except PlanError as error:
+        return [error]
+
+
+def test_a_join_refuses_unkeyed_streams() -> None:
+    (error,) = errors_of(lambda app: join(files(app, "a"), keyed(app, "b")))
+    assert isinstance(error, PartitioningMismatch)
+    assert error.facts["stream"] == "a"
+    assert "a → join j" in error.sentence
+    assert ".partition_by('k', id=…)" in error.hint
+
+
+def test_a_join_refuses_differing_keys() -> None:
+    (error,) = errors_of(lambda app: join(keyed(app, "a", key="c"), keyed(app, "b")))
+    assert "partitioned by c string" in error.sentence
+
+
+def test_a_join_refuses_differing_partitioners() -> None:
+    (error,) = errors_of(lambda app: join(keyed(app, "a", partitioner="kafka"), keyed(app, "b")))
+    assert "'kafka'" in error.sentence
+
+
+def test_a_join_by_more_columns_than_both_are_partitioned_by_is_sound() -> None:
+    assert not plan_of(lambda app: join(keyed(app, "a"), keyed(app, "b"), key=["c", "k"])).warnings
+
+
+def test_a_join_of_streams_partitioned_by_different_parts_of_its_key_is_refused() -> None:
+    (error,) = errors_of(lambda app: join(keyed(app, "a", key="k"), keyed(app, "b", key="c"), key=["k", "c"]))
+    assert "different numbers" in error.sentence
+
+
+def test_a_join_of_streams_partitioned_by_the_same_columns_in_another_order_is_refused() -> None:
+    (error,) = errors_of(lambda app: join(keyed(app, "a", key=["k", "c"]), keyed(app, "b", key=["c", "k"]), key=["k", "c"]))
+    assert isinstance(error, PartitioningMismatch)
+
+
+def test_join_keys_of_different_types_are_refused_with_the_cast() -> None:
+    (error,) = errors_of(lambda app: join(keyed(app, "a"), keyed(app, "b", schema="k string, at timestamp")))
+    assert "CAST(k AS BIGINT) AS k" in error.hint
+
+
+def test_integers_of_any_width_are_one_type() -> None:
+    assert not plan_of(lambda app: join(keyed(app, "a"), keyed(app, "b", schema="k smallint, at timestamp"))).warnings
+
+
+def test_a_join_warns_of_unknown_partitioning_and_assume_settles_it() -> None:
+    def describe(app: Any, **more: Any) -> None:
+        join(keyed(app, "a", key=None, bounded=False), keyed(app, "b"), **more)
+
+    (warning,) = plan_of(describe).warnings
+    assert "nobody says how 'a' is partitioned" in warning
+    assert not plan_of(lambda app: describe(app, assume_partitioned_by="k")).warnings
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.where("v > 0").filter(bool),
+        lambda s: s.map(lambda m: m),
+        lambda s: s.flat_map(lambda m: [m]),
+        lambda s: s.map_batches(lambda b: b),
+        lambda s: s.map(lambda m: m, schema="k int, x string"),
+        lambda s: s.select("*"),
+        lambda s: s.select("v", "k"),
+        lambda s: s.select("*", "v + 1 AS w"),
+        lambda s: s.select("k AS kk").select("kk AS k"),
+        lambda s: s.partition_by("c", id="away").partition_by("k", id="back"),
+        lambda s: s.transform(lambda df: df, schema=ROW),
+    ],
+)
+def test_a_key_column_is_followed_through_operators(change: Any) -> None:
+    plan = partitioning_after(change)
+    assert isinstance(plan, ExecutionPlan)
+    assert plan.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.select("k + 1 AS k"),
+        lambda s: s.select("v", "upper(c) k"),
+        lambda s: s.transform(lambda df: df),
+        lambda s: s.map(lambda m: m, schema="x bigint").map(lambda m: m, schema=ROW),
+        lambda s: s.select("k AS kk", "v AS k"),
+        lambda s: s.map(lambda m: m, schema="k string").map(lambda m: m, schema=ROW),
+    ],
+)
+def test_a_key_column_that_is_lost_is_unknown_never_guessed(change: Any) -> None:
+    found = partitioning_after(change)
+    if isinstance(found, ExecutionPlan):
+        assert "nobody says" in found.warnings[0]
+    else:
+        assert found[0].rule == "partitioning-mismatch"
+
+
+def test_a_merge_of_streams_of_one_key_keeps_it_and_of_two_keys_does_not() -> None:
+    assert not plan_of(lambda app: join(keyed(app, "a").merge(keyed(app, "c")), keyed(app, "b"))).warnings
+    (error,) = errors_of(lambda app: join(keyed(app, "a").merge(keyed(app, "c", key="c")), keyed(app, "b")))
+    assert error.facts["partitioning"] == "unkeyed"
+
+
+def test_a_keyed_aggregation_is_refused_unless_the_rows_of_a_key_lie_together() -> None:
+    (error,) = errors_of(lambda app: files(app, "a").aggregate(["c", "k"], id="n", n=count()).sink(print))
+    assert ".partition_by(['c', 'k'], id=…)" in error.hint
+    (error,) = errors_of(lambda app: keyed(app, "a").window(tumbling("1 s"), key="c", id="n", n=count()).sink(print))
+    assert "partitioned by k bigint" in error.sentence
+    (error,) = errors_of(lambda app: keyed(app, "a").select("k + 1 AS k").aggregate("k", id="n", n=count()).sink(print))
+    assert "nobody says" in error.sentence
+
+
+@pytest.mark.parametrize("key", ["k", ["k", "c"]])
+def test_a_keyed_aggregation_by_the_partition_key_and_more_is_sound(key: Any) -> None:
+    plan_of(lambda app: keyed(app, "a").aggregate(key, id="n", n=count()).sink(print))
+
+
+def test_one_partition_holds_all_rows_of_every_key() -> None:
+    plan_of(lambda app: files(app, "a", 1).aggregate("c", id="n", n=count()).sink(print))
+
+
+def test_merged_streams_of_different_counts_hold_a_key_in_two_partitions() -> None:
+    (error,) = errors_of(lambda app: keyed(app, "a", 4).merge(keyed(app, "b", 8)).aggregate("k", id="n", n=count()).sink(print))
+    assert "different partition counts" in error.sentence
+
+
+def test_the_rows_of_an_aggregation_are_keyed_as_what_came_in() -> None:
+    def describe(app: Any) -> None:
+        counts = keyed(app, "a").aggregate("k", id="n", n=count())
+        keyed(app, "b").join(counts, left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+
+    assert not plan_of(describe).warnings
+
+
+def test_a_local_table_must_be_written_by_its_key() -> None:
+    def describe(app: Any) -> None:
+        table = app.local_table("t", key="k", schema=ROW)
+        files(app, "w").send_to(table)
+        keyed(app, "a").join(table, left, schema=ROW, id="j").sink(print)
+
+    (error,) = errors_of(describe)
+    assert error.facts["stream"] == "w"
+    assert "before sending it to the table" in error.hint
+
+
+def test_a_table_that_every_task_holds_fits_unkeyed_streams() -> None:
+    def describe(app: Any) -> None:
+        table = app.local_table("t", key="k", schema=ROW)
+        files(app, "w", 3).broadcast(id="all").send_to(table)
+        files(app, "a", 5).join(table, left, schema=ROW, id="j").sink(print)
+
+    assert not plan_of(describe).warnings
+
+
+def test_a_pushed_table_takes_its_key_from_the_descriptor() -> None:
+    def describe(app: Any) -> None:
+        keyed(app, "a").join(app.pushed_table("t", key="c", schema=ROW, partitions=8), left, schema=ROW, key="c", id="j").sink(print)
+
+    (error,) = errors_of(describe)
+    assert "partitioned by k bigint" in error.sentence
+    assert error.facts["key"] == ("c",)
+
+
+def test_a_side_input_of_files_is_not_keyed() -> None:
+    def describe(app: Any) -> None:
+        side = app.side_input("s", schema=ROW, path="s", partitions=8)
+        keyed(app, "a").join(app.table("t", key="k", schema=ROW, side_inputs=[side]), left, schema=ROW, id="j").sink(print)
+
+    (error,) = errors_of(describe)
+    assert "'s' (side input of table t) is not keyed" in error.sentence
+
+
+def test_a_table_that_nothing_fills_is_warned_of() -> None:
+    def describe(app: Any) -> None:
+        keyed(app, "a").join(app.local_table("t", key="k", schema=ROW), left, schema=ROW, id="j").sink(print)
+
+    assert "Nothing fills the table 't'" in plan_of(describe).warnings[0]
+
+
+def test_the_plan_carries_the_partitioning_of_every_stream() -> None:
+    def describe(app: Any) -> None:
+        files(app, "a").partition_by(["v", "c"], id="p").broadcast(id="all").sink(print)
+
+    plan = plan_of(describe)
+    kinds = {stream.stream_id: stream.partitioning.kind for stream in plan.streams}
+    assert kinds == {"a": "unkeyed", "p": "keyed", "all": "broadcast"}
+    assert plan.stream("p").partitioning.types == ("bigint", "string")

@@ -1,0 +1,213 @@
+"""P1–P6: groups, counts, reasons and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.windows import count, tumbling
+from airflow_samza.errors import ConfigError, PartitionMismatch, Unreachable, UnresolvedPartitions, UnsupportedShape
+from airflow_samza.planner.planner import ExecutionPlanner, HostAffinityInBatch
+from tests.unit.planner.applications import ROW, errors_of, files, keyed, left, plan_of, spec_of
+
+
+def test_p1_the_walk_ends_when_virtual_edges_make_a_circle() -> None:
+    def describe(app: Any) -> None:
+        table = app.local_table("t", key="k", schema=ROW)
+        joined = keyed(app, "a").join(table, left, schema=ROW, id="look-up")
+        joined.send_to(table)
+
+    plan = plan_of(describe)
+    assert [group.streams for group in plan.join_groups] == [("a",)]
+
+
+def test_p1_streams_reach_a_join_over_two_tables() -> None:
+    def describe(app: Any) -> None:
+        one, two = (app.local_table(name, key="k", schema=ROW) for name in ("one", "two"))
+        keyed(app, "a").send_to(one)
+        keyed(app, "b").join(one, left, schema=ROW, id="first").send_to(two)
+        keyed(app, "c").join(two, left, schema=ROW, id="second").sink(print)
+
+    groups = {group.join.rpartition("-")[2]: group.streams for group in plan_of(describe).join_groups}
+    assert groups == {"first": ("a", "b"), "second": ("a", "b", "c")}
+
+
+def test_p1_an_application_without_inputs_is_unreachable() -> None:
+    with pytest.raises(Unreachable, match="no input stream"):
+        ExecutionPlanner().plan(ApplicationSpec("empty"))
+
+
+def test_p2_a_remote_table_constrains_nothing() -> None:
+    def describe(app: Any) -> None:
+        table = app.remote_table("far", key="k", reader=lambda key: None, schema=ROW)
+        files(app, "a", 3).merge(files(app, "b", 5)).join(table, left, schema=ROW, id="j").sink(print)
+
+    assert plan_of(describe).join_groups == ()
+
+
+def test_p2_a_broadcast_that_only_fills_the_table_is_left_out_of_the_group() -> None:
+    def describe(app: Any) -> None:
+        table = app.local_table("rules", key="k", schema=ROW)
+        files(app, "r", 2).broadcast(id="everywhere").send_to(table)
+        files(app, "a", 7).join(table, left, schema=ROW, id="j").sink(print)
+
+    plan = plan_of(describe)
+    assert [group.streams for group in plan.join_groups] == [("a",)]
+    assert plan.stage("a-and-everywhere").task_count == 7
+
+
+def test_p2_the_cap_can_be_lifted() -> None:
+    def describe(app: Any) -> None:
+        files(app, "a", 1000).partition_by("k", id="p").sink(print)
+
+    assert plan_of(describe).stream("p").partitions == 256
+    assert plan_of(describe, {"job.intermediate.stream.partitions.max": "500"}).stream("p").partitions == 500
+    assert plan_of(describe, {"app.mode": "BATCH"}).stream("p").partitions == 256
+
+
+@pytest.mark.parametrize("value", ["0", "-2", "many", "1.5"])
+@pytest.mark.parametrize("key", ["job.intermediate.stream.partitions", "job.intermediate.stream.partitions.max"])
+def test_p3_a_count_that_is_none_is_refused_when_the_plan_has_an_intermediate_stream(key: str, value: str) -> None:
+    def with_one(app: Any) -> None:
+        keyed(app, "a").join(keyed(app, "b").partition_by("k", id="p"), left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+
+    def without(app: Any) -> None:
+        keyed(app, "a").sink(print)
+
+    with pytest.raises(ConfigError) as refused:
+        plan_of(with_one, {key: value})
+    assert refused.value.facts["key"] == key
+    plan_of(without, {key: value})
+
+
+def test_p3_minus_one_means_unset() -> None:
+    def describe(app: Any) -> None:
+        files(app, "a", 6).partition_by("k", id="p").sink(print)
+
+    assert plan_of(describe, {"job.intermediate.stream.partitions": "-1"}).stream("p").partitions == 6
+
+
+def test_p4_a_broadcast_joined_with_a_stream_of_n_partitions_is_refused_with_the_table_as_way_out() -> None:
+    def describe(app: Any) -> None:
+        rules = files(app, "r", 2).broadcast(id="everywhere")
+        keyed(app, "a", 4).join(rules, left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+
+    (error,) = errors_of(describe)
+    assert isinstance(error, PartitionMismatch)
+    assert "local_table" in error.hint
+
+
+def test_p5_refusals_name_join_streams_counts_path_and_way_out() -> None:
+    def describe(app: Any) -> None:
+        right = keyed(app, "b", 16).where("v > 0")
+        keyed(app, "a", 8).join(right, left, schema=ROW, key="k", ttl="1 hour", id="enrich").sink(print)
+
+    (error,) = errors_of(describe)
+    assert error.facts["join"] == "enrich"
+    assert (error.facts["stream"], error.facts["partitions"]) == ("a", 8)
+    assert (error.facts["other_stream"], error.facts["other_partitions"]) == ("b", 16)
+    assert error.facts["path"] == ("a", "join enrich")
+    assert error.facts["other_path"] == ("b", "where-0", "join enrich")
+    assert "Re-partition 'b' by 'k'" in error.hint
+    assert all(word in str(error) for word in ("enrich", "'a'", "'b'", "8 partitions", "16 partitions"))
+
+
+def test_p5_the_path_of_an_intermediate_stream_starts_at_its_input() -> None:
+    def describe(app: Any) -> None:
+        shared = files(app, "s").where("v > 1").partition_by("k", id="by-k")
+        for name, count_ in (("a", 4), ("b", 8)):
+            keyed(app, name, count_).join(shared, left, schema=ROW, key="k", ttl="1 hour", id=f"with-{name}").sink(print)
+
+    (error,) = errors_of(describe)
+    assert error.facts["join"] == "with-b"
+    assert error.facts["other_path"] == ("s", "where-0", "by-k", "join with-b")
+    assert "joined with a at with-a" in error.sentence
+    assert "Re-partition 'b'" in error.hint
+
+
+def test_p5_all_conflicts_are_reported_at_once() -> None:
+    def describe(app: Any) -> None:
+        for number in range(3):
+            one, other = keyed(app, f"a{number}", 2), keyed(app, f"b{number}", 3)
+            one.join(other, left, schema=ROW, key="k", ttl="1 hour", id=f"j{number}").sink(print)
+        files(app, "f").aggregate("c", id="agg", n=count()).sink(print)
+
+    errors = errors_of(describe)
+    assert [error.rule for error in errors] == ["partition-mismatch"] * 3 + ["partitioning-mismatch"]
+    assert all(error.hint for error in errors)
+
+
+def test_p6_every_count_carries_its_reason() -> None:
+    def describe(app: Any) -> None:
+        pushed = app.pushed_table("t", key="k", schema=ROW, partitions=4)
+        source = files(app, "in", 300)
+        source.partition_by("k", id="by-k").join(pushed, left, schema=ROW, id="enrich").sink(print)
+        source.partition_by("c", id="by-c").send_to(app.output_stream("out"))
+        source.broadcast(id="all")
+
+    plan = plan_of(describe)
+    reasons = {stream.stream_id: (stream.partitions, stream.reason) for stream in plan.streams}
+    assert reasons == {
+        "all": (1, "broadcast: every task reads all of it"),
+        "by-c": (256, "max of inputs and outputs, capped at 256"),
+        "by-k": (4, "joined with t-push at enrich"),
+        "in": (300, "declared"),
+        "out": (256, "one per task of stage by-c"),
+        "t-push": (4, "declared for table t"),
+    }
+    plan = plan_of(describe, {"job.intermediate.stream.partitions": "5"})
+    assert (plan.stream("by-c").partitions, plan.stream("by-c").reason) == (5, "job.intermediate.stream.partitions")
+
+
+def test_a_stream_without_a_count_is_named() -> None:
+    def describe(app: Any) -> None:
+        app.input_stream("a", schema=ROW).sink(print)
+        app.input_stream("b", schema=ROW, key="k", partitions=2).join(
+            app.pushed_table("t", key="k", schema=ROW), left, schema=ROW, id="j"
+        ).sink(print)
+
+    errors = errors_of(describe)
+    assert [type(error) for error in errors] == [UnresolvedPartitions] * 2
+    assert "'a'" in str(errors[0])
+    assert "'t-push' of the table 't'" in str(errors[1])
+
+
+@pytest.mark.parametrize("said", [0, -1])
+def test_a_system_that_reports_no_partitions_is_refused(said: int) -> None:
+    with pytest.raises(UnresolvedPartitions):
+        ExecutionPlanner({}, {"a": said}).plan(spec_of(lambda app: app.input_stream("a", schema=ROW).sink(print)))
+
+
+def test_a_declared_count_that_the_system_contradicts_is_refused() -> None:
+    with pytest.raises(PartitionMismatch, match="declared with 8 partitions, but its system says 4"):
+        ExecutionPlanner({}, {"a": 4}).plan(spec_of(lambda app: keyed(app, "a", 8).sink(print)))
+
+
+def test_host_affinity_in_batch_mode_is_refused() -> None:
+    with pytest.raises(HostAffinityInBatch):
+        plan_of(lambda app: keyed(app, "a").sink(print), {"app.mode": "batch", "job.host-affinity.enabled": "true"})
+
+
+def test_the_configuration_of_the_environment_overrides_the_application() -> None:
+    def describe(app: Any) -> None:
+        files(app, "a", 6).partition_by("k", id="p").window(tumbling("1 minute"), key="k", n=count(), id="w").sink(print)
+
+    assert plan_of(describe, {"job.intermediate.stream.partitions": "3"}).stage("p").task_count == 3
+
+
+def test_a_table_fed_by_side_inputs_cannot_be_written() -> None:
+    from dataclasses import replace
+
+    from airflow_samza.application.operator_specs import SendToTableSpec
+
+    def describe(app: Any) -> None:
+        app.pushed_table("t", key="k", schema=ROW, partitions=8)
+        keyed(app, "a").send_to(app.local_table("own", key="k", schema=ROW))
+
+    spec = spec_of(describe)  # the API refuses it at the call; a graph that was built otherwise is refused here
+    writer = next(op for op in spec.operators if isinstance(op, SendToTableSpec))
+    operators = tuple(replace(op, table=spec.tables["t"]) if op is writer else op for op in spec.operators)
+    with pytest.raises(UnsupportedShape, match="read-only"):
+        ExecutionPlanner().plan(replace(spec, operators=operators))

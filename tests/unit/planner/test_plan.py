@@ -1,0 +1,143 @@
+"""P9 (deterministic plans), P10 (pinned counts), and the plan as a value."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from airflow_samza.application.windows import count
+from airflow_samza.errors import PlanChanged, PlanError, UnknownName
+from airflow_samza.planner.plan import ExecutionPlan
+from tests.unit.planner.applications import ROW, files, keyed, left, plan_of
+
+
+def stateful(app: Any, partitions: int = 8, name: str = "p", more: int = 0) -> None:
+    former = {"renamed_from": "p"} if name != "p" else {}
+    files(app, "in", partitions).partition_by("k", id=name, **former).aggregate("k", id="n", n=count()).sink(print)
+    if more:
+        files(app, "big", more).sink(print)
+
+
+def test_p9_the_same_application_gives_equal_bytes() -> None:
+    assert plan_of(stateful).to_json() == plan_of(stateful).to_json()
+
+
+def test_p9_the_order_of_declarations_plays_no_part() -> None:
+    def describe(app: Any, order: list[str]) -> None:
+        streams = {name: keyed(app, name) for name in order}
+        out = {name: app.output_stream(f"out-{name}") for name in order}
+        for name in order:
+            streams[name].where("v > 0", id=f"w-{name}").send_to(out[name], id=f"s-{name}")
+        pair = streams["a"].join(streams["b"], left, schema=ROW, key="k", ttl="1 hour", id="j")
+        pair.sink(print, id="end")
+
+    one, other = (plan_of(lambda app, order=order: describe(app, order)) for order in (["a", "b", "c"], ["c", "b", "a"]))  # type: ignore[misc]
+    assert one.to_json() == other.to_json()
+
+
+def test_p9_a_plan_does_not_depend_on_the_hashes_of_the_process() -> None:
+    program = (
+        "from tests.unit.planner.test_plan import stateful\n"
+        "from tests.unit.planner.applications import plan_of\n"
+        "print(plan_of(lambda app: stateful(app, more=3)).to_json())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_p10_inferred_counts_of_a_stateful_application_are_pinned() -> None:
+    last = plan_of(stateful)
+    now = plan_of(lambda app: stateful(app, more=64), pinned=last)
+    assert (now.stream("p").partitions, now.stream("p").reason) == (8, f"pinned by plan {last.fingerprint}")
+    assert plan_of(lambda app: stateful(app, more=64)).stream("p").partitions == 64
+    changed = plan_of(stateful, {"job.intermediate.stream.partitions": "3"}, pinned=last)
+    assert changed.stream("p").partitions == 8
+
+
+def test_p10_a_renamed_stream_keeps_its_count() -> None:
+    now = plan_of(lambda app: stateful(app, name="by-k", more=64), pinned=plan_of(stateful))
+    assert now.stream("by-k").partitions == 8
+
+
+def test_p10_a_changed_count_of_a_stateful_application_is_refused() -> None:
+    with pytest.raises(PlanChanged) as refused:
+        plan_of(lambda app: stateful(app, 16), pinned=plan_of(stateful))
+    assert refused.value.facts["stream"] == "in"
+    assert (refused.value.facts["partitions"], refused.value.facts["former_partitions"]) == (16, 8)
+    assert "Give 'in' its 8 partitions back" in refused.value.hint
+
+
+def test_p10_an_application_without_state_may_change() -> None:
+    def describe(app: Any, partitions: int) -> None:
+        files(app, "in", partitions).partition_by("k", id="p").sink(print)
+
+    now = plan_of(lambda app: describe(app, 16), pinned=plan_of(lambda app: describe(app, 8)))
+    assert now.stream("p").partitions == 16
+
+
+def test_p10_the_plan_of_another_application_is_refused() -> None:
+    last = plan_of(stateful)
+    other = ExecutionPlan.from_json(last.to_json().replace('"application":"app"', '"application":"other"'))
+    with pytest.raises(PlanChanged, match="belongs to other-1"):
+        plan_of(stateful, pinned=other)
+
+
+def test_a_plan_survives_json_and_pickle() -> None:
+    plan = plan_of(stateful)
+    for copy in (ExecutionPlan.from_json(plan.to_json()), pickle.loads(pickle.dumps(plan))):
+        assert copy == plan
+        assert copy.fingerprint == plan.fingerprint
+        assert copy.to_json() == plan.to_json()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"operators": 1}'])
+def test_text_that_is_no_plan_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(PlanError, match="not a plan"):
+        ExecutionPlan.from_json(text)
+
+
+def test_the_fingerprint_leaves_reasons_and_warnings_out() -> None:
+    def describe(app: Any, partitions: int | None) -> None:
+        files(app, "in", 8).partition_by("k", id="p").sink(print)
+
+    one = plan_of(lambda app: describe(app, 8))
+    other = plan_of(lambda app: describe(app, 8), {"job.intermediate.stream.partitions": "8"})
+    assert one.stream("p").reason != other.stream("p").reason
+    assert one.fingerprint == other.fingerprint
+
+
+def test_the_fingerprint_changes_with_an_expression() -> None:
+    def describe(app: Any, condition: str) -> None:
+        keyed(app, "in").where(condition).sink(print)
+
+    assert plan_of(lambda app: describe(app, "v > 1")).fingerprint != plan_of(lambda app: describe(app, "v > 2")).fingerprint
+
+
+def test_an_unknown_stage_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName) as refused:
+        plan_of(stateful).stage("by-member")
+    assert "in, p" in refused.value.hint
+
+
+def test_planning_and_showing_a_plan_load_no_heavy_module() -> None:
+    program = (
+        "import sys\n"
+        "from tests.unit.planner.applications import files, plan_of\n"
+        "from airflow_samza.planner.explain import explain\n"
+        "from airflow_samza.planner.pictures import dot, mermaid, svg\n"
+        "plan = plan_of(lambda app: files(app, 'in', 8).partition_by('k', id='p').sink(print))\n"
+        "explain(plan), svg(plan), dot(plan), mermaid(plan)\n"
+        "print([name for name in ('airflow', 'pyspark', 'pyarrow', 'numpy', 'pandas', 'sqlglot') if name in sys.modules])"
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == "[]"

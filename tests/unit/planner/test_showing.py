@@ -1,0 +1,152 @@
+"""The plan shown: text, pictures, and the difference of two plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from airflow_samza.application.windows import count, tumbling
+from airflow_samza.planner.difference import difference
+from airflow_samza.planner.explain import explain
+from airflow_samza.planner.layers import lay_out
+from airflow_samza.planner.pictures import dot, mermaid, svg
+from airflow_samza.planner.planner import plan_shape
+from tests.unit.planner.applications import ROW, files, left, plan_of, spec_of
+
+
+def views(app: Any, condition: str = "v > 1000", name: str = "by-member", partitions: int = 16, **more: Any) -> None:
+    profiles = app.pushed_table("profiles", key="k", schema="k bigint, tier string", partitions=partitions)
+    (
+        files(app, "views", partitions)
+        .where(condition)
+        .partition_by("k", id=name, **more)
+        .join(profiles, left, schema=ROW, how="left", id="with-profile")
+        .partition_by("c", id="by-country")
+        .window(tumbling("1 minute", time="processing"), key="c", id="per-minute", n=count())
+        .send_to(app.output_stream("counts", system="warehouse"))
+    )
+
+
+def test_the_text_names_stages_operators_counts_reasons_and_tables() -> None:
+    text = explain(plan_of(views))
+    assert "2. by-member   [16 tasks; after views]" in text
+    for words in (
+        "16 partitions  joined with profiles-push at with-profile",
+        "where-0",
+        "v > 1000",
+        "with table profiles, by k, left",
+        "tumbling 1 minute, processing time, by c, n=count()",
+        "output (warehouse)",
+        "profiles  pushed  by k  fed by profiles-push  looked up by join with-profile",
+    ):
+        assert words in text, words
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_the_text_has_a_column_for_engines_and_their_reasons() -> None:
+    plan = plan_of(views)
+    where = next(operator.op_id for operator in plan.operators if operator.op == "where")
+    lines = explain(plan, {where: "arrow: a comparison"}).splitlines()
+    assert [line.endswith("arrow: a comparison") for line in lines if "where-0 " in line] == [True]
+
+
+def test_the_text_of_a_shape_has_no_counts() -> None:
+    text = explain(plan_shape(spec_of(views)))
+    assert "shape only" in text
+    assert "partitions" not in text
+    assert "16" not in text
+
+
+def test_a_long_expression_is_cut_and_one_over_several_lines_is_one_line() -> None:
+    text = explain(plan_of(lambda app: views(app, " AND\n".join(f"v > {number}" for number in range(100)))))
+    assert "v > 0 AND v > 1" in text
+    assert max(map(len, text.splitlines())) < 160
+
+
+def test_warnings_are_part_of_the_text() -> None:
+    assert "! The output stream 'out' is declared" in explain(plan_of(lambda app: app.output_stream("out") and files(app, "a").sink(print)))
+
+
+@pytest.mark.parametrize("picture", [mermaid, dot, svg])
+def test_pictures_show_every_stage_topic_and_count(picture: Callable[[Any], str]) -> None:
+    plan = plan_of(views)
+    drawn = picture(plan)
+    for name in ("views", "by-member", "by-country", "counts", "profiles", "16"):
+        assert name in drawn
+    assert drawn == picture(plan_of(views))
+
+
+def test_the_svg_is_one_well_formed_file_without_scripts_and_references() -> None:
+    picture = svg(plan_of(lambda app: views(app, "v > 1 AND c <> '\"&'")))
+    root = ElementTree.fromstring(picture)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "script" not in picture
+    assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", picture) == []
+
+
+def test_text_of_the_user_cannot_break_out_of_a_picture() -> None:
+    plan = plan_of(lambda app: files(app, "a").where('c = "</text><script>alert(1)</script>"]\n').sink(print))
+    assert "<script>" not in svg(plan) + mermaid(plan)
+    assert '\n"]' not in dot(plan)
+
+
+def test_boxes_of_a_picture_do_not_overlap() -> None:
+    sizes = {f"n{number}": (80.0 + 10 * (number % 3), 30.0 + 20 * (number % 4)) for number in range(24)}
+    edges = [(f"n{a}", f"n{b}") for a in range(24) for b in (a + 1, a + 5, 2 * a + 3) if b < 24]
+    layout = lay_out(sizes, edges)
+    boxes = list(layout.boxes.values())
+    for place, one in enumerate(boxes):
+        for other in boxes[:place]:
+            apart = one.x + one.width <= other.x or other.x + other.width <= one.x
+            assert apart or one.y + one.height <= other.y or other.y + other.height <= one.y
+    assert min(box.y for box in boxes) >= 0
+
+
+def test_equal_plans_have_no_difference() -> None:
+    assert difference(plan_of(views), plan_of(views)) == ()
+
+
+def test_a_changed_count_is_told_with_both_reasons() -> None:
+    told = difference(plan_of(views), plan_of(views, {"job.intermediate.stream.partitions": "5"}))
+    assert "Stream 'by-country' had 16 partitions (max of inputs and outputs) and has 5 (job.intermediate.stream.partitions)." in told
+    assert "Stage 'by-country' had 16 tasks and has 5." in told
+
+
+def test_a_changed_operator_is_told_with_what_it_was() -> None:
+    told = difference(plan_of(views), plan_of(lambda app: views(app, "v > 7")))
+    assert told == ("Operator where-0 changed its condition: it was v > 1000 and is v > 7.",)
+
+
+def test_a_rename_that_says_so_is_told_as_a_rename() -> None:
+    told = difference(plan_of(views), plan_of(lambda app: views(app, name="by-user", renamed_from="by-member")))
+    assert told == (
+        "Stage 'by-member' is now 'by-user'.",
+        "Intermediate stream 'by-member' was renamed to 'by-user'.",
+        "Operator partition_by by-member was renamed to partition_by by-user.",
+    )
+
+
+def test_a_rename_that_says_nothing_is_told_as_gone_and_new() -> None:
+    told = difference(plan_of(views), plan_of(lambda app: views(app, name="by-user")))
+    assert "Stage 'by-user' is new; it reads 'by-user'." in told
+    assert "Stage 'by-member' is gone." in told
+    assert "Intermediate stream 'by-member' is gone." in told
+
+
+def test_added_and_removed_parts_are_told() -> None:
+    def more(app: Any) -> None:
+        views(app)
+        files(app, "more").send_to(app.output_stream("copy"))
+
+    told = difference(plan_of(views), plan_of(more))
+    assert told == (
+        "Stage 'more' is new; it reads 'more'.",
+        "Output stream 'copy' is new (8 partitions: one per task of stage more).",
+        "Input stream 'more' is new (8 partitions: declared).",
+        "Operator send_to-6 is new.",
+    )
+    assert "Stage 'more' is gone." in difference(plan_of(more), plan_of(views))
