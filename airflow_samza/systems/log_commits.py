@@ -7,6 +7,7 @@ before it: who loses the race for a number reads the winner's record and tries t
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -275,6 +276,7 @@ def append_commit(
     """
     entries = tuple(control_entry(message) for message in control)
     tail = load_tail(topic)
+    losses = 0
     while True:
         if not once and tail.seen.is_published(topic.name, producer, generation, epoch):
             return None
@@ -298,6 +300,9 @@ def append_commit(
             with suppress(StorageFull, TopicError):
                 write_snapshots(tail)
             return commit
+        losses += 1
+        # Many writers at once would otherwise all try for the same number again, and all but one in vain.
+        time.sleep(random.uniform(0, 0.002 * min(losses, 20)))
         tail.advance()
 
 
