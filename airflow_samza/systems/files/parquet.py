@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
@@ -18,6 +19,9 @@ ROW_GROUP_ROWS = 131_072
 
 ROW_GROUP_BYTES = 128 * 2**20
 """A writer lets go of its rows at this size, so that wide rows do not fill the memory."""
+
+_REPEATS = 8
+"""How often a value has to come up, on average, for a dictionary to pay."""
 
 _UNITS = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
@@ -126,11 +130,13 @@ def _may_lie(group: pq.RowGroupMetaData, within: TimeRange, scale: tuple[int, in
 
 
 class ParquetOutput:
-    """Gathers rows to whole row groups."""
+    """Gathers rows to whole row groups; the first one decides which columns are worth a dictionary."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
+        self.sink = sink
         self.schema = schema
-        self.writer = pq.ParquetWriter(sink, schema, compression=compression)
+        self.compression = compression
+        self.writer: pq.ParquetWriter | None = None
         self.held: list[pa.RecordBatch] = []
         self.rows = 0
         self.size = 0
@@ -148,11 +154,26 @@ class ParquetOutput:
                 self._flush()
 
     def _flush(self) -> None:
+        table = pa.Table.from_batches(self.held, self.schema)
+        if self.writer is None:
+            dictionaries = dictionary_columns(table)
+            self.writer = pq.ParquetWriter(self.sink, self.schema, compression=self.compression, use_dictionary=dictionaries)
         if self.rows:
-            self.writer.write_table(pa.Table.from_batches(self.held, self.schema), row_group_size=self.rows)
+            self.writer.write_table(table, row_group_size=self.rows)
         self.held, self.rows, self.size = [], 0, 0
 
     def close(self) -> None:
         """Writes the last row group and the footer."""
         self._flush()
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
+
+
+def dictionary_columns(table: pa.Table) -> bool | list[str]:
+    """The columns whose values repeat often enough for a dictionary: building one that is thrown away doubles the cost of writing.
+
+    True, every column, when some are nested: what they hold is not counted here.
+    """
+    if not table.num_rows or any(field.type.num_fields for field in table.schema):
+        return True
+    return [name for name in table.column_names if pc.count_distinct(table.column(name)).as_py() * _REPEATS <= table.num_rows]

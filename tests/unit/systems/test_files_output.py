@@ -263,6 +263,16 @@ def test_rows_are_gathered_into_row_groups_of_128k(tmp_path: Path) -> None:
     assert metadata.row_group(0).column(0).compression == "SNAPPY"
 
 
+def test_only_columns_whose_values_repeat_get_a_dictionary(tmp_path: Path) -> None:
+    stream = StreamSpec("out", schema="id bigint, kind string, `a.b` int", format="parquet")
+    ids = list(range(1000))
+    producer = system(tmp_path).producer(stream, "a")
+    producer.write(0, pa.RecordBatch.from_pydict({"id": ids, "kind": [f"k{i % 9}" for i in ids], "a.b": pa.array([1] * 1000, pa.int32())}))
+    facts = system(tmp_path).publish(stream, publication({0: producer.finish()}))
+    group = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata.row_group(0)
+    assert [group.column(place).has_dictionary_page for place in range(3)] == [False, True, True]
+
+
 def test_an_aborted_attempt_leaves_nothing(tmp_path: Path) -> None:
     producer = system(tmp_path).producer(STREAM, "a")
     producer.write(0, pa.RecordBatch.from_pydict({"id": [1]}))
