@@ -94,7 +94,7 @@ def describe_tables(spec: ApplicationSpec, graph: JobGraph) -> tuple[PlannedTabl
                 key=table.key,
                 schema=table.schema.ddl() if table.schema is not None else None,
                 side_inputs=tuple(table.side_inputs),
-                writers=tuple(sorted([op.op_id for op in graph.table_writers.get(table_id, ())])),
+                writers=tuple(sorted([*(op.op_id for op in graph.table_writers.get(table_id, ())), *(() if table.side_inputs else users)])),
                 readers=tuple(sorted([*(op.op_id for op in graph.table_readers.get(table_id, ())), *users])),
             )
         )

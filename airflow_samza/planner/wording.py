@@ -22,7 +22,8 @@ def operator_text(operator: PlannedOperator) -> str:
         words.append(f"by {told['key']}")
     if told.get("how", "inner") != "inner":
         words.append(told["how"])
-    words += [told[name] for name in ("condition", "expressions", "aggregations", "task", "fold", "function") if told.get(name)]
+    words += [told[name] for name in ("condition", "expressions", "aggregations") if told.get(name)]
+    words += [told[name].rpartition(".")[2] for name in ("task", "fold", "function") if told.get(name)]
     if told.get("assume_partitioned_by"):
         words.append(f"assumed partitioned by {told['assume_partitioned_by']}")
     if told.get("delivery"):

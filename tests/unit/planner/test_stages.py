@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from airflow_samza.application.task_api import StreamTask, TaskApplication
 from airflow_samza.application.windows import count
+from airflow_samza.planner.explain import explain
 from airflow_samza.planner.ids import LONGEST, name_stages
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.planner.planner import plan_shape
+from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from tests.unit.planner.applications import ROW, files, keyed, left, plan_of, spec_of
 
 
@@ -156,3 +158,27 @@ def test_stage_ids_are_unique_safe_and_not_too_long() -> None:
 def test_stage_ids_do_not_depend_on_the_order_in_which_they_are_named() -> None:
     given = [(frozenset({"a", "b"}), frozenset({"o"}), False), (frozenset({"a-and-b"}), frozenset({"p"}), False)]
     assert name_stages(given) == name_stages(given[::-1])[::-1]
+
+
+def test_a_low_level_task_is_one_stage_with_all_its_inputs_outputs_and_tables() -> None:
+    class Count(StreamTask):
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            pass
+
+    class Counting(TaskApplication):
+        name = "counting"
+
+        def describe(self, app: Any) -> None:
+            app.input_stream("a", schema=ROW, partitions=4)
+            app.input_stream("b", schema=ROW, partitions=6)
+            app.output_stream("out")
+            app.pushed_table("t", key="k", schema=ROW, partitions=6)
+            app.local_table("own", key="k", schema=ROW)
+            app.task(Count)
+
+    plan = ExecutionPlanner().plan(Counting().spec())
+    (stage,) = plan.stages
+    assert (stage.stage_id, stage.task_count, stage.outputs) == ("a-and-b", 6, ("out",))
+    assert (stage.tables, stage.side_inputs) == (("own", "t"), ("t-push",))
+    assert [(table.table_id, table.writers) for table in plan.tables] == [("own", ("counting-1-task-task",)), ("t", ())]
+    assert "task task" in explain(plan)
