@@ -17,6 +17,13 @@ from airflow_samza.errors import PlanError, UnknownName
 
 T = TypeVar("T")
 
+_ROLES_IN_JSON = {
+    "sourceStreams": ("input", "side_input"),
+    "sinkStreams": ("output",),
+    "intermediateStreams": ("intermediate",),
+}
+"""The ids of streams by what they are, under Samza's names, for programs that read a plan's JSON."""
+
 
 @dataclass(frozen=True)
 class Partitioning:
@@ -157,14 +164,16 @@ class ExecutionPlan:
 
     def to_json(self) -> str:
         """Canonical JSON: the same application and metadata give the same bytes (SEMANTICS P9)."""
-        return _canonical({"fingerprint": self.fingerprint, **self.to_dict()})
+        by_role = {name: [s.stream_id for s in self.streams if s.role in roles] for name, roles in _ROLES_IN_JSON.items()}
+        return _canonical({"fingerprint": self.fingerprint, **by_role, **self.to_dict()})
 
     @classmethod
     def from_json(cls, text: str) -> ExecutionPlan:
         """The plan that :meth:`to_json` wrote; anything else is a :class:`~airflow_samza.errors.PlanError`."""
         try:
             data = json.loads(text)
-            data.pop("fingerprint", None)
+            for derived in ("fingerprint", *_ROLES_IN_JSON):
+                data.pop(derived, None)
             return cls(
                 operators=tuple(_build(PlannedOperator, item) for item in data.pop("operators")),
                 streams=tuple(_stream(item) for item in data.pop("streams")),

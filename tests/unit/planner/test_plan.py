@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -141,3 +142,26 @@ def test_planning_and_showing_a_plan_load_no_heavy_module() -> None:
     environment = {"PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_json_lists_streams_under_the_names_of_samza() -> None:
+    data = json.loads(plan_of(stateful).to_json())
+    assert (data["sourceStreams"], data["sinkStreams"], data["intermediateStreams"]) == (["in"], [], ["p"])
+    assert data["streams"][1]["reason"] == "max of inputs and outputs"
+
+
+def test_streams_that_nothing_reads_or_writes_and_repeated_broadcasts_are_warned_of() -> None:
+    def describe(app: Any) -> None:
+        everywhere = files(app, "a", 2).broadcast(id="all").where("v > 0")  # links what follows into one stage
+        table = app.local_table("t", key="k", schema=ROW)
+        everywhere.send_to(table)
+        everywhere.send_to(app.output_stream("copy"), id="again")
+        keyed(app, "b", 4).join(table, left, schema=ROW, id="j").partition_by("c", id="unread")
+        files(app, "idle")
+        app.output_stream("silent")
+
+    warnings = "\n".join(plan_of(describe).warnings)
+    assert "'unread' is written, but nothing reads it" in warnings
+    assert "'idle' is declared, but nothing reads it" in warnings
+    assert "'silent' is declared, but nothing is sent to it" in warnings
+    assert "app-1-send_to-again sends on messages of a broadcast stream" in warnings
