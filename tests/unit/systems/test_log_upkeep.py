@@ -1,0 +1,262 @@
+"""Expiring, sweeping, compacting and checking a topic; what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.control.messages import WatermarkMessage
+from airflow_samza.errors import TopicError
+from airflow_samza.systems import log_commits
+from airflow_samza.systems.log_fsck import fsck, is_sound
+from airflow_samza.systems.log_maintenance import compact, expire, mark_expired, sweep
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import (
+    ControlEnvelope,
+    MessageRun,
+    OffsetRange,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+)
+
+STREAM = StreamSpec("views", partitions=2)
+YEAR_MS = 365 * 24 * 3_600_000
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> LogSystem:
+    made = LogSystem("log", SystemBinding("log", {"root": str(tmp_path)}))
+    made.admin.create([STREAM])
+    return made
+
+
+def publish(system: LogSystem, epoch: int, first: int, rows: int = 4, generation: str = "1", producer: str = "stage") -> None:
+    writer = system.producer(STREAM, f"{producer}-{generation}-{epoch}")
+    writer.write_keyed(pa.record_batch({"id": list(range(first, first + rows))}), ["id"])
+    system.publish(STREAM, Publication(producer, generation, epoch, {0: writer.finish()}, (WatermarkMessage("t", 1, timestamp=epoch),)))
+
+
+def everything(system: LogSystem) -> list[tuple[int, int, object]]:
+    """(partition, offset, id or control message) of all that a reader sees."""
+    found: list[tuple[int, int, object]] = []
+    consumer = system.consumer(STREAM)
+    for partition in range(2):
+        for envelope in consumer.read(SystemStreamPartition("log", "views", partition), None):
+            if isinstance(envelope, MessageRun):
+                values = envelope.batch.column("id").to_pylist()
+                found += [(partition, envelope.offset + row, value) for row, value in enumerate(values)]
+            else:
+                found.append((partition, envelope.offset, envelope.message))
+    return found
+
+
+def test_compaction_changes_neither_offsets_nor_contents_and_leaves_one_segment(system: LogSystem) -> None:
+    for epoch in range(30):
+        publish(system, epoch, 10 * epoch)
+    system.append("views", pa.table({"id": [7, 8, 9]}), key=["id"])
+    before, opened = everything(system), system.consumer(STREAM)
+    done = compact(system.topic("views"))
+    assert done is not None
+    assert (done.segments_before, done.segments_after) == (31, 1)
+    assert done.batches_after == 2
+    assert everything(system) == before
+    swept = sweep(system.filesystem, "log", now() + YEAR_MS)
+    assert swept.files == 31
+    assert everything(system) == before
+    rows = [run.batch.num_rows for run in opened.read(SystemStreamPartition("log", "views", 0), None) if isinstance(run, MessageRun)]
+    assert sum(rows) == sum(1 for partition, _, value in before if partition == 0 and isinstance(value, int))
+    assert is_sound(fsck(system.topic("views")))
+    assert compact(system.topic("views")) is None
+
+
+def test_commits_after_a_compaction_follow_on_and_still_supersede_what_is_compacted(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    publish(system, 0, 100, producer="other")
+    compact(system.topic("views"))
+    heads = system.consumer(STREAM).head
+    publish(system, 0, 50, generation="2")
+    values = [value for _, _, value in everything(system) if isinstance(value, int)]
+    assert sorted(values) == [50, 51, 52, 53, 100, 101, 102, 103]
+    assert all(after > before for after, before in zip(system.consumer(STREAM).head, heads, strict=True))
+    with pytest.raises(TopicError, match="may no longer write"):
+        publish(system, 1, 0, generation="1")
+    compact(system.topic("views"))
+    assert sorted(value for _, _, value in everything(system) if isinstance(value, int)) == sorted(values)
+    publish(system, 0, 50, generation="2")  # published before the compaction: changes nothing
+    assert sorted(value for _, _, value in everything(system) if isinstance(value, int)) == sorted(values)
+
+
+def test_expired_commits_are_gone_for_readers_and_head_and_oldest_only_grow(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    publish(system, 1, 10)
+    young = now() + 1
+    while now() <= young:
+        pass
+    publish(system, 2, 20)
+    before = everything(system)
+    assert expire(system.topic("views"), young) == 2
+    left = everything(system)
+    assert left == [entry for entry in before if entry in left]
+    assert [value for _, _, value in left if isinstance(value, int)] == [
+        value for _, _, value in before if isinstance(value, int) and value >= 20
+    ]
+    metadata = system.admin.metadata([STREAM])["views"]
+    assert metadata.oldest == tuple(min(offset for p, offset, _ in left if p == partition) for partition in range(2))
+    with pytest.raises(TopicError, match="are expired; the oldest left is"):
+        list(system.consumer(STREAM).read(SystemStreamPartition("log", "views", 0), OffsetRange(0, metadata.head[0])))
+    assert sweep(system.filesystem, "log", now() + YEAR_MS).files == 2
+    compact(system.topic("views"))
+    assert everything(system) == left
+
+
+def test_a_sweep_spares_what_is_young(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    publish(system, 0, 50, generation="2")
+    writer = system.producer(STREAM, "waits for the slowest task")
+    writer.write(0, pa.record_batch({"id": [1]}))
+    staged = writer.finish()
+    assert sweep(system.filesystem, "log").files == 0
+    assert sweep(system.filesystem, "log", now() + 2 * 3_600_000).files == 1  # superseded, but not staged
+    system.publish(STREAM, Publication("stage", "2", 1, {0: staged}))
+    assert 1 in [value for _, _, value in everything(system)]
+
+
+def test_a_topic_marked_expired_is_deleted_by_the_first_sweep_after_its_time(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    system.admin.create([StreamSpec("views/below", partitions=1)])
+    mark_expired(system.topic("views"), 1_000)
+    assert sweep(system.filesystem, "log", 999).topics == []
+    assert sweep(system.filesystem, "log", 1_000).topics == ["views"]
+    assert system.topics() == ["views/below"]
+
+
+def test_opening_a_long_topic_reads_snapshots_and_few_commits(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    for epoch in range(230):
+        system.publish(STREAM, Publication("stage", "1", epoch, {}))
+    read: list[str] = []
+    plain = system.filesystem.read
+
+    def counting(path: str) -> bytes:
+        read.append(path)
+        return plain(path)
+
+    monkeypatch.setattr(system.filesystem, "read", counting)
+    assert log_commits.load_tail(system.topic("views")).number == 230
+    assert len([path for path in read if "/commits/" in path]) == 31  # the last one is asked for and not there
+    assert len([path for path in read if "/snapshots/" in path]) == 1
+    assert [commit.number for commit in log_commits.read_commits(system.topic("views"), 0)] == list(range(230))
+    assert system.publish(STREAM, Publication("stage", "1", 17, {}))["commit"] == 17  # still known as published
+
+
+def change(path: Path, how: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(how(path.read_bytes()))
+
+
+SEGMENT, COMMIT = "segments/stage-1-0-*.arrow", "commits/00000000000000000000.json"
+DAMAGES: list[tuple[str, str, Callable[[Path], object], str]] = [
+    ("a cut segment", SEGMENT, lambda path: change(path, lambda data: data[:-10]), "bytes, and the commit says"),
+    ("an empty segment", SEGMENT, lambda path: change(path, lambda data: b""), "has 0 bytes"),
+    (
+        "a bit of rot",
+        SEGMENT,
+        lambda path: change(path, lambda data: data[:600] + bytes([data[600] ^ 1]) + data[601:]),
+        "checksum of batch",
+    ),
+    ("a footer overwritten", SEGMENT, lambda path: change(path, lambda data: data[:-20] + b"x" * 20), "checksum of its footer"),
+    ("a missing segment", SEGMENT, lambda path: path.unlink(), "is missing"),
+    ("an empty commit", COMMIT, lambda path: change(path, lambda data: b""), "is empty"),
+    ("a commit that is not JSON", COMMIT, lambda path: change(path, lambda data: data[:-9]), "is not JSON"),
+    (
+        "a commit of a later version",
+        COMMIT,
+        lambda path: change(path, lambda data: data.replace(b'"version":1', b'"version":9')),
+        "version 9",
+    ),
+    ("a commit without its rows", COMMIT, lambda path: change(path, lambda data: data.replace(b'"rows"', b'"rosw"')), "has no 'rows'"),
+    ("a commit in another's place", COMMIT, lambda path: change(path, lambda data: data.replace(b'"number":0', b'"number":3')), "commit 3"),
+    ("a missing commit", COMMIT, lambda path: path.unlink(), "is missing, and later commits are there"),
+    ("a topic that is not JSON", "topic.json", lambda path: change(path, lambda data: b"{"), "is not JSON"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "damage", "said"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES])
+def test_a_damaged_file_is_named_with_what_is_wrong_and_the_remedy(
+    system: LogSystem, tmp_path: Path, pattern: str, damage: Callable[[Path], object], said: str
+) -> None:
+    publish(system, 0, 0, rows=200)
+    publish(system, 1, 200)
+    (path,) = (tmp_path / "topics/views").glob(pattern)
+    topic = system.topic("views")
+    damage(path)
+    with pytest.raises(TopicError, match=said) as refused:
+        everything(system)
+    assert str(path) in refused.value.sentence
+    assert "'views'" in refused.value.sentence
+    assert "topics fsck views" in refused.value.hint
+    assert "clear the stage" in refused.value.hint
+    if pattern != "topic.json":
+        assert any(finding.path == str(path) and finding.serious for finding in fsck(topic))
+
+
+def test_fsck_tells_orphans_and_bad_snapshots_from_damage(system: LogSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_commits, "SNAPSHOT_EVERY", 2)
+    publish(system, 0, 0)
+    publish(system, 1, 10)
+    system.producer(STREAM, "dead").write(0, pa.record_batch({"id": [1]}))
+    orphan = tmp_path / "topics/views/segments/dead.arrow"
+    orphan.write_bytes(b"half")
+    findings = fsck(system.topic("views"))
+    assert [finding.path for finding in findings] == [str(orphan)]
+    assert is_sound(findings)
+    snapshot = tmp_path / "topics/views/snapshots/00000000000000000001.json"
+    record = json.loads(snapshot.read_bytes())
+    record["commits"][1]["epoch"] = 5
+    snapshot.write_text(json.dumps(record))
+    assert [finding.what for finding in fsck(system.topic("views")) if finding.serious] == [
+        "differs from the commits that it was made from"
+    ]
+
+
+def test_staged_output_that_vanished_is_refused_before_it_is_published(system: LogSystem, tmp_path: Path) -> None:
+    writer = system.producer(STREAM, "a")
+    writer.write(0, pa.record_batch({"id": [1]}))
+    staged = writer.finish()
+    next((tmp_path / "topics/views/segments").iterdir()).unlink()
+    with pytest.raises(TopicError, match=r"staged segment .* is missing"):
+        system.publish(STREAM, Publication("stage", "1", 0, {0: staged}))
+    assert everything(system) == []
+
+
+def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_samza.systems import log_segments
+
+    monkeypatch.setattr(log_segments, "BUFFER_BYTES", 1 << 20)
+    monkeypatch.setattr(log_segments, "PARTITION_BYTES", 1 << 14)
+    stream = StreamSpec("many", partitions=2048)
+    system.admin.create([stream])
+    writer = system.producer(stream, "a")
+    rows = pa.record_batch({"id": list(range(50_000))})
+    for _ in range(10):
+        writer.write_keyed(rows, ["id"])
+        assert writer._writer._buffered < (1 << 20) + rows.nbytes
+    facts = system.publish(stream, Publication("stage", "1", 0, {0: writer.finish()}))
+    assert facts["rows"] == 500_000
+    consumer = system.consumer(stream)
+    total = sum(
+        envelope.batch.num_rows
+        for partition in range(0, 2048, 64)
+        for envelope in consumer.read(SystemStreamPartition("log", "many", partition), None)
+        if not isinstance(envelope, ControlEnvelope)
+    )
+    assert total == sum(consumer.head[partition] for partition in range(0, 2048, 64))
