@@ -170,6 +170,6 @@ def negated(operand: Expression) -> Expression:
         try:
             return pc.negate_checked(value)
         except pa.ArrowInvalid:
-            raise overflow(operand.type) from None
+            raise EvaluationFailure("ARITHMETIC_OVERFLOW", f"The result does not fit into {operand.type.ddl()}.") from None
 
     return Expression(operand.type, operand.nullable, exact or operand.fallible, run)

@@ -226,6 +226,8 @@ class _Compiler:
         _only(node, "this")
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return _constant(node.this, negative=True)  # Spark reads -2147483648 as one int
+        if isinstance(node.this, exp.Cast) and isinstance(node.this.this, exp.Literal):
+            raise UnsupportedExpression(f"{_shown(node)} may be one literal, which Catalyst tells from a cast")
         return arithmetic.negated(self.compile(node.this))
 
     def _boolean(self, node: Any) -> Expression:
