@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -33,12 +32,21 @@ APPLICATIONS = {"W1": ("benchmarks.applications:w1", "slow-views"), "W2": ("benc
 """Of each workload the application and its output."""
 
 
-def servers(root: Path) -> Iterator[int]:
-    """The process ids of the Spark servers that were started for this root."""
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        words = process.info["cmdline"] or []
-        if "airflow_samza.spark.server" in words and any(str(root) in word for word in words):
-            yield int(process.info["pid"])
+class Servers:
+    """The process ids of the Spark servers that were started for a root; looked for until there is one, as looking costs CPU."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._found: list[int] = []
+
+    def __call__(self) -> list[int]:
+        """The ids; empty before the first server is up."""
+        if not any(psutil.pid_exists(pid) for pid in self._found):
+            self._found = [int(p.info["pid"]) for p in psutil.process_iter(["pid", "cmdline"]) if self._is_ours(p.info["cmdline"] or [])]
+        return self._found
+
+    def _is_ours(self, words: list[str]) -> bool:
+        return "airflow_samza.spark.server" in words and any(self._root in word for word in words)
 
 
 def run_workload(workload: str, views: Path, rows: int, repeat: int, cores: int, work: Path) -> Path:
@@ -50,12 +58,13 @@ def run_workload(workload: str, views: Path, rows: int, repeat: int, cores: int,
         "results": SystemBinding("files", {"root": str(work / "samza")}),
     }
     runtime = LocalRuntime(str(root), bindings, master=f"local[{cores}]")
+    servers = Servers(root)
     runs: list[Measured] = []
     stages: list[dict[str, float]] = []
     run: RunPlan | None = None
     try:
         for number in range(1, repeat + 1):  # the first one starts the server, so the best is a later one
-            with Meter(lambda: list(servers(root))) as meter:
+            with Meter(servers) as meter:
                 begin = time.perf_counter()
                 run = runtime.prepare(application, "bench", generation=number, config={"views": views.name})
                 seconds = {"plan": round(time.perf_counter() - begin, 3)}

@@ -7,6 +7,7 @@ names in full is taken as it is, also when it holds such characters.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -48,9 +49,19 @@ class _Walk:
         """What lies in a directory, sorted; nothing when it vanished meanwhile."""
         if directory not in self.listed:
             selector = pafs.FileSelector(directory, allow_not_found=True)
-            found = [info for info in self.root.filesystem.get_file_info(selector) if _name(info) and info.path.rstrip("/") != directory]
+            found = [info for info in self.root.filesystem.get_file_info(selector) if _name(info) and not self._leads_back(info, directory)]
             self.listed[directory] = sorted(found, key=lambda info: str(info.path))
         return self.listed[directory]
+
+    def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
+        """Whether an entry is its own directory, as some object stores list it, or a link to a directory above: it would never end."""
+        path = str(info.path).rstrip("/")
+        if path == directory:
+            return True
+        if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.islink(path):
+            return False
+        target, here = os.path.realpath(path), os.path.realpath(directory)
+        return here == target or here.startswith(target.rstrip("/") + "/")
 
     def files_below(self, info: pafs.FileInfo) -> Iterator[pafs.FileInfo]:
         """The file itself, or all files below the directory that are not hidden."""

@@ -349,6 +349,17 @@ def test_hidden_files_and_directories_are_no_data(tmp_path: Path) -> None:
         assert found == [f"{tmp_path}/in/a.parquet", f"{tmp_path}/in/sub/b.parquet"], path
 
 
+def test_a_link_to_a_directory_above_is_not_followed(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "in/a.parquet", 1)
+    write_parquet(tmp_path / "elsewhere/b.parquet", 1)
+    (tmp_path / "in/up").symlink_to(tmp_path)
+    (tmp_path / "in/here").symlink_to(".")
+    (tmp_path / "in/there").symlink_to(tmp_path / "elsewhere")
+    for path in ("in", "in/**"):
+        found = [file["path"] for file in files(tmp_path).slice(StreamSpec("in", path=path))["files"]]
+        assert found == [f"{tmp_path}/in/a.parquet", f"{tmp_path}/in/there/b.parquet"]
+
+
 def test_globs_match_part_by_part(tmp_path: Path) -> None:
     for name in ("2024/01/a.parquet", "2024/02/b.parquet", "2025/01/c.parquet", "x[1].parquet", "_h/z.parquet"):
         write_parquet(tmp_path / name, 1)
