@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import gc
+import threading
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ class MessageReader:
 
     def read(self, batch: pa.RecordBatch) -> list[Any]:
         """The messages of a batch, in order."""
+        if getattr(_LATEST, "batch", None) is batch and _LATEST.schema == self.schema and self._shareable(_LATEST.schema):
+            return _LATEST.messages  # type: ignore[no-any-return]
         with _collector_paused():
             columns = []
             for place, field in enumerate(self.schema.fields):
@@ -50,9 +53,26 @@ class MessageReader:
                 columns.append(values if convert is None else [None if value is None else convert(value) for value in values])
             return self._build(columns)
 
+    def _shareable(self, made_for: Schema) -> bool:
+        """Whether two callables may get the same objects: when neither can change them."""
+        kind = self.schema.python_class
+        plain = not any(field.type.children for field in self.schema.fields)
+        return plain and kind is made_for.python_class and (kind is None or kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+    def remember(self, batch: pa.RecordBatch, messages: list[Any]) -> None:
+        """Says what the messages of a batch are, so that the next operator does not make them again."""
+        _LATEST.batch, _LATEST.schema, _LATEST.messages = batch, self.schema, messages
+
+
+_LATEST = threading.local()
+"""The batch that was last made of messages in this thread, its schema and its messages."""
+
 
 def chunks(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """A batch in slices of at most :data:`CHUNK` rows."""
+    if batch.num_rows <= CHUNK:
+        yield batch
+        return
     for start in range(0, batch.num_rows, CHUNK):
         yield batch.slice(start, CHUNK)
 

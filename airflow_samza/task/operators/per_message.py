@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, OperatorSpec, SinkSpec
@@ -41,11 +42,16 @@ class Filter(Operator[FilterSpec]):
         import pyarrow as pa
 
         for part in chunks(batch):
-            results = called(self.spec, self.spec.function, self._reader.read(part))
-            mask = pa.array(list(map(bool, results)), pa.bool_())
-            kept = mask.true_count
-            if kept:
-                yield part if kept == part.num_rows else part.filter(mask)
+            messages = self._reader.read(part)
+            chosen = list(map(bool, called(self.spec, self.spec.function, messages)))
+            kept = sum(chosen)
+            if not kept:
+                continue
+            if kept < part.num_rows:
+                part = part.filter(pa.array(chosen, pa.bool_()))
+                messages = list(compress(messages, chosen))
+            self._reader.remember(part, messages)
+            yield part
 
 
 class Map(Operator[MapSpec]):
