@@ -13,7 +13,7 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +224,10 @@ class Row(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def keys(self) -> KeysView[str]:
+        """The column names; ``{**row}`` asks for them, and the mixin's would look every name up again."""
+        return self._values.keys()
 
     def __repr__(self) -> str:
         return f"Row({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
