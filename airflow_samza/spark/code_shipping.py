@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import sys
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -111,8 +112,9 @@ def own_code() -> list[tuple[str, Path]]:
 
 
 def as_written(text: str, zip_path: str, origin: str) -> str:
-    """A message with the places inside the zip shown as the user knows them."""
-    return text.replace(zip_path.rstrip("/") + "/", origin.rstrip("/") + "/")
+    """A message with the places inside the zip, wherever a process keeps its copy, shown as the user knows them."""
+    name = re.escape(zip_path.rpartition("/")[2])
+    return re.sub(rf"""[^\s'"(]*/{name}/""", lambda _: origin.rstrip("/") + "/", text)
 
 
 def _files_of(origin: Path, top: str) -> list[tuple[str, Path]]:

@@ -56,7 +56,7 @@ def prepare_run(
         return RunPlan.from_dict(known)
     outline = plan_shape(spec)
     _same_shape(outline, shape)
-    refuse_what_cannot_run(spec, outline.stages, spec.config)
+    refuse_what_cannot_run(spec, outline)
     run = dataclasses.replace(
         preview_run(files, bindings, reference, run_id, interval=interval, config=config, default_system=default_system),
         generation=generation,

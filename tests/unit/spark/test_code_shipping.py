@@ -89,4 +89,5 @@ def test_an_application_of_the_main_module_cannot_be_shipped(tmp_path: Path) -> 
 
 
 def test_places_in_the_zip_are_shown_as_the_user_wrote_them() -> None:
-    assert as_written("in /r/code/ab.zip/p/v.py:3", "/r/code/ab.zip", "/home/me/dags") == "in /home/me/dags/p/v.py:3"
+    for copy in ("/r/code/ab.zip", "/tmp/spark-1/userFiles-2/ab.zip"):
+        assert as_written(f"in x ({copy}/p/v.py:3).", "/r/code/ab.zip", "/home/me/dags") == "in x (/home/me/dags/p/v.py:3)."

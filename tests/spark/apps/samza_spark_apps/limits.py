@@ -1,0 +1,3 @@
+"""A module that the applications import, to be shipped with them."""
+
+LONG_MS = 1000
