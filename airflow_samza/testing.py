@@ -206,6 +206,8 @@ class TestDriver:
         return {}
 
     def _publish_input(self, stream: StreamDescriptor) -> None:
+        import pyarrow as pa
+
         count = self._count(stream)
         schema = stream.schema or self._schemas.get(stream.stream_id)
         if schema is None:  # a side input that nobody filled and nobody described: its table is empty
@@ -218,14 +220,13 @@ class TestDriver:
             if partition is not None or count == 1:
                 producer.write(partition or 0, batch)
                 continue
-            if stream.key:
-                places = partition_array(batch, stream.key, count)
-            else:
-                import numpy as np
-
-                places = (np.arange(batch.num_rows) + turn) % count
+            if not stream.key:  # in turn, as files come
+                for place in range(count):
+                    chosen = [row for row in range(batch.num_rows) if (row + turn) % count == place]
+                    producer.write(place, batch.take(pa.array(chosen, pa.int64())))
                 turn += batch.num_rows
-            for place, part in split_by_partition(batch, places, count):
+                continue
+            for place, part in split_by_partition(batch, partition_array(batch, stream.key, count), count):
                 producer.write(place, part)
         self._system.publish(spec, Publication("piped", "1.1", 0, {0: producer.finish()}))
 
