@@ -297,6 +297,7 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
         "generation": found[-1].generation if found else None,
         "seconds": round(sum(result.seconds for result in found), 3),
         "read": {read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs},
+        "slices": {read.stream_id: _slice_of(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)},
         "rows": {output.stream_id: output.messages for output in outputs},
         "outputs": {
             output.stream_id: {
@@ -308,6 +309,14 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
             }
             for output in outputs
         },
+    }
+
+
+def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
+    """What was fixed for an input from outside: counts and offsets, without lists of files."""
+    known = run.stream(stream_id).slice or {}
+    return {
+        name: len(value) if name == "files" else value for name, value in known.items() if name in ("files", "bytes", "offsets") and value
     }
 
 

@@ -20,9 +20,12 @@ from airflow_samza.application.loader import load_application  # noqa: E402
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
 from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
 from airflow_samza.runs.names import Generation  # noqa: E402
-from airflow_samza.runs.run_plan import RunPlan  # noqa: E402
+from airflow_samza.runs.run_plan import BoundStream, RunPlan  # noqa: E402
 from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
 from airflow_samza.runs.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus  # noqa: E402
+from airflow_samza.systems.system import StreamSpec  # noqa: E402
+
+A_SLICE = {"kind": "files", "files": [{"path": "a"}, {"path": "b"}], "bytes": 7, "offsets": None}
 
 
 @dataclass
@@ -44,7 +47,8 @@ class RememberingRuntime:
         spec = load_application(application).spec(given["config"])
         counts = {stream.stream_id: stream.partitions or 2 for stream in [*spec.inputs.values(), *spec.outputs.values()]}
         plan = ExecutionPlanner(spec.config, counts).plan(spec)
-        run = RunPlan(spec.name, spec.app_id, application, run_id, given["generation"], plan, {}, config=given["config"])
+        streams = {s.stream_id: BoundStream(s.stream_id, s.role, s.system or "log", StreamSpec(s.stream_id), A_SLICE) for s in plan.streams}
+        run = RunPlan(spec.name, spec.app_id, application, run_id, given["generation"], plan, streams, config=given["config"])
         return self.plans.setdefault(given["generation"], run)
 
     def load_plan(self, application: str, run_id: str, generation: int) -> RunPlan:
@@ -96,7 +100,7 @@ def a_result(handle: StageHandle, *, files: int = 1) -> StageResult:
         tasks=2,
         seconds=1.25,
         task_seconds=2.0,
-        inputs=(InputResult(f"in-{handle.stage_id}", "data", "in", 2, 100, 4, 2048),),
+        inputs=(InputResult(handle.stage_id, "data", "in", 2, 100, 4, 2048),),
         outputs=(OutputResult(f"out-{handle.stage_id}", "warehouse", "out", 2, 90, 4, 1024, False, facts),),
     )
 

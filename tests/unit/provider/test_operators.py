@@ -134,6 +134,7 @@ def test_a_whole_application_plans_runs_all_stages_in_order_and_closes_the_run(r
     assert runtime.named("close") == [("close", True, 24 * 3600.0)]
     assert returned["stages"] == STAGES
     # A stage starts when the one before it has ended.
+    assert returned["slices"] == {"page-views": {"files": 2, "bytes": 7}}
     order = [call[:2] for call in runtime.calls if call[0] in ("submit", "finish")]
     assert order == [(what, stage) for stage in STAGES for what in ("submit", "finish")]
 
