@@ -50,7 +50,7 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
     )
     engines = {op: f"{engine}: {why}" if why else engine for found in run.engines.values() for op, (engine, why) in found.items()}
     try:
-        refuse_what_cannot_run(spec, run.plan.stages, spec.config)
+        refuse_what_cannot_run(spec, run.plan)
     except PlanErrors as errors:
         return Preview(run.plan, engines, tuple(str(error) for error in errors.errors))
     except PlanError as error:

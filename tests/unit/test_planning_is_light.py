@@ -88,5 +88,16 @@ def test_planning_loads_nothing_heavy(program: str, tmp_path: Path) -> None:
     assert sorted(loaded_by(program, tmp_path) & set(HEAVY)) == []
 
 
+def test_drawing_and_comparing_plans_loads_nothing_heavy(tmp_path: Path) -> None:
+    program = (
+        "from airflow_samza import ExecutionPlanner, load_application\n"
+        "plan = ExecutionPlanner({}, {}).plan(load_application('light_application:light').spec())\n"
+        "from airflow_samza.planner import difference, explain, pictures\n"
+        "assert pictures.svg(plan) and pictures.mermaid(plan) and pictures.dot(plan) and explain.explain(plan)\n"
+        "assert difference.difference(plan, plan) == ()\n"
+    )
+    assert sorted(loaded_by(program, tmp_path) & set(HEAVY)) == []
+
+
 def test_the_watcher_would_notice_a_heavy_import(tmp_path: Path) -> None:
     assert {"numpy", "pyarrow"} <= loaded_by("from airflow_samza.systems import log_system; import pyarrow", tmp_path)

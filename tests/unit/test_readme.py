@@ -1,0 +1,102 @@
+"""What the README shows is true: its examples run, its commands exist, its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+
+EXAMPLES = dict(re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", README, flags=re.DOTALL))
+COMMANDS = [
+    line.split("#")[0].strip() for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL) for line in block.splitlines()
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with the README's examples as files, and a day of input for them."""
+    for name, text in EXAMPLES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name, text in {
+        "views/2026-01-01/1.jsonl": '{"member_id": 1, "country": "NL", "dwell_ms": 1500}\n',
+        "members/1.jsonl": '{"member_id": 1, "tier": "gold"}\n',
+    }.items():
+        path = tmp_path / "landing" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def run(project: Path, *command: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(project), "AIRFLOW_HOME": str(project / "airflow")}
+    done = subprocess.run([sys.executable, *command], cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_there_are_examples() -> None:
+    assert set(EXAMPLES) == {"pipelines/page_views.py", "dags/page_views.py", "test_page_views.py", "samza.toml"}
+
+
+def test_the_readme_test_of_the_application_passes(project: Path) -> None:
+    assert "1 passed" in run(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page_views.py")
+
+
+def test_the_readme_dag_has_a_task_per_stage(project: Path) -> None:
+    program = "import runpy; dag = runpy.run_path('dags/page_views.py')['dag']; print(*sorted(dag.task_ids))"
+    text = (project / "dags" / "page_views.py").read_text().replace("catchup=False):", "catchup=False) as dag:")
+    (project / "dags" / "page_views.py").write_text(text)
+    tasks = run(project, "-c", program).split()
+    assert {"views.plan", "views.cleanup"} < set(tasks)
+    assert len(tasks) == 6
+
+
+def plans() -> list[str]:
+    return [command for command in COMMANDS if command.startswith("airflow-samza plan") and "--diff" not in command]
+
+
+@pytest.mark.parametrize("command", plans())
+def test_the_readme_commands_that_plan_do(project: Path, command: str) -> None:
+    run(project, "-c", "from airflow_samza.cli import main; main()", *shlex.split(command)[1:])
+
+
+def test_the_readme_environment_is_one_in_which_it_can_be_planned(project: Path) -> None:
+    arguments = ["plan", "pipelines.page_views:page_views", "--env", "dev", "--interval", "2026-01-01/2026-01-02"]
+    assert "as the system says" in run(project, "-c", "from airflow_samza.cli import main; main()", *arguments)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("airflow-samza")])
+def test_the_readme_commands_know_their_options(project: Path, command: str) -> None:
+    words = shlex.split(command)[1:]
+    named = words[:2] if words[0] == "topics" else words[:1]
+    text = run(project, "-c", "from airflow_samza.cli import main; main()", *named, "--help")
+    for option in (word for word in words if word.startswith("--")):
+        assert option in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_to_files(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    missing = [link for link in links if not (ROOT / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_that_is_named_exists(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"`(?:[A-Z]+=\S+ )?make ([a-z-]+)", (ROOT / document).read_text())) | {
+        command.split()[-1] for command in COMMANDS if command.startswith("make ")
+    }
+    assert named <= targets
