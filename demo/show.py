@@ -93,9 +93,8 @@ def first_rows(folder: Path) -> None:
         for row in often.slice(0, ROWS).to_pylist()
     ]
     indented(columns(["MANUFACTURER", "HOUR", "FLIGHTS", "MINUTES LATE AT DEPARTURE", "AT ARRIVAL"], rows))
-    fact(
-        f"{table.num_rows:,} rows in all, of {pc.sum(table['flights']).as_py():,} flights; these have the longest delays of those with 100 flights."
-    )
+    flights = pc.sum(table["flights"]).as_py()
+    fact(f"{table.num_rows:,} rows in all, of {flights:,} flights; above are the latest of those with 100 flights or more.")
 
 
 def places(found: Mapping[str, Path]) -> None:
