@@ -87,7 +87,7 @@ class StageFolder:
         return f"{self.path}/attempts"
 
     def attempt(self, number: int, record: str) -> str:
-        """A record of one attempt: ``request``, ``status`` or ``cancel``."""
+        """A record of one attempt: ``request``, ``status``, ``cancel``, or the ``program`` that its tasks run."""
         return f"{self.path}/attempts/{number}/{record}.json"
 
     def manifests(self, epoch: int) -> str:

@@ -93,15 +93,17 @@ def _run_tasks(
     reach("before-intent")
     intent = _decide(files, run, handle, inputs, outputs)
     reach("after-intent")
+    program_path = handle.folder.attempt(handle.attempt, "program")
+    files.put_if_absent(program_path, source.to_json().encode())
     task = EpochTask(
         root=files.root,
         bindings=bindings_to_json(bindings),
+        stage=handle.stage_id,
         stage_folder=handle.folder.path,
-        intent=intent.to_dict(),
-        inputs={stream_id: bound.to_dict() for stream_id, bound in inputs.items()},
+        program=program_path,
+        inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
         outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
         own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
-        program=source.to_json(),
     )
     for tries in range(1, JOB_TRIES + 1):
         _still_wanted(files, attempt)

@@ -39,19 +39,21 @@ RESULT_SCHEMA = "task bigint, adopted boolean"
 
 @dataclass(frozen=True)
 class EpochTask:
-    """The function that ``mapInArrow`` calls; plain values only, so that it travels to any worker.
+    """The function that ``mapInArrow`` calls; small and plain, so that it travels to any worker.
 
-    ``section`` is the number of the task section that it runs; ``own`` are the inputs and outputs that are topics of the run.
+    It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent and program
+    are named by their paths. ``inputs`` and ``outputs`` are the streams without their slices (the intent has those), ``own`` those of
+    them that are topics of the run; ``section`` is the number of the task section that it runs.
     """
 
     root: str
     bindings: Mapping[str, Any] = field(repr=False)
+    stage: str
     stage_folder: str
-    intent: Mapping[str, Any]
+    program: str
     inputs: Mapping[str, Mapping[str, Any]]
     outputs: Mapping[str, Mapping[str, Any]]
     own: tuple[str, ...]
-    program: str
     section: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,7 +66,7 @@ class EpochTask:
         try:
             yield from _Section(self, task, f"{task}-{context.taskAttemptId()}").run(batches)
         except Exception as error:
-            raise from_worker(error, self.intent["stage"], task) from error
+            raise from_worker(error, self.stage, task) from error
 
 
 class _Section:
@@ -76,8 +78,8 @@ class _Section:
         self._attempt = attempt
         self._files = open_filesystem(epoch.root)
         self._folder = StageFolder(epoch.stage_folder)
-        self._intent = Intent.from_dict(epoch.intent)
-        self._program = _program(epoch.program)
+        self._intent = Intent.from_dict(must_read(self._files, self._folder.intent))
+        self._program = _program(epoch.root, epoch.program)
         self._systems = _systems(json.dumps(epoch.bindings, sort_keys=True), self._files.root)
 
     @property
@@ -155,10 +157,11 @@ class _Section:
         inputs = []
         for stream_id, partition in owned:
             bound = BoundStream.from_dict(self._epoch.inputs[stream_id])
+            slice_ = self._intent.inputs[stream_id].slice
             if stream_id not in consumers:
-                consumers[stream_id] = self._systems[bound.system].consumer(bound.spec, bound.slice)
+                consumers[stream_id] = self._systems[bound.system].consumer(bound.spec, slice_)
             place = SystemStreamPartition(bound.system, bound.spec.name, partition)
-            offsets = (bound.slice or {}).get("offsets")
+            offsets = slice_.get("offsets")
             start = int(offsets[partition][0]) if offsets is not None else 0
             # A topic that the run wrote is read by offsets: it has ended only if its writers say so in band, never because it was read.
             exact = OffsetRange(*offsets[partition]) if stream_id in self._epoch.own and offsets is not None else None
@@ -233,9 +236,9 @@ def _one_thread() -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def _program(text: str) -> StageProgram:
+def _program(root: str, path: str) -> StageProgram:
     """The stage's program; made once per worker process, which runs many tasks."""
-    return ProgramSource.from_json(text).load()
+    return ProgramSource.from_json(open_filesystem(root).read(path).decode()).load()
 
 
 @functools.lru_cache(maxsize=8)

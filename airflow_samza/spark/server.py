@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.errors import SamzaError, StageFailed
+from airflow_samza.errors import SamzaError, StageCancelled, StageFailed
 from airflow_samza.runs.folders import RunFolder, read, replace, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
@@ -161,6 +161,9 @@ class StageRunner:
                 attempt.tell(RUNNING)
                 run_epoch(self._session, self._files, self._bindings, attempt, self._settings)
                 attempt.tell(SUCCEEDED)
+        except StageCancelled as error:  # cancelled, or superseded by a newer generation
+            log.info("%s: %s", attempt.group, error.sentence)
+            attempt.cancelled.set()
         except SamzaError as error:
             self._ended_badly(attempt, error)
         except BaseException as error:  # whatever it is, whoever waits for this attempt must hear of it
@@ -188,12 +191,14 @@ class StageRunner:
 
     def _pass_on_cancels(self) -> None:
         for attempt in self._attempts.values():
-            if not attempt.is_over and not attempt.cancelled.is_set() and attempt.cancel_asked():
+            if not attempt.is_over and (attempt.cancelled.is_set() or attempt.cancel_asked()):
                 self._cancel(attempt)
 
     def _cancel(self, attempt: AttemptState) -> None:
-        log.info("%s: cancelled", attempt.group)
-        attempt.cancelled.set()
+        # Again and again until it is over: a job that was just about to start is not in its group yet.
+        if not attempt.cancelled.is_set():
+            log.info("%s: cancelled", attempt.group)
+            attempt.cancelled.set()
         self._session.sparkContext.cancelJobGroup(attempt.group)
 
     def _run_is_over(self) -> bool:

@@ -40,9 +40,9 @@ from airflow_samza.spark.runtime import LocalRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 
 class Rows:
-    def __init__(self, task): self.task = task
+    def __init__(self, task, tasks): self.task, self.tasks = task, tasks
     def collect(self):
-        for number in range(self.task.intent["tasks"]):
+        for number in range(self.tasks):
             for row in epoch_task._Section(self.task, number, f"{number}-0").run(iter(())):
                 pass
 
@@ -58,7 +58,7 @@ class Attempt:
     def __init__(self, handle): self.handle = handle
     def cancel_asked(self): return False
 
-epoch.stage_frame = lambda spark, program, task, tasks: Rows(task)
+epoch.stage_frame = lambda spark, program, task, tasks: Rows(task, tasks)
 root, run_id, generation, *stages = sys.argv[1:]
 files = open_filesystem(root)
 plan = LocalRuntime(root).load_plan("crashing", run_id)

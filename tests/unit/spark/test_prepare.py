@@ -1,0 +1,176 @@
+"""The plan step: what is fixed, and what is refused before anything runs. No Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.errors import ConfigError, NotYet, PlanChanged, PlanErrors, SamzaError, TopicError, UnknownName
+from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+
+HEAD = """
+from airflow_samza import count, stream_application, tumbling
+
+@stream_application("prepared")
+def app(app):
+"""
+
+TWO_STAGES = """
+    words = app.input_stream("words", schema="word string, n bigint", partitions=2)
+    words.where("n > 0").partition_by("word", id="by-word").aggregate("word", lines=count(), id="per-word").send_to(
+        app.output_stream("counts", partitions=2))
+"""
+
+Prepare = Callable[..., RunPlan]
+HOUR = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> LogSystem:
+    import pyarrow as pa
+
+    system = LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
+    system.append("words", pa.table({"word": ["a", "b"], "n": [1, 2]}), key=["word"], partitions=2)
+    return system
+
+
+@pytest.fixture
+def prepare(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Prepare:
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def made(body: str, *, systems: dict[str, SystemBinding] | None = None, run_id: str = "run-1", **more: object) -> RunPlan:
+        (tmp_path / "prepared_app.py").write_text(HEAD + body)
+        sys.modules.pop("prepared_app", None)
+        sys.path_importer_cache.clear()
+        return LocalRuntime(str(tmp_path / "root"), systems).prepare("prepared_app:app", run_id, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return made
+
+
+def test_fixes_counts_slices_and_topics(prepare: Prepare, log: LogSystem) -> None:
+    run = prepare(TWO_STAGES)
+    assert [stage.stage_id for stage in run.plan.stages] == ["words", "by-word"]
+    assert run.streams["words"].slice is not None
+    assert sum(end - start for start, end in run.streams["words"].slice["offsets"]) == 2
+    assert {"counts", "prepared-1-by-word/run-1/1.1"} <= set(log.topics())
+    assert run.engines["words"]["prepared-1-where-0"][0] == "arrow"
+    assert run.stream("by-word").spec.schema == "word string, n bigint"
+
+
+def test_the_plan_of_a_generation_stands(prepare: Prepare, log: LogSystem) -> None:
+    import pyarrow as pa
+
+    first = prepare(TWO_STAGES)
+    log.append("words", pa.table({"word": ["c"], "n": [3]}), key=["word"])
+    assert prepare(TWO_STAGES) == first  # a retry reads what the first attempt would have read
+    slice_ = prepare(TWO_STAGES, generation=2).streams["words"].slice
+    assert slice_ is not None
+    assert sum(end - start for start, end in slice_["offsets"]) == 3
+
+
+def test_refuses_another_shape_than_the_dags(prepare: Prepare) -> None:
+    with pytest.raises(PlanChanged, match="has changed its shape since the Dag was parsed") as caught:
+        prepare(TWO_STAGES, shape="0123456789abcdef")
+    assert "clear the plan task" in caught.value.hint
+
+
+def test_a_stored_plan_is_found_again(prepare: Prepare, tmp_path: Path) -> None:
+    run = prepare(TWO_STAGES)
+    runtime = LocalRuntime(str(tmp_path / "root"))
+    assert runtime.load_plan("prepared", "run-1") == run
+    with pytest.raises(UnknownName, match="has no plan"):
+        runtime.load_plan("prepared", "run-2")
+
+
+STREAM = 'app.input_stream("words", schema="word string, n bigint", '
+SENT = '.send_to(app.output_stream("out", partitions=2))'
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "sentence"),
+    [
+        (f'    app.input_stream("nothing"){SENT}', TopicError, "The input 'nothing' does not exist: the system 'log' has no stream"),
+        (f'    {STREAM}system="elsewhere", partitions=2){SENT}', UnknownName, "names the system 'elsewhere', which is not bound"),
+        (f'    {STREAM}).where("speed > 1"){SENT}', UnknownName, "There is no column 'speed'"),
+        (f"    {STREAM}bounded=False){SENT}", NotYet, "The input 'words' .* is unbounded"),
+    ],
+)
+def test_says_what_is_wrong(prepare: Prepare, body: str, error: type[SamzaError], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        prepare(body)
+
+
+def test_whatever_cannot_run_yet_is_named_at_once(prepare: Prepare) -> None:
+    with pytest.raises(PlanErrors) as caught:
+        prepare(
+            f"""
+    words = {STREAM}timestamp="n", partitions=2, key="word")
+    profiles = app.pushed_table("profiles", key="word", schema="word string, tier string", partitions=2)
+    words.join(profiles, id="with-profile", how="left"){SENT}
+    words.window(tumbling("1 minute"), key="word", lines=count(), id="per-minute").send_to(app.output_stream("more", partitions=2))
+"""
+        )
+    text = str(caught.value)
+    assert "cannot run windows yet" in text
+    assert "The table 'profiles'" in text
+    assert all(isinstance(error, NotYet) for error in caught.value.errors)
+
+
+def test_memory_cannot_be_shared_with_a_runner(prepare: Prepare) -> None:
+    with pytest.raises(ConfigError, match="of kind memory, which lives in one process"):
+        prepare(f'    {STREAM}system="here", partitions=2){SENT}', systems={"here": SystemBinding("memory")})
+
+
+FILES = '    app.input_stream("views", system="lake", schema="n bigint", partitions=2, path="{ds}")'
+
+
+def lake(tmp_path: Path) -> dict[str, SystemBinding]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "lake" / "2026-01-01").mkdir(parents=True)
+    pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "lake" / "2026-01-01" / "a.parquet")
+    return {"lake": SystemBinding("files", {"root": str(tmp_path / "lake")})}
+
+
+def test_a_path_is_rendered_over_the_data_interval(prepare: Prepare, tmp_path: Path) -> None:
+    run = prepare(FILES + SENT, systems=lake(tmp_path), interval=HOUR)
+    assert run.streams["views"].spec.path == "2026-01-01"
+    assert run.interval == ("2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00+00:00")
+
+
+def test_an_empty_interval_is_refused_with_the_timetable(prepare: Prepare, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is empty") as caught:
+        prepare(FILES + SENT, systems=lake(tmp_path), interval=DataInterval(HOUR.start, HOUR.start))
+    assert "CronDataIntervalTimetable" in caught.value.hint
+
+
+def test_an_output_that_cannot_be_written_is_refused(prepare: Prepare, tmp_path: Path) -> None:
+    systems = lake(tmp_path)
+    (tmp_path / "lake" / "out").write_text("a file in the way")
+    with pytest.raises(TopicError, match="out"):
+        prepare(FILES + '.send_to(app.output_stream("out", system="lake", path="out", format="parquet"))', systems=systems, interval=HOUR)
+
+
+def test_no_secret_goes_into_the_run_plan(prepare: Prepare, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    binding = SystemBinding("log", {"root": str(root), "password": "hush-hush"}, frozenset({"password"}))
+    run = prepare(f'    {STREAM}system="safe", partitions=2){SENT}', systems={"safe": binding})
+    assert run.systems["safe"] == {"kind": "log", "options": {}}
+    written = [path.read_bytes() for path in (root / "runs").rglob("*") if path.is_file()]
+    assert written
+    assert not any(b"hush-hush" in data for data in written)
+
+
+def test_a_topic_keeps_its_name_in_its_system(prepare: Prepare, log: LogSystem) -> None:
+    run = prepare(TWO_STAGES, config={"streams.counts.samza.physical.name": "word-counts"})
+    assert run.streams["counts"].spec.name == "word-counts"
+    assert "word-counts" in log.admin.metadata([StreamSpec("word-counts")])
