@@ -71,6 +71,7 @@ def main() -> None:
     builder = SparkSession.builder.master(f"local[{arguments.cores}]").appName("peers")
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "4g",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
