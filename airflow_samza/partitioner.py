@@ -131,7 +131,8 @@ def split_by_partition(batch: pa.RecordBatch, partitions: np.ndarray[Any, Any], 
     narrow = partitions.astype(np.uint8 if n <= 1 << 8 else np.uint16, copy=False) if n <= 1 << 16 else partitions
     order = np.argsort(narrow, kind="stable")
     counts = np.bincount(narrow, minlength=n)
-    ordered = batch.take(pa.array(order))
+    # pa.array would load pandas in every worker, which takes seconds, to ask whether this is a Series.
+    ordered = batch.take(pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(order)]))
     present = np.flatnonzero(counts)
     sizes = counts[present]
     starts = np.cumsum(sizes) - sizes
@@ -308,8 +309,10 @@ def _take_hashes(column: pa.DictionaryArray) -> np.ndarray[Any, Any]:
 def _values(column: pa.Array) -> np.ndarray[Any, Any]:
     """A fixed-width column's values without a copy; what stands at nulls means nothing."""
     import numpy as np
+    import pyarrow as pa
 
-    kind = np.dtype(column.type.to_pandas_dtype())
+    letter = "f" if pa.types.is_floating(column.type) else "u" if pa.types.is_unsigned_integer(column.type) else "i"
+    kind = np.dtype(f"{letter}{column.type.bit_width // 8}")  # to_pandas_dtype would load pandas in every worker
     buffer = column.buffers()[1]
     return np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize) if len(column) else np.empty(0, kind)
 
