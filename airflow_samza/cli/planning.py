@@ -48,7 +48,7 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
         config=config,
         default_system=environment.default_system,
     )
-    engines = {op: f"{engine}: {why}" if why else engine for found in run.engines.values() for op, (engine, why) in found.items()}
+    engines = run.engine_texts
     try:
         refuse_what_cannot_run(spec, run.plan)
     except PlanErrors as errors:

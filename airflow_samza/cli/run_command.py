@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # Until a cancelled stage has really stopped; a Spark task looks for its end several times a second.
 CANCEL_SECONDS = 20.0
+
+PROGRESS_SECONDS = 5.0
+"""How often at most a stage that goes on says how many of its tasks are done."""
 
 Tell = Callable[[str], None]
 
@@ -57,7 +61,7 @@ def run_application(
     )
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config)
-    tell(explain(run.plan))
+    tell(explain(run.plan, run.engine_texts))
     results: list[StageResult] = []
     succeeded = False
     try:
@@ -70,8 +74,15 @@ def run_application(
 
 
 def _run_stage(runtime: LocalRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:
+    said = ""
+    said_at = 0.0
+
     def progress(status: StageStatus) -> None:
-        tell(f"Stage {stage_id}: {status}")
+        nonlocal said, said_at
+        now = time.monotonic()
+        if status.state != said or now - said_at > PROGRESS_SECONDS:
+            said, said_at = status.state, now
+            tell(f"Stage {stage_id}: {status}")
 
     handle = runtime.submit(run, stage_id)
     try:
@@ -103,13 +114,9 @@ def parse_interval(text: str | None) -> DataInterval | None:
 def summary(run: RunPlan, results: list[StageResult]) -> str:
     """What a run did, for people."""
     lines = [f"Run {run.run_id} of {run.application} succeeded in {sum(result.seconds for result in results):.1f} s."]
-    for result in results:
-        for output in result.outputs:
-            if not output.own:
-                lines.append(
-                    f"  {output.stream_id}: {output.messages:,} messages, {size(output.bytes)}, in {output.system}.{output.stream}"
-                )
-                lines += [f"    {path}" for path in output.facts.get("paths", ())]
+    for output in (output for result in results for output in result.outputs if not output.own):
+        place = output.facts.get("path") or f"{output.system}.{output.stream}"
+        lines.append(f"  {output.stream_id}: {output.messages:,} messages, {size(output.bytes)}, in {place}")
     return "\n".join(lines)
 
 

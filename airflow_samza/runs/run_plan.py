@@ -82,6 +82,11 @@ class RunPlan:
         self.plan.stream(stream_id)
         return self.streams[stream_id]
 
+    @property
+    def engine_texts(self) -> dict[str, str]:
+        """Where each operator runs, and why, by operator id: ``"arrow: works on whole batches"``."""
+        return {op: f"{engine}: {why}" if why else engine for found in self.engines.values() for op, (engine, why) in found.items()}
+
     def intermediate(self, stream_id: str, writer: Generation) -> BoundStream:
         """A run's own topic as the given generation of its writer writes it."""
         bound = self.stream(stream_id)
