@@ -54,9 +54,7 @@ class DataInterval:
 
     def micros(self) -> tuple[int, int]:
         """Start and end in microseconds since the epoch, UTC."""
-        epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
-        micro = timedelta(microseconds=1)
-        return (self.start - epoch) // micro, (self.end - epoch) // micro
+        return _micros(self.start), _micros(self.end)
 
     def iso(self) -> tuple[str, str]:
         """Start and end as ISO texts in UTC."""
@@ -150,6 +148,12 @@ def _bad_template(template: str, stream: str, what: str, known: tuple[str, ...])
         value=template,
         stream=stream,
     )
+
+
+def _micros(moment: datetime) -> int:
+    # Airflow's moments are pendulum's, whose differences cannot be divided by a timedelta.
+    plain = datetime.combine(moment.date(), moment.timetz())
+    return (plain - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
 
 
 def _moment(text: str) -> datetime:

@@ -4,6 +4,7 @@ from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any
 
+import pendulum
 import pytest
 
 from airflow_samza.errors import ConfigError
@@ -85,3 +86,11 @@ def test_a_given_interval_wins(given: Any) -> None:
 def test_rejects_an_interval_that_is_none(given: Any) -> None:
     with pytest.raises(ConfigError):
         interval_of(context(), given)
+
+
+def test_pendulums_moments_count_as_the_same_microseconds() -> None:
+    # Airflow's contexts hold pendulum's; on this day the clocks in New York went forward.
+    start = pendulum.datetime(2013, 3, 10, 1, 30, tz="America/New_York")
+    found = interval_of(context(data_interval_start=start, data_interval_end=start.add(hours=1)))
+    assert found is not None
+    assert found.micros() == (1_362_897_000_000_000, 1_362_900_600_000_000)

@@ -1,0 +1,56 @@
+"""A real Airflow for all tests here, started once: the example Dags and the tests' own, over the real flights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from demo.flights_data import prepare
+from demo.local_airflow import LocalAirflow
+
+ROOT = Path(__file__).resolve().parents[2]
+BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
+
+
+@dataclass(frozen=True)
+class FlightsAirflow:
+    """The running Airflow and the folders of its connections; ``signals`` hold and release the tests' own applications."""
+
+    airflow: LocalAirflow
+    data: Path
+    warehouse: Path
+    root: Path
+    signals: Path
+
+
+@pytest.fixture(scope="session")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow]:
+    place = tmp_path_factory.mktemp("airflow")
+    folders = {name: place / name for name in ("data", "warehouse", "root", "signals")}
+    for folder in folders.values():
+        folder.mkdir()
+    prepare(folders["data"])
+    bundles = [
+        {"name": name, "classpath": BUNDLE, "kwargs": {"path": str(path), "refresh_interval": 5}}
+        for name, path in (("examples", ROOT / "dags"), ("tests", Path(__file__).parent / "dags"))
+    ]
+    airflow = LocalAirflow(
+        place / "home",
+        dags=ROOT / "dags",
+        env={
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+            "SAMZA_TEST_SIGNALS": str(folders["signals"]),
+            "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
+        },
+        connections={
+            "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
+            "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["data"])}}),
+            "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["warehouse"])}}),
+        },
+    )
+    with airflow:
+        yield FlightsAirflow(airflow, **folders)

@@ -1,0 +1,93 @@
+"""What happens to tasks that are killed, marked, or that fail: in a real Airflow, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.flights_data import PLANES
+from tests.airflow.delays import rows_of
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+
+def let_go(flights: Any, name: str) -> None:
+    (flights.signals / f"{name}.go").touch()
+
+
+def wait_for_start(flights: Any, name: str) -> int:
+    """The process of the Spark worker that holds the first message."""
+    found = flights.airflow.wait_until(lambda: list(flights.signals.glob(f"{name}.started.*")), 600, f"{name} to start")
+    return int(found[0].suffix[1:])
+
+
+def stage_folder(flights: Any, dag_id: str, run_id: str, stage: str) -> Path:
+    ticket = flights.airflow.xcom(dag_id, run_id, f"{dag_id}.plan")
+    found: Path = flights.root / "runs" / ticket["application"] / ticket["run_id"] / "stages" / stage
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_killed_task_re_attaches_and_doubles_nothing(flights: Any) -> None:
+    run_id = flights.airflow.trigger("held")
+    wait_for_start(flights, "alone")
+    pid = flights.airflow.wait_until(lambda: flights.airflow.task("held", run_id, "held.planes")["pid"], 60, "the task's process")
+    os.kill(pid, signal.SIGKILL)
+    second = flights.airflow.wait_until(
+        lambda: (task := flights.airflow.task("held", run_id, "held.planes"))["try_number"] == 2 and task["state"] == "running" and task,
+        300,
+        "the second try",
+    )
+    assert second["pid"] != pid
+    let_go(flights, "alone")
+    assert flights.airflow.wait_for_run("held", run_id)["state"] == "success"
+    done = flights.airflow.xcom("held", run_id, "held.planes")
+    assert done["generation"] == "1.1"
+    assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
+    # The runner went on while nobody watched; the second try found it.
+    attempts = stage_folder(flights, "held", run_id, "planes") / "1.1" / "attempts"
+    assert [path.name for path in attempts.iterdir()] == ["1"]
+
+
+def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(flights: Any) -> None:
+    run_id = flights.airflow.trigger("two_sides")
+    left = wait_for_start(flights, "left")
+    right = wait_for_start(flights, "right")
+    flights.airflow.mark("two_sides", run_id, "two_sides.left-planes", "failed")
+    flights.airflow.wait_until(lambda: is_gone(left), 120, "the Spark worker of the marked task to end")
+    status = stage_folder(flights, "two_sides", run_id, "left-planes") / "1.1" / "attempts" / "1" / "status.json"
+    flights.airflow.wait_until(lambda: json.loads(status.read_text())["state"] == "cancelled", 60, "the record of the cancel")
+    assert not is_gone(right)
+    let_go(flights, "right")
+    assert flights.airflow.wait_for_run("two_sides", run_id)["state"] == "failed"
+    states = flights.airflow.task_states("two_sides", run_id)
+    assert (states["two_sides.right-planes"], states["two_sides.right"]) == ("success", "success")
+    assert (states["two_sides.left-planes"], states["two_sides.left"]) == ("failed", "upstream_failed")
+    assert "may be deleted after 168 h" in flights.airflow.log("two_sides", run_id, "two_sides.cleanup")
+    # The failed run can be resumed: only what failed runs again.
+    let_go(flights, "left")
+    flights.airflow.clear("two_sides", run_id, "two_sides.left-planes", downstream=True)
+    assert flights.airflow.wait_for_run("two_sides", run_id)["state"] == "success"
+    done = flights.airflow.xcom("two_sides", run_id, "two_sides.left")
+    assert rows_of(Path(done["outputs"]["left-out"]["path"])) == PLANES
+
+
+def test_a_failing_callable_is_named_with_message_operator_file_and_line(flights: Any) -> None:
+    run_id = flights.airflow.trigger("faulty")
+    assert flights.airflow.wait_for_run("faulty", run_id)["state"] == "failed"
+    log = flights.airflow.log("faulty", run_id, "faulty.planes")
+    source = Path(__file__).parent / "dags" / "interference.py"
+    line = next(number for number, text in enumerate(source.read_text().splitlines(), 1) if "raise ValueError" in text)
+    for told in ("ValueError: no such plane", "N103US", "check", f"interference.py:{line}"):
+        assert told in log, log

@@ -1,0 +1,30 @@
+"""Airflow's own page of a Dag run, in a browser: what a user sees in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demo.screenshot import shown_states, signed_in_page, take_screenshot
+
+if TYPE_CHECKING:
+    from tests.airflow.conftest import FlightsAirflow
+
+pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.timeout(1200)]
+
+
+def test_the_page_of_a_finished_run_shows_every_stage_in_green(flights: FlightsAirflow, tmp_path: Path) -> None:
+    airflow = flights.airflow
+    done = [run["dag_run_id"] for run in airflow.runs("flights") if run["state"] == "success"]
+    run_id = done[0] if done else airflow.trigger("flights")
+    assert airflow.wait_for_run("flights", run_id)["state"] == "success"
+    page_of_run = f"{airflow.url}/dags/flights/runs/{run_id}"
+    with signed_in_page(page_of_run, airflow.username, airflow.password) as page:
+        states = shown_states(page)
+    assert states == dict.fromkeys(airflow.task_states("flights", run_id), "Success")
+    assert len(states) == 6
+    picture = tmp_path / "pictures" / "dag-run.png"
+    take_screenshot(page_of_run, airflow.username, airflow.password, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
