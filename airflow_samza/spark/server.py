@@ -250,6 +250,7 @@ def main(arguments: list[str]) -> int:
     settings = json.load(sys.stdin)
     starting_log = settings.pop("starting_log")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection that closes
     files = open_filesystem(root)
     run = RunFolder(application, run_id)
     folder = claim_runner(files, run, key)
