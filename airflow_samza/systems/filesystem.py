@@ -73,6 +73,10 @@ class Filesystem(Protocol):
         """Deletes a directory and all in it; none there is fine."""
         ...
 
+    def delete_temporary(self, directory: str, before: float) -> None:
+        """Deletes what writers that died left half written in a directory before a time (seconds since 1970, UTC)."""
+        ...
+
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory."""
         ...
@@ -278,6 +282,12 @@ class LocalFilesystem:
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(self._path(directory))
 
+    def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
+        with storage_errors("delete", str(self._path(directory))), contextlib.suppress(FileNotFoundError):
+            for path in self._path(directory).glob(f"{TEMPORARY_PREFIX}*"):
+                if path.stat().st_mtime < before:
+                    path.unlink(missing_ok=True)
+
     def exists(self, path: str) -> bool:  # noqa: D102
         return self._path(path).exists()
 
@@ -345,6 +355,12 @@ class _Output:
                     self._file.close()
                 if not self._file.closed:  # pragma: no cover - a close that failed has still given the handle back
                     os.close(self._file.fileno())
+
+    def __enter__(self) -> _Output:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def discard(self) -> None:
         """Closes without making anything durable: the file is about to be deleted."""

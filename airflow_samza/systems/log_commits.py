@@ -218,16 +218,19 @@ def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int
     return commit
 
 
-def load_tail(topic: Topic) -> Tail:
-    """The tail of a topic as it is now: the newest snapshot or compaction, then the commits after it."""
-    newest_snapshot, newest_compaction = last_number(topic, "snapshots"), last_number(topic, "compactions")
-    last = max(newest_snapshot, newest_compaction)
+def load_tail(topic: Topic, up_to: int | None = None) -> Tail:
+    """The tail of a topic as of commit ``up_to`` (None: now): a snapshot or compaction, then the commits after it."""
+    snapshot, compaction = (
+        max((last for last in record_numbers(topic, kind) if up_to is None or last <= up_to), default=-1)
+        for kind in ("snapshots", "compactions")
+    )
+    last = max(snapshot, compaction)
     if last < 0:
         tail = Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
     else:
-        path = topic.snapshot_path(last) if newest_snapshot == last else topic.compaction_path(last)
+        path = topic.snapshot_path(last) if snapshot == last else topic.compaction_path(last)
         tail = tail_from_state(topic, path, topic.read_json(path), last)
-    tail.advance()
+    tail.advance(up_to)
     return tail
 
 
@@ -243,12 +246,6 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
     if len(offsets) != topic.partitions:
         raise topic.damaged(path, f"speaks of {len(offsets)} partitions, and the topic has {topic.partitions}")
     return Tail(topic, last + 1, offsets, seen, schema, last + 1)
-
-
-def last_number(topic: Topic, kind: str) -> int:
-    """The newest number among snapshots or compactions; -1 when there is none."""
-    numbers = record_numbers(topic, kind)
-    return numbers[-1] if numbers else -1
 
 
 def record_numbers(topic: Topic, kind: str) -> list[int]:

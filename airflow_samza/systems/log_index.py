@@ -5,11 +5,10 @@ Commits of a superseded generation, and those before the retention floor, are le
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from airflow_samza.systems.log_commits import Commit, Segment, Tail, last_number, read_commits, tail_from_state
+from airflow_samza.systems.log_commits import Commit, Segment, load_tail, read_commits, record_numbers, tail_from_state
 from airflow_samza.systems.log_topic import Topic
 
 
@@ -86,31 +85,34 @@ class LogIndex:
     def __init__(self, topic: Topic, up_to: int | None = None) -> None:
         self.topic = topic
         self.floor = read_floor(topic)
-        self.compaction = self._newest_compaction(up_to)
-        self._compacted: Mapping[str, Any] = {}
-        tail = Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
-        if self.compaction >= 0:
-            path = topic.compaction_path(self.compaction)
-            self._compacted = topic.read_json(path)
-            tail = tail_from_state(topic, path, self._compacted, self.compaction)
-        self.commits: list[Commit] = []
-        for commit in read_commits(topic, tail.number, up_to):
-            self.commits.append(commit)
-            tail.take(commit)
-        tail.recent = []
+        tail = load_tail(topic, up_to)
         self.seen = tail.seen
         self.schema = tail.schema
         self.number = tail.number
         self.head = tuple(tail.next)
+        # An index of the past uses a compaction of its own past only: a later one may have dropped what was superseded since.
+        self.compaction = max((last for last in record_numbers(topic, "compactions") if last < self.number), default=-1)
+        self._compacted: Mapping[str, Any] = {}
+        self._compacted_head: tuple[int, ...] = (0,) * topic.partitions
+        if self.compaction >= 0:
+            path = topic.compaction_path(self.compaction)
+            self._compacted = topic.read_json(path)
+            self._compacted_head = tuple(tail_from_state(topic, path, self._compacted, self.compaction).next)
         self._compacted_segments: list[Segment] | None = None
-        self._entries: dict[int, list[Entry]] = {}
+        self._loaded: list[Commit] = []
+        self._rest = read_commits(topic, max(self.compaction + 1, self.floor.commit), self.number - 1)
 
-    def _newest_compaction(self, up_to: int | None) -> int:
-        if up_to is None:
-            return last_number(self.topic, "compactions")
-        # An index of the past may use a compaction of its own past only: a later one may have dropped what was superseded since.
-        names = self.topic.filesystem.list(f"{self.topic.directory}/compactions")
-        return max((int(name[:20]) for name in names if int(name[:20]) <= up_to), default=-1)
+    def commits(self) -> Iterator[Commit]:
+        """The commits after the compaction and the floor, read only as far as they are asked for."""
+        place = 0
+        while True:
+            while place < len(self._loaded):
+                yield self._loaded[place]
+                place += 1
+            commit = next(self._rest, None)
+            if commit is None:
+                return
+            self._loaded.append(commit)
 
     def is_live(self, commit: Commit) -> bool:
         """Whether readers still see a commit."""
@@ -118,7 +120,7 @@ class LogIndex:
 
     def live_commits(self) -> Iterator[Commit]:
         """The commits after the compaction that readers see."""
-        return (commit for commit in self.commits if self.is_live(commit))
+        return (commit for commit in self.commits() if self.is_live(commit))
 
     def oldest(self, partition: int) -> int:
         """The offset of the first message that can be read; the head when there is none."""
@@ -127,21 +129,31 @@ class LogIndex:
                 return owned.entries[0].offset
         return self.head[partition]
 
-    def entries(self, partition: int) -> list[Entry]:
-        """What one partition holds, in offset order."""
-        if partition not in self._entries:
-            self._entries[partition] = [entry for owned in self.owned(partition) for entry in owned.entries]
-        return self._entries[partition]
-
     def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
-        """The entries that overlap ``[start, end)``."""
-        entries = self.entries(partition)
-        place = max(0, bisect_right(entries, start, key=_offset) - 1)
-        for entry in entries[place:]:
-            if entry.offset >= end:
+        """The entries that overlap ``[start, end)``; commits that lie before or after it are not read."""
+        if start >= end:
+            return
+        if start < self._compacted_head[partition]:
+            for owned in self._compacted_entries(partition, self.floor.offset(partition)):
+                yield from (entry for entry in owned.entries if entry.end > start and entry.offset < end)
+        for commit in self._commits_from(partition, start):
+            if commit.next[partition] > start and self.is_live(commit):
+                yield from (entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end)
+            if commit.next[partition] >= end:
                 return
-            if entry.end > start:
-                yield entry
+
+    def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
+        """The commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
+        snapshots = [last for last in record_numbers(self.topic, "snapshots") if self.compaction < last < self.number]
+        low, high = 0, len(snapshots)
+        while low < high:  # the first snapshot that reaches beyond start
+            middle = (low + high) // 2
+            path = self.topic.snapshot_path(snapshots[middle])
+            tail = tail_from_state(self.topic, path, self.topic.read_json(path), snapshots[middle])
+            low, high = (middle + 1, high) if tail.next[partition] <= start else (low, middle)
+        if low == 0:
+            return self.commits()
+        return read_commits(self.topic, max(snapshots[low - 1] + 1, self.floor.commit), self.number - 1)
 
     def owned(self, partition: int) -> Iterator[Owned]:
         """The live entries of a partition with their owners, in offset order: what a compaction keeps."""

@@ -43,7 +43,7 @@ def expire(topic: Topic, older_than: int) -> int:
     """
     index = LogIndex(topic)
     commit, offsets = index.floor.commit, index.floor.offsets
-    for candidate in index.commits:
+    for candidate in index.commits():
         if candidate.at >= older_than:
             break
         if candidate.number >= commit:
@@ -86,6 +86,8 @@ def sweep(
                 swept.topics.append(name)
                 continue
             _sweep_segments(topic, now, grace_ms, staged_grace_ms, swept)
+            for part in ("", "/commits", "/snapshots", "/compactions"):
+                filesystem.delete_temporary(f"{topic.directory}{part}", (now - max(grace_ms, staged_grace_ms)) / 1000)
         except TopicError as error:
             swept.damaged[name] = error
     filesystem.delete_tree(TRASH)

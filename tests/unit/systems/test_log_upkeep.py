@@ -132,6 +132,16 @@ def test_a_sweep_spares_what_is_young(system: LogSystem) -> None:
     assert 1 in [value for _, _, value in everything(system)]
 
 
+def test_a_sweep_takes_what_dead_writers_left_half_written(system: LogSystem, tmp_path: Path) -> None:
+    publish(system, 0, 0)
+    left = tmp_path / "topics/views/commits/.tmp-dead"
+    left.write_bytes(b"half")
+    sweep(system.filesystem, "log")
+    assert left.exists()
+    sweep(system.filesystem, "log", now() + YEAR_MS)
+    assert not left.exists()
+
+
 def test_a_topic_marked_expired_is_deleted_by_the_first_sweep_after_its_time(system: LogSystem) -> None:
     publish(system, 0, 0)
     system.admin.create([StreamSpec("views/below", partitions=1)])
