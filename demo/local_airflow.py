@@ -74,6 +74,8 @@ class LocalAirflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": str(parallelism),
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            # Writers of SQLite wait for each other this long instead of giving up after 5 s.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=60",
             # A machine that also runs Spark answers slowly now and then; Airflow's own patience (5, 30 and 50 s) is meant for servers.
             "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
             "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "150",

@@ -12,6 +12,8 @@ import pytest
 from demo.flights_data import prepare
 from demo.local_airflow import LocalAirflow
 
+collect_ignore = ["dags"]  # Dag files, for Airflow to read
+
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_samza.errors import ConfigError, NotYet, SamzaError
+from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.spark.runtime import LocalRuntime
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Connection]:
+    """Connections by id, in the place of Airflow's; ``samza_default`` is there."""
+    known: dict[str, Connection] = {}
+
+    def get(conn_id: str) -> Connection:
+        if conn_id not in known:
+            raise AirflowNotFoundException(conn_id)
+        return known[conn_id]
+
+    monkeypatch.setattr(SamzaHook, "get_connection", staticmethod(get))
+    add(known, "samza_default", "samza", root=str(tmp_path))
+    return known
+
+
+def add(known: dict[str, Connection], conn_id: str, kind: str, host: str | None = None, **extra: Any) -> None:
+    known[conn_id] = Connection(conn_id=conn_id, conn_type=kind, host=host, extra=json.dumps(extra))
+
+
+def test_the_hook_gives_a_runtime_under_the_connections_root(connections: Any) -> None:
+    hook = SamzaHook()
+    assert isinstance(hook.get_conn(), LocalRuntime)
+    assert hook.get_conn() is hook.get_conn()
+
+
+def test_a_connection_that_is_not_defined_is_named_with_the_command_that_defines_it(connections: Any) -> None:
+    with pytest.raises(ConfigError, match=r"'prod_samza' is not defined(.|\n)*airflow connections add prod_samza --conn-type samza"):
+        SamzaHook("prod_samza").get_conn()
+    with pytest.raises(ConfigError, match="'nowhere' is not defined"):
+        SamzaHook(systems={"logs": "nowhere"}).get_conn()
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"), [("spark", "spark://host:7077"), ("spark", "yarn"), ("spark_connect", "sc://host"), ("http", "local[*]")]
+)
+def test_a_spark_that_cannot_be_used_yet_is_refused(connections: Any, kind: str, host: str) -> None:
+    add(connections, "spark", kind, host)
+    add(connections, "samza_default", "samza", root="/data", spark_conn_id="spark")
+    with pytest.raises(NotYet, match="cannot run stages yet"):
+        SamzaHook().get_conn()
+
+
+def test_a_local_spark_connection_is_taken(connections: Any, tmp_path: Path) -> None:
+    add(connections, "spark", "spark", "local[2]")
+    add(connections, "samza_default", "samza", root=str(tmp_path), spark_conn_id="spark")
+    assert isinstance(SamzaHook().get_conn(), LocalRuntime)
+
+
+def test_systems_are_bound_by_their_connections(connections: Any) -> None:
+    add(connections, "in", "fs", path="/in")
+    add(connections, "logs", "samza", root="/log")
+    bound = SamzaHook(systems={"data": "in", "log": "logs"}).bindings()
+    assert {name: (binding.kind, binding.options["root"]) for name, binding in bound.items()} == {
+        "data": ("files", "/in"),
+        "log": ("log", "/log"),
+    }
+
+
+def test_the_button_in_the_form_says_what_is_wrong(connections: Any) -> None:
+    add(connections, "samza_default", "samza")
+    working, told = SamzaHook().test_connection()
+    assert not working
+    assert "has no root" in told
+
+
+@pytest.mark.parametrize("conf", ['{"spark.x"', [1]])
+def test_spark_settings_that_are_none_are_refused(connections: Any, conf: Any) -> None:
+    with pytest.raises(SamzaError, match="spark_conf is not a mapping"):
+        SamzaHook(spark_conf=conf)
