@@ -282,7 +282,8 @@ class _Parser:
         found = "the end" if self.at_end() else repr(self.tokens[self.place])
         raise SchemaError(
             f"The schema {self.text!r} has {found} where {wanted} should be.",
-            hint=f"Types are {', '.join(SIMPLE_TYPES)}, decimal(p,s), array<t>, map<k,v> and struct<name:t>.",
+            hint="Write name and type of each column, with commas between: member_id bigint, country string. "
+            f"Types are {', '.join(SIMPLE_TYPES)}, decimal(p,s), array<t>, map<k,v> and struct<name:t>.",
             value=self.text,
         )
 

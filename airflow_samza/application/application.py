@@ -12,9 +12,9 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, 
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
-from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.refusals import listed, raised_in_user_code, refuse
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 
 if TYPE_CHECKING:
     from airflow_samza.application.app_descriptor import ApplicationDescriptor
@@ -147,7 +147,16 @@ class StreamApplication:
         graph = GraphBuilder(name, checked_id(self.app_id, "application copy (app_id)"), low_level=self._low_level)
         app = self._descriptor(graph, merged)
         check_callable(self.describe, f"application {name!r}", 1, hint="Define describe(self, app).")
-        self.describe(app)
+        try:
+            self.describe(app)
+        except SamzaError:
+            raise
+        except Exception as error:
+            raise InvalidApplication(
+                f"The description of application {name!r} raised {raised_in_user_code(error)}.",
+                hint="It runs when the Dag is parsed, on the scheduler's host: it may only declare streams, tables and operators.",
+                name=name,
+            ) from error
         graph.finish()
         app.check_complete()
         streams = graph.streams.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.refusals import did_you_mean, listed, refuse
 from airflow_samza.errors import UnknownName
 from airflow_samza.schema import Schema
 
@@ -51,10 +51,9 @@ def check_column(column: str, schema: Schema | None, where: str) -> None:
         if schema is None and "," in column:
             refuse(f"{column!r} in {where} is not one column", hint='Write several columns as a list: ["a", "b"].', column=column)
         return
-    like = next((name for name in schema.names if name.lower() == column.lower()), None)
     refuse(
         f"There is no column {column!r} for {where}",
-        hint=f"Did you mean {like!r}?" if like else f"The columns are {listed(schema.names)}.",
+        hint=f"{did_you_mean(column, schema.names)}The columns are {listed(schema.names)}.",
         kind=UnknownName,
         column=column,
     )

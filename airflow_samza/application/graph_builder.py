@@ -129,5 +129,5 @@ class GraphBuilder:
         return spec
 
     def _duplicate(self, what: str, former: SourceLocation | None, hint: str, name: str) -> None:
-        first = f"; first at {former}" if former is not None else ""
-        refuse(f"There are two of {what}{first}", hint=hint, kind=DuplicateId, name=name)
+        first = f": first at {former}, then again" if former is not None else ""
+        refuse(f"The {what} is declared twice{first}", hint=hint, kind=DuplicateId, name=name)

@@ -6,7 +6,7 @@ import importlib
 import re
 
 from airflow_samza.application.application import StreamApplication
-from airflow_samza.application.refusals import listed
+from airflow_samza.application.refusals import did_you_mean, listed, raised_in_user_code
 from airflow_samza.errors import InvalidApplication, SamzaError, UnknownName
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -34,7 +34,7 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
         if not hasattr(found, attribute):
             raise UnknownName(
                 f"Module {module_name!r} has no {attributes!r}.",
-                hint=f"Its applications are: {listed(_applications(found))}.",
+                hint=f"{did_you_mean(attributes, _applications(found))}Its applications are: {listed(_applications(found))}.",
                 name=name,
             )
         found = getattr(found, attribute)
@@ -69,7 +69,7 @@ def _imported(module_name: str, name: str) -> object:
         raise
     except Exception as error:
         raise InvalidApplication(
-            f"Module {module_name!r} of the application {name!r} cannot be imported: {type(error).__name__}: {error}",
+            f"Module {module_name!r} of the application {name!r} cannot be imported: {raised_in_user_code(error)}.",
             hint=f'Try it: python -c "import {module_name}".',
             name=name,
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id, is_blank
@@ -39,7 +40,8 @@ def former_id(renamed_from: str | None, name: str, op: str) -> str | None:
 def check_sql(text: object, op: str, hint: str) -> None:
     """Refuse what is no SQL text."""
     if not isinstance(text, str) or not text.strip():
-        refuse(f"{op} got {'an empty text' if isinstance(text, str) else repr(text)} instead of SQL", hint=hint, operator=op)
+        shown = "an empty text" if isinstance(text, str) else name_of(text) if callable(text) else repr(text)
+        refuse(f"{op} got {shown} instead of SQL", hint=hint, operator=op)
 
 
 def check_how(how: object, known: tuple[str, ...], where: str) -> None:

@@ -38,6 +38,11 @@ class OperatorSpec:
     is_terminal: ClassVar[bool] = False
     """Whether the walk from an input stops here (SEMANTICS P1)."""
 
+    @property
+    def title(self) -> str:
+        """The operator in a sentence: ``where 'slow'``, and ``where-0`` as plans show it when the user gave it no id."""
+        return f"{self.op}-{self.name}" if self.name.isdigit() else f"{self.op} {self.name!r}"
+
 
 @dataclass(frozen=True, eq=False)
 class InputOperatorSpec(OperatorSpec):

@@ -49,6 +49,28 @@ class located:  # noqa: N801 (a context manager reads as a word)
                 raise placed from error.__cause__
 
 
+def raised_in_user_code(error: BaseException) -> str:
+    """An exception of the user's own code in a sentence: type, text and place."""
+    text = " ".join(str(error).split())
+    place = SourceLocation.of_traceback(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        text, place = error.msg, SourceLocation(error.filename, error.lineno or 0)
+    return type(error).__name__ + (f": {text}" if text else "") + (f" ({place})" if place is not None else "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that names what was meant, with a space behind it; nothing when nothing is alike.
+
+    >>> did_you_mean("Country", ["country", "at"])
+    "Did you mean 'country'? "
+    """
+    import difflib
+
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    return f"Did you mean {by_lower[near[0]]!r}? " if near else ""
+
+
 def listed(names: Iterable[object]) -> str:
     """Names as a person lists them; ``none`` when there are none.
 

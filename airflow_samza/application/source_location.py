@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 # Both spellings: code objects carry the name under which a file was found, which may lead through a link. The separator
@@ -33,6 +33,19 @@ class SourceLocation:
                 return cls(frame.f_code.co_filename, frame.f_lineno)
             frame = frame.f_back
         return None
+
+    @classmethod
+    def of_traceback(cls, traceback: TracebackType | None) -> SourceLocation | None:
+        """The innermost frame of a traceback outside this package, Python itself and what is installed; None when there is none."""
+        import sysconfig
+
+        libraries = (*_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), "<")
+        found: SourceLocation | None = None
+        while traceback is not None:
+            if not traceback.tb_frame.f_code.co_filename.startswith(libraries):
+                found = cls(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            traceback = traceback.tb_next
+        return found
 
     @classmethod
     def of_callable(cls, function: Any) -> SourceLocation | None:

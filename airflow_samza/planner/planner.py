@@ -113,10 +113,19 @@ def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
 
 
 def _raise_all(errors: Sequence[PlanError]) -> None:
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise PlanErrors(list(errors))
+    placed = [_with_place(error) for error in errors]
+    if len(placed) == 1:
+        raise placed[0]
+    if placed:
+        raise PlanErrors(placed)
+
+
+def _with_place(error: PlanError) -> PlanError:
+    """The error with the place in the user's code that its facts name, at the end of its sentence."""
+    place = error.facts.get("location")
+    if place is None or str(place) in error.sentence:
+        return error
+    return type(error)(f"{error.sentence.removesuffix('.')} ({place}).", hint=error.hint, **error.facts)
 
 
 def _check_mode(config: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.system import System, SystemBinding
@@ -43,8 +44,9 @@ def declared_systems(spec: ApplicationSpec, names: Iterable[str], bindings: Mapp
         if kind is None:
             known = sorted({*bindings, *(n for n, s in spec.systems.items() if s.kind), EMBEDDED})
             raise UnknownName(
-                f"The application {spec.name!r} names the system {name!r}, which is not bound to anything.",
-                hint=f'Bind it: systems={{"{name}": "<connection id>"}}. Bound or declared are: {", ".join(known)}.',
+                f"{_whose(spec, name)} names the system {name!r}, which is not bound to anything.",
+                hint=f"{did_you_mean(name, known)}Bound or declared are {', '.join(known)}. Bind it: "
+                f'systems={{"{name}": "<connection id>"}} on the task group, or --system {name}=files:/path on the command line.',
                 name=name,
             )
         if kind == "memory":
@@ -79,6 +81,15 @@ def run_bindings(kept: Mapping[str, Mapping[str, Any]], bindings: Mapping[str, S
 def bind_systems(bindings: Mapping[str, SystemBinding], root: str) -> dict[str, System]:
     """The systems, by name."""
     return {name: bind_system(name, binding, root) for name, binding in bindings.items()}
+
+
+def _whose(spec: ApplicationSpec, system: str) -> str:
+    """The first stream that names a system, with its place in the user's code."""
+    for stream in (*spec.inputs.values(), *spec.outputs.values(), *spec.intermediates.values()):
+        if stream.system == system:
+            at = f" ({stream.location})" if stream.location is not None else ""
+            return f"The stream {stream.stream_id!r} of {spec.name!r}{at}"
+    return f"The application {spec.name!r}"
 
 
 def _kind(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBinding]) -> str | None:

@@ -163,7 +163,7 @@ def _refused(operator: OperatorSpec, what: str, hint: str) -> InvalidApplication
 
 def _named(operator: OperatorSpec) -> str:
     at = f" ({operator.location})" if operator.location is not None else ""
-    return f"{operator.op} {operator.name!r}{at}"
+    return f"{operator.title}{at}"
 
 
 def _short(text: str) -> str:

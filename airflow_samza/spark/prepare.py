@@ -182,6 +182,7 @@ def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream]) -
             if stream.spec.name in metadata:
                 found[stream.stream_id] = metadata[stream.spec.name]
             elif stream.role == StreamRole.INPUT.value and stream.spec.partitions is None:
+                systems[name].slice(stream.spec)  # the system's own words say best what is missing: root, path, topic
                 raise TopicError(
                     f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream {stream.spec.name!r}.",
                     hint="Create it, correct its name, or bind the system to where it lies.",

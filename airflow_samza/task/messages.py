@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.schema import DataType, Row, Schema
+from airflow_samza.schema import DataType, Row, Schema, type_from_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -243,7 +243,7 @@ class MessageWriter:
         if strange:
             index = next(index for index, value in enumerate(values) if type(value) in strange)
             field = self._arrow.field(place)
-            raise ShapeError(index, f"{field.name} is {values[index]!r:.80}, which is no {field.type}")
+            raise ShapeError(index, f"{field.name} is {values[index]!r:.80}, which is no {type_from_arrow(field.type).ddl()}")
 
     def _columns(self, messages: Sequence[Any]) -> list[list[Any]]:
         kinds = set(map(type, messages))
@@ -305,7 +305,7 @@ def _first_bad(values: Sequence[Any], field: pa.Field, error: BaseException) -> 
         try:
             pa.array([value], field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return index, f"{field.name} is {value!r:.80}, which is no {field.type}"
+            return index, f"{field.name} is {value!r:.80}, which is no {type_from_arrow(field.type).ddl()}"
     return 0, f"{field.name}: {error}"
 
 

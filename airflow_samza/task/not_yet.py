@@ -50,9 +50,7 @@ def _operator(operator: OperatorSpec) -> list[PlanError]:
 
 def _said(operator: OperatorSpec, what: str, hint: str) -> NotYet:
     at = f" ({operator.location})" if operator.location is not None else ""
-    return NotYet(
-        f"{operator.op} {operator.name!r}{at} is planned, and this version cannot run {what} yet.", hint=hint, operator=operator.op_id
-    )
+    return NotYet(f"{operator.title}{at} is planned, and this version cannot run {what} yet.", hint=hint, operator=operator.op_id)
 
 
 def _circles(plan: ExecutionPlan) -> list[PlanError]:

@@ -280,7 +280,7 @@ def run_task(
     if len(program.sections) > 1:
         catalyst = next(c for c in program.operators.values() if c.engine == "catalyst")
         raise NotYet(
-            f"{catalyst.spec.op} {catalyst.spec.name!r} of stage {program.stage.stage_id!r} runs only in Catalyst ({catalyst.reason}), and "
+            f"{catalyst.spec.title} of stage {program.stage.stage_id!r} runs only in Catalyst ({catalyst.reason}), and "
             "there is no Spark here.",
             hint="Write it within the subset that Arrow runs, or run the stage on Spark.",
             operator=catalyst.spec.op_id,

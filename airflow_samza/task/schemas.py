@@ -32,6 +32,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.application.output_schemas import aggregated_schema, joined_schema, merged_schema, unwritable
+from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import (
@@ -175,11 +176,11 @@ class SchemaResolver:
             return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported))
         except SchemaError as error:
             raise InvalidApplication(
-                f"{operator.op} {operator.name!r}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
+                f"{operator.title}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
             ) from None
 
     def _schema(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> Schema | None:
-        where = f"{operator.op} {operator.name!r}"
+        where = f"{operator.title}"
         first = inputs[0] if inputs else None
         if isinstance(operator, AggregateSpec):
             self._check_columns(operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first)
@@ -210,15 +211,15 @@ class SchemaResolver:
         problem = unwritable(declared, schema) if declared is not None and schema is not None else ""
         if problem:
             raise InvalidApplication(
-                f"{operator.op} {operator.name!r}{_at(operator)} cannot write to {target} as it is declared: {problem}.",
+                f"{operator.title}{_at(operator)} cannot write to {target} as it is declared: {problem}.",
                 hint="Bring the messages to the declared columns with select or map, or declare the schema that they have.",
                 operator=operator.op_id,
             )
 
     def _unknown(self, operator: OperatorSpec, column: str, text: str, schema: Schema) -> UnknownName:
         return UnknownName(
-            f"There is no column {column!r} for {operator.op} {operator.name!r}: {text}{_at(operator)}.",
-            hint=f"The columns are {', '.join(schema.names)}.",
+            f"There is no column {column!r} for {operator.title}: {text}{_at(operator)}.",
+            hint=f"{did_you_mean(column, schema.names)}The columns are {', '.join(schema.names)}.",
             name=column,
             column=column,
             operator=operator.op_id,

@@ -143,7 +143,7 @@ def _known_schema(compiled: CompiledOperator) -> Schema:
         spec = compiled.spec
         stream = spec.stream.stream_id if isinstance(spec, InputOperatorSpec) else None
         raise SchemaError(
-            f"The schema of {f'input {stream!r}' if stream is not None else f'{spec.op} {spec.name!r}'} is not known.",
+            f"The schema of {f'input {stream!r}' if stream is not None else f'{spec.title}'} is not known.",
             hint="Declare it with schema=, or let the system tell it.",
             operator=spec.op_id,
         )
@@ -204,25 +204,25 @@ def _check_one_alive(
     written = {o.spec.table.table_id for o in operators.values() if isinstance(o.spec, SendToTableSpec)}
     for op_id in before:
         spec = operators[op_id].spec
-        beside = [f"{operators[o].spec.op} {operators[o].spec.name!r}" for o in following[op_id] if o in behind]
+        beside = [f"{operators[o].spec.title}" for o in following[op_id] if o in behind]
         if spec.is_terminal:
-            beside.append(f"{spec.op} {spec.name!r}")
+            beside.append(f"{spec.title}")
         if beside:
             raise _two_alive(catalyst, beside[0])
     for op_id in behind:
         spec = operators[op_id].spec
         for source in spec.inputs:
             if source.op_id not in behind and source.op_id != chain[-1]:
-                raise _two_alive(catalyst, f"{spec.op} {spec.name!r}")
+                raise _two_alive(catalyst, f"{spec.title}")
         if isinstance(spec, TableJoinSpec) and spec.table.table_id in written:
-            raise _two_alive(catalyst, f"the table {spec.table.table_id!r} of {spec.op} {spec.name!r}")
+            raise _two_alive(catalyst, f"the table {spec.table.table_id!r} of {spec.title}")
 
 
 def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
     spec = catalyst.spec
     at = f" ({spec.location})" if spec.location is not None else ""
     return UnsupportedShape(
-        f"{spec.op} {spec.name!r}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of the same "
+        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of the same "
         "stage is alive beside it.",
         hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so that Arrow runs it.",
         operator=spec.op_id,

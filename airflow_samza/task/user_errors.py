@@ -46,7 +46,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
     location = user_location(function, error.__traceback__)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     made = _message_error(
-        f"{name_of(function)} in {spec.op} {spec.name!r} failed with {what}, on the message {shortened(message)}",
+        f"{name_of(function)} in {spec.title} failed with {what}, on the message {shortened(message)}",
         location,
         "Handle such a message in the callable, or leave it out before with filter or where.",
         spec,
@@ -63,7 +63,7 @@ def wrong_shape(spec: OperatorSpec, function: object, result: object, expected: 
     on = "" if message is ... else f", on the message {shortened(message)}"
     because = f" ({why})" if why else ""
     return _message_error(
-        f"{name_of(function)} in {spec.op} {spec.name!r} returned {shortened(result)}{because}{on}; expected are {expected}",
+        f"{name_of(function)} in {spec.title} returned {shortened(result)}{because}{on}; expected: {expected}",
         SourceLocation.of_callable(function),
         "Return the declared shape, or say the new one with a return annotation or schema=.",
         spec,

@@ -63,7 +63,7 @@ class Conformer:
                 row = pc.index(pc.is_null(column), True).as_py()
                 raise SchemaError(
                     f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which is declared not null"
-                    f" ({column.null_count} of {batch.num_rows} rows read together, the first at {row}).",
+                    f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number {row + 1} of them).",
                     hint="Declare the column nullable (in a dataclass: `| None`), or repair the file.",
                     file=self.file,
                     stream=self.stream,

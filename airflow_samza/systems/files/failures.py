@@ -45,6 +45,12 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
             hint="Move away what is in its place, or give the stream another path.",
             **facts,
         )
+    if is_missing(error) and doing == "write":
+        return TopicError(
+            f"The storage does not let {path} of stream {stream!r} be made: {error}.",
+            hint="Bind the system to another root, or give the stream another path=; directories are made where they may be.",
+            **facts,
+        )
     if is_missing(error):
         return TopicError(
             f"The path {path} of stream {stream!r} does not exist.",

@@ -120,7 +120,7 @@ class JsonLinesInput:
             if bad.column is None:
                 raise damaged(self.file, "JSON lines", f"{bad} {where}") from bad
             raise SchemaError(
-                f"File {self.file.shown} of stream {self.file.stream!r} has {bad} in column {bad.column!r} {where}.",
+                f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {where}.",
                 hint="Declare the column with a type that holds the value, or repair the file.",
                 file=self.file.shown,
                 stream=self.file.stream,

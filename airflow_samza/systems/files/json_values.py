@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from airflow_samza.systems.files.conform import shown
 from airflow_samza.systems.files.lines import Block
 from airflow_samza.systems.files.text_values import is_text_leaf, parse_text
 
@@ -127,7 +128,7 @@ def _text(value: str, kind: pa.DataType) -> Any:
 
 
 def _unfit(value: object, kind: pa.DataType) -> BadValue:
-    return BadValue(f"{_brief(value)}, which is no {kind}")
+    return BadValue(f"{_brief(value)}, which is no {shown(kind)}")
 
 
 def to_lines(batch: pa.RecordBatch) -> bytes:

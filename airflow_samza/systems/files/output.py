@@ -118,18 +118,22 @@ def check_writable(output: Location, stream: StreamSpec) -> None:
     """Makes the output directory and writes a probe into it."""
     probe = output / f"{FOLDER}/staging/.writable"
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
-        info = output.filesystem.get_file_info(output.path)
-        if info.is_file:
-            raise TopicError(
-                f"The output {output} of stream {stream.name!r} is a file, and a directory is needed.",
-                hint="Move the file away, or give the stream another path.",
-                path=str(output),
-                stream=stream.name,
-            )
+        refuse_file(output, stream)
         output.filesystem.create_dir(_parent(probe).path, recursive=True)
         with output.filesystem.open_output_stream(probe.path, compression=None) as sink:
             sink.write(b"probe")
         _delete(probe)
+
+
+def refuse_file(output: Location, stream: StreamSpec) -> None:
+    """Refuses an output where a file lies instead of a directory."""
+    if output.filesystem.get_file_info(output.path).is_file:
+        raise TopicError(
+            f"The output {output} of stream {stream.name!r} is a file, and a directory is needed.",
+            hint="Move the file away, or give the stream another path.",
+            path=str(output),
+            stream=stream.name,
+        )
 
 
 def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.systems.files.conform import shown
+from airflow_samza.systems.files.conform import Conformer, shown
 from airflow_samza.systems.files.formats import FileFormat, InputFile, TimeRange, open_format, reading
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.location import Location
@@ -43,6 +45,8 @@ def fix_slice(
             partitions,
             total // 2**20,
         )
+    if files and stream.schema is not None:
+        _check_first(root, files[0], stream, format_name, options)
     units: list[Unit] = []
     threshold = total // (_SMALL_SHARE * partitions)
     kind = open_format(format_name) if files else None
@@ -63,6 +67,19 @@ def fix_slice(
         "files": [{"path": f.path, "size": f.size, "mtime": f.mtime, "columns": dict(f.columns)} for f in files],
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
+
+
+def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
+    """Refuses a declared schema that the first file does not have: a run with the wrong schema need not start a Spark to find out."""
+    file = input_file(root, found, stream.name)
+    declared = Schema.of(stream.schema).to_arrow()
+    inside = pa.schema([field for field in declared if field.name not in dict(found.columns)])
+    with reading(file, format_name):
+        opened = open_format(format_name).open(file, inside, options)
+        try:
+            Conformer.check(opened.schema, inside, file=file.shown, stream=stream.name, options=options)
+        finally:
+            opened.close()
 
 
 def time_range(stream: StreamSpec) -> TimeRange | None:

@@ -10,7 +10,7 @@ from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.listing import Listing, find_files, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.files.options import FileOptions, declared_partitions, format_name, storage_options
-from airflow_samza.systems.files.output import FilesProducer, check_writable, publish
+from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, refuse_file
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_slice, found_schema
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
@@ -67,6 +67,7 @@ class FilesSystem:
         for stream in streams:
             output = self._output(stream)
             with storage_errors(path=str(output), stream=stream.name, doing="write"):
+                refuse_file(output, stream)
                 output.filesystem.create_dir(output.path, recursive=True)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
@@ -78,11 +79,14 @@ class FilesSystem:
         listing = self._listing(stream)
         root, relative = self._place(stream)
         if listing.missing is not None and not self._may_be_missing(stream):
-            at = f"The root {root}" if listing.missing.path == root.path else f"The path {listing.missing}"
+            rootless = listing.missing.path == root.path
+            glob = "a glob" if has_glob(relative) else f'a glob (for example path="{relative.rstrip("/")}/*")'
             raise TopicError(
-                f"{at} of stream {stream.name!r} (system {self.name!r}) does not exist.",
-                hint="Check the connection's root and the stream's path=; an interval may legally have no data with a glob"
-                f' (for example path="{relative.rstrip("/")}/*") or with the stream\'s option allow_missing_path="true".',
+                f"The {'root' if rootless else 'path'} {listing.missing} of stream {stream.name!r} (system {self.name!r}) does not exist.",
+                hint="Check the root of the system (in Airflow: of its connection)."
+                if rootless
+                else f"Check the root of the system and the stream's path=; an interval may legally have no data with {glob} "
+                'or with the stream\'s option allow_missing_path="true".',
                 path=str(listing.missing),
                 stream=stream.name,
                 system=self.name,

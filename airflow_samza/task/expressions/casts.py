@@ -160,7 +160,8 @@ def _texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None
         trimmed = pc.ascii_trim(array, characters=_SPACE)
         good = pc.match_substring_regex(trimmed, r"^[+-]?[0-9]+$")
         if good.true_count < len(array) - array.null_count:
-            raise EvaluationFailure("CAST_INVALID_INPUT", f"A text is not a {target.ddl()}.")
+            first = array.filter(pc.fill_null(pc.invert(good), False))[0].as_py()
+            raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {first!r:.80} is no {target.ddl()}.")
         try:
             return pc.cast(pc.replace_substring_regex(trimmed, r"^\+", ""), kind)
         except pa.ArrowInvalid:

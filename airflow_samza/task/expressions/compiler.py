@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.task.expressions import arithmetic, predicates
 from airflow_samza.task.expressions.casts import cast
+from airflow_samza.task.expressions.coercion import is_numeric
 from airflow_samza.task.expressions.expression import BIGINT, BOOLEAN, DOUBLE, INT, VOID, Expression, UnsupportedExpression, column, literal
 
 _INTEGER = re.compile(r"\d+")
@@ -56,6 +58,12 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
     compiled = []
     for node in parts:
         expression = compiler.compile(node)
+        if is_numeric(expression.type):  # Spark refuses it as well, only later
+            raise SchemaError(
+                f"The condition {text!r} is of type {expression.type.ddl()}, not boolean.",
+                hint="Compare it with something, for example: dwell_ms > 1000.",
+                value=text,
+            )
         if expression.type != BOOLEAN:
             raise UnsupportedExpression(f"the condition is of type {expression.type.ddl()}")
         compiled.append(expression)

@@ -88,7 +88,7 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
     if isinstance(spec, TableJoinSpec):
         return TableJoin(spec, first, schema, resources.tables[spec.table.table_id], one_by_one=spec.op_id in resources.one_by_one)
     raise NotYet(
-        f"{spec.op} {spec.name!r} is planned, and this version cannot run it yet.",
+        f"{spec.title} is planned, and this version cannot run it yet.",
         hint="Leave it out for now; the plan shows what the application will do.",
         operator=spec.op_id,
     )
@@ -108,7 +108,7 @@ def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResour
 def _known(compiled: CompiledOperator, schema: Schema | None) -> Schema:
     if schema is None:
         raise SchemaError(
-            f"The columns of {compiled.spec.op} {compiled.spec.name!r} are not known.",
+            f"The columns of {compiled.spec.title} are not known.",
             hint="Declare the schema of the stage's inputs.",
             operator=compiled.spec.op_id,
         )

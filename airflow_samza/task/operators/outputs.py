@@ -63,7 +63,7 @@ class SendTo(Operator[OperatorSpec]):
         super().__init__(spec, inputs, None)
         self._writer = writer
         self._declared = declared
-        self._conformer = Conformer(declared, f"what {spec.op} {spec.name!r} sends to {writer.stream_id!r}")
+        self._conformer = Conformer(declared, f"what {spec.title} sends to {writer.stream_id!r}")
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Nothing."""

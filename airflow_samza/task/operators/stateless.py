@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
-from airflow_samza.schema import Schema
+from airflow_samza.schema import Row, Schema
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.user_errors import callable_failed, shortened, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure) -> MessageError:
-    """The error for an expression that has no value on some row."""
+def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure, message: str = "") -> MessageError:
+    """The error for an expression that has no value on some row; ``message`` is that row for people, where one row is to blame."""
+    on = f", on the message {message}" if message else ""
     at = f" ({spec.location})" if spec.location is not None else ""
     return MessageError(
-        f"[{failure.condition}] {failure.sentence} In {spec.op} {spec.name!r}: {text}{at}.",
+        f"[{failure.condition}] {failure.sentence.removesuffix('.')}, in {spec.title}: {text}{on}{at}.",
         hint="Leave such rows out before, or use CASE WHEN … THEN … END around the part that fails.",
         operator=spec.op_id,
         expression=text,
+        message=message or None,
         condition=failure.condition,
         file=spec.location.file if spec.location is not None else None,
         line=spec.location.line if spec.location is not None else None,
     )
+
+
+def first_failure(
+    batch: pa.RecordBatch, failure: EvaluationFailure, evaluate: Callable[[pa.RecordBatch], object]
+) -> tuple[EvaluationFailure, str]:
+    """The failure of the first row of a batch on which ``evaluate`` fails, and that row for people; looked for by halving."""
+    while batch.num_rows > 1:
+        middle = batch.num_rows // 2
+        try:
+            evaluate(batch.slice(0, middle))
+        except EvaluationFailure as earlier:
+            failure, batch = earlier, batch.slice(0, middle)
+        else:
+            batch = batch.slice(middle)
+    return failure, shortened(Row(batch.to_pylist()[0])) if batch.num_rows else ""
 
 
 class Pass(Operator[OperatorSpec]):
@@ -57,22 +75,29 @@ class Where(Operator[WhereSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The rows that are kept."""
-        import pyarrow.compute as pc
-
         for group in self._groups:
-            frame = Frame(batch.columns, batch.num_rows)
             try:
-                mask = is_true(group[0].array(frame))
-                for conjunct in group[1:]:
-                    mask = pc.and_(mask, is_true(conjunct.array(frame)))
+                mask = _mask(group, batch)
             except EvaluationFailure as failure:
-                raise evaluation_failed(self.spec, self.spec.condition, failure) from None
+                again = functools.partial(_mask, group)
+                raise evaluation_failed(self.spec, self.spec.condition, *first_failure(batch, failure, again)) from None
             kept = mask.true_count
             if kept == 0:
                 return ()
             if kept < batch.num_rows:
                 batch = batch.filter(mask)
         return (batch,)
+
+
+def _mask(group: list[Expression], batch: pa.RecordBatch) -> pa.Array:
+    """Where all conjuncts of a group are true."""
+    import pyarrow.compute as pc
+
+    frame = Frame(batch.columns, batch.num_rows)
+    mask = is_true(group[0].array(frame))
+    for conjunct in group[1:]:
+        mask = pc.and_(mask, is_true(conjunct.array(frame)))
+    return mask
 
 
 def _infallible_together(conjuncts: tuple[Expression, ...]) -> list[list[Expression]]:
@@ -98,12 +123,16 @@ class Select(Operator[SelectSpec]):
         """The selected columns of all rows."""
         import pyarrow as pa
 
-        frame = Frame(batch.columns, batch.num_rows)
         try:
-            columns = [expression.array(frame) for expression in self._projection.expressions]
+            columns = self._columns(batch)
         except EvaluationFailure as failure:
-            raise evaluation_failed(self.spec, ", ".join(self.spec.expressions), failure) from None
+            text = ", ".join(self.spec.expressions)
+            raise evaluation_failed(self.spec, text, *first_failure(batch, failure, self._columns)) from None
         return (pa.RecordBatch.from_arrays(columns, schema=self._arrow),)
+
+    def _columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        frame = Frame(batch.columns, batch.num_rows)
+        return [expression.array(frame) for expression in self._projection.expressions]
 
 
 class MapBatches(Operator[MapBatchesSpec]):
@@ -111,7 +140,7 @@ class MapBatches(Operator[MapBatchesSpec]):
 
     def __init__(self, spec: MapBatchesSpec, inputs: Schema, output: Schema) -> None:
         super().__init__(spec, inputs, output)
-        self._conformer = Conformer(output, f"the result of map_batches {spec.name!r}")
+        self._conformer = Conformer(output, f"the result of {spec.title}")
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's batches."""

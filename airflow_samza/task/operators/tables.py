@@ -23,7 +23,7 @@ class SendToTable(Operator[SendToTableSpec]):
     def __init__(self, spec: SendToTableSpec, inputs: Schema, store: TableStore) -> None:
         super().__init__(spec, inputs, None)
         self._store = store
-        self._conformer = Conformer(store.schema, f"what {spec.op} {spec.name!r} writes to table {spec.table.table_id!r}")
+        self._conformer = Conformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Nothing."""

@@ -80,7 +80,7 @@ def test_rejects_a_missing_module(name: str) -> None:
 def test_rejects_a_missing_attribute_and_names_the_applications() -> None:
     with pytest.raises(UnknownName, match="has no 'view'") as caught:
         load_application("loader_pipelines.jobs:view")
-    assert caught.value.hint == "Its applications are: Clicks, Demanding, views."
+    assert caught.value.hint == "Did you mean 'views'? Its applications are: Clicks, Demanding, views."
 
 
 @pytest.mark.parametrize(("attribute", "what"), [("plain", "a function"), ("number", "3"), ("Group", "Group")])

@@ -110,5 +110,5 @@ def test_rejects(describe: Any, sentence: str) -> None:
 def test_a_high_level_application_has_no_task() -> None:
     from airflow_samza import stream_application
 
-    with pytest.raises(AttributeError, match="task"):
+    with pytest.raises(InvalidApplication, match=r"raised AttributeError: .*'task' \(.*test_task_api\.py:\d+\)"):
         stream_application("high")(lambda app: app.task(Enrich)).spec()

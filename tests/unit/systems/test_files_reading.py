@@ -441,7 +441,7 @@ def test_a_damaged_json_line_is_told_by_its_place(tmp_path: Path) -> None:
     with pytest.raises(TopicError, match=r"in the line at byte 10"):
         read(files(tmp_path), StreamSpec("in.jsonl", schema="id bigint"))
     (tmp_path / "in.jsonl").write_text('{"id": 1}\n{"id": "x"}\n')
-    with pytest.raises(SchemaError, match=r"has \"x\", which is no int64 in column 'id' in the line at byte 10"):
+    with pytest.raises(SchemaError, match=r"has \"x\", which is no bigint, in column 'id' in the line at byte 10"):
         read(files(tmp_path), StreamSpec("in.jsonl", schema="id bigint"))
 
 
