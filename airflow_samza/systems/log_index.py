@@ -142,6 +142,10 @@ class LogIndex:
             if commit.next[partition] >= end:
                 return
 
+    def entries(self, partition: int) -> list[Entry]:
+        """All entries of a partition that readers see, in offset order; reads every commit that is not compacted."""
+        return list(self.slice(partition, 0, self.head[partition]))
+
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """The commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
         snapshots = [last for last in record_numbers(self.topic, "snapshots") if self.compaction < last < self.number]
