@@ -53,6 +53,7 @@ def run_workload(workload: str, views: Path, rows: int, repeat: int, cores: int,
     """Runs one workload and prints its line; returns the directory of its output."""
     application, output = APPLICATIONS[workload]
     root = work / f"root-{workload}"
+    shutil.rmtree(root, ignore_errors=True)  # run records of an earlier benchmark would be taken up
     bindings = {
         "lake": SystemBinding("files", {"root": str(views.parent)}),
         "results": SystemBinding("files", {"root": str(work / "samza")}),
