@@ -172,6 +172,21 @@ class LocalAirflow:
             raise AirflowProblem(f"airflow {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
+    def backfill(self, dag_id: str, first: str, last: str, *options: str) -> None:
+        """Runs ``airflow backfill create`` over the dates from ``first`` to ``last``.
+
+        On SQLite the command now and then finds the database locked, however long it may wait: it reads first and writes later, and the
+        scheduler has written in between. Then nothing has been created, and it is run again.
+        """
+        for tries_left in reversed(range(20)):
+            try:
+                self.cli("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last, *options)
+            except AirflowProblem as problem:
+                if "database is locked" not in str(problem) or not tries_left:
+                    raise
+            else:
+                return
+
     def wait_for_dag(self, dag_id: str, timeout: float = 120) -> dict[str, Any]:
         """The Dag, once the Dag processor has read it; an import error of its folder is raised at once."""
 

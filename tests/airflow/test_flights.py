@@ -108,10 +108,8 @@ def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(flight
     days = [first + timedelta(days=n) for n in range(3)]
     flights.airflow.wait_for_dag("flights_daily")
     flights.airflow.wait_until(lambda: no_backfill_runs(flights, "flights_daily"), 300, "the former backfill to end")
-    flights.airflow.cli(
-        *("backfill", "create", "--dag-id", "flights_daily", "--from-date", str(days[0]), "--to-date", str(days[-1])),
-        *(("--run-backwards", "--max-active-runs", "1") if backwards else ("--max-active-runs", "3")),
-    )
+    options = ("--run-backwards", "--max-active-runs", "1") if backwards else ("--max-active-runs", "3")
+    flights.airflow.backfill("flights_daily", str(days[0]), str(days[-1]), *options)
     runs = [run for run in flights.airflow.runs("flights_daily") if run["logical_date"] and day_of(run) in days]
     assert [run["run_type"] for run in runs] == ["backfill"] * 3
     ended = [flights.airflow.wait_for_run("flights_daily", run["dag_run_id"], timeout=1200) for run in runs]
@@ -129,9 +127,7 @@ def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(flight
 
 def test_an_hour_is_cut_out_by_its_timestamps(flights: Any) -> None:
     flights.airflow.wait_for_dag("flights_hourly")
-    flights.airflow.cli(
-        *("backfill", "create", "--dag-id", "flights_hourly", "--from-date", "2013-03-01T13:00:00", "--to-date", "2013-03-01T13:00:00")
-    )
+    flights.airflow.backfill("flights_hourly", "2013-03-01T13:00:00", "2013-03-01T13:00:00")
     (run,) = flights.airflow.runs("flights_hourly")
     assert flights.airflow.wait_for_run("flights_hourly", run["dag_run_id"], timeout=1200)["state"] == "success"
     right = asked_of_duckdb(flights.data, within="time_hour >= '2013-03-01T13:00:00Z' AND time_hour < '2013-03-01T14:00:00Z'")
