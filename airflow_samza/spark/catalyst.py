@@ -69,7 +69,8 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
     except SamzaError:
         raise
     except PySparkException as error:
-        raise _refused(operator, f"cannot be analysed by Spark: {_short(str(error))}", "Correct the expression.") from error
+        hint = f"The columns are {', '.join(frame.columns)}. Correct the {'function' if isinstance(operator, TransformSpec) else 'SQL'}."
+        raise _refused(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error
     except Exception as error:
         raise MessageError(
             f"The function of {_named(operator)} failed with {type(error).__name__}: {error}",
@@ -96,7 +97,7 @@ def _refuse_wide(frame: DataFrame, operator: OperatorSpec, tasks: int) -> None:
             text = node.simpleString(25)
             keys = _keys(text)
             raise UnsupportedShape(
-                f"{_named(operator)} moves rows between partitions ({_short(text)}), and inside a stage nothing may.",
+                f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), and inside a stage nothing may.",
                 hint=_way_out(keys),
                 operator=operator.op_id,
                 exchange=text,
@@ -114,6 +115,10 @@ def _refuse_wide(frame: DataFrame, operator: OperatorSpec, tasks: int) -> None:
             f"makes {partitions} partitions of {tasks}",
             "Do without coalesce, repartition and union: the stage's partitions are its tasks.",
         )
+
+
+_NUMBERS = re.compile(r"#\d+L?|, ENSURE_REQUIREMENTS|, \[plan_id=\d+\]")
+"""What Spark adds to a plan's nodes for itself."""
 
 
 def _way_out(keys: list[str]) -> str:

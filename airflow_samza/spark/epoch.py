@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_samza.errors import StageCancelled, StageError, StageFailed
+from airflow_samza.errors import SamzaError, StageCancelled, StageError, StageFailed
 from airflow_samza.runs.epoch_records import InputIntent, Intent, read_intent
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage, output_stream
@@ -25,7 +25,7 @@ from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.catalyst import analyse_sections, stage_frame
 from airflow_samza.spark.epoch_task import EpochTask
-from airflow_samza.spark.worker_errors import find_error
+from airflow_samza.spark.worker_errors import find_error, shown_as_written
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import System, SystemBinding
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
@@ -65,7 +65,10 @@ def run_epoch(
         for key, value in attempt.request.get("spark_conf", {}).items():
             spark.conf.set(key, value)
         origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
-        _run_tasks(spark, files, bindings, systems, run, attempt, origins)
+        try:
+            _run_tasks(spark, files, bindings, systems, run, attempt, origins)
+        except SamzaError as error:  # the runner, too, imported the application from what was shipped
+            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
     _still_wanted(files, attempt)
     result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder)
     for line in describe_result(result):
@@ -124,15 +127,23 @@ def _run_tasks(
             died = any(words in text for words in _WORKER_DIED)
             if tries == JOB_TRIES or not died:
                 raise StageFailed(
-                    f"The Spark job of the stage {handle.stage_id} failed: {_first_line(text)}",
+                    f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {_first_line(text)}",
                     hint=(
                         "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per task."
                         if died
-                        else "The runner's log has the whole story."
+                        else "The runner's log has the whole story. When it is a value: "
+                        "leave such rows out before, or use try_cast and its like."
                     ),
                     stage=handle.stage_id,
                     run=run.run_id,
                 ) from error
+
+
+def _suspects(program: StageProgram) -> str:
+    """The operators of a stage that Catalyst runs, with their places: what fails without an error of ours fails in one of them."""
+    run = [program.operators[op_id].spec for section in program.sections if section.kind == "catalyst" for op_id in section.operators]
+    named = [f"{spec.title} ({spec.location})" if spec.location is not None else spec.title for spec in run]
+    return f" in {' or '.join(named)}" if named else ""
 
 
 def bind_inputs(files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle) -> dict[str, BoundStream]:

@@ -165,6 +165,7 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
         timestamp=stream.timestamp,
         interval=bounds,
         broadcast=stream.broadcast,
+        written=stream.role is StreamRole.OUTPUT,
         options=stream.options,
     )
 

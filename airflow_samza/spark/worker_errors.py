@@ -55,6 +55,8 @@ def shown_as_written(data: object, origins: Mapping[str, str]) -> dict[str, obje
         return value
 
     fields = dict(data) if isinstance(data, dict) else {}
+    if isinstance(fields.get("errors"), list):  # several as one
+        fields["errors"] = [shown_as_written(part, origins) for part in fields["errors"]]
     facts = fields.get("facts")
     fields["facts"] = {name: shown(value) for name, value in facts.items()} if isinstance(facts, dict) else {}
     return {name: shown(value) for name, value in fields.items()}

@@ -55,7 +55,7 @@ class FilesSystem:
             listing = self._listing(stream)
             if listing.missing is None or self._may_be_missing(stream):
                 schema = stream.schema
-                if schema is None:
+                if schema is None and not stream.written:
                     root, _ = self._place(stream)
                     kind = self._format(stream, listing)
                     schema = found_schema(root, listing.files, stream.name, kind, FileOptions.of(stream))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import NotYet, SchemaError, StoreError, UnknownName
 from airflow_samza.schema import Schema
@@ -58,8 +60,8 @@ class Context:
         """A table that the application declared."""
         if table_id not in self._tables:
             raise UnknownName(
-                f"The application has no table {table_id!r}.",
-                hint=f"Its tables are {', '.join(sorted(self._tables)) or 'none'}.",
+                f"The application has no table {table_id!r} ({SourceLocation.of_caller()}).",
+                hint=f"{did_you_mean(table_id, self._tables)}Its tables are {', '.join(sorted(self._tables)) or 'none'}.",
                 name=table_id,
             )
         return self._tables[table_id]
@@ -181,8 +183,8 @@ class _Collector:
         """Sends a message to an output stream, by its id."""
         if stream not in self._outputs:
             raise UnknownName(
-                f"The task sends to {stream!r}, which is no output stream of the application.",
-                hint=f"Its outputs are {', '.join(sorted(self._outputs)) or 'none'}.",
+                f"The task sends to {stream!r}, which is no output stream of the application ({SourceLocation.of_caller()}).",
+                hint=f"{did_you_mean(stream, self._outputs)}Its outputs are {', '.join(sorted(self._outputs)) or 'none'}.",
                 name=stream,
             )
         if key is not None and not self._streams[stream].key:

@@ -164,6 +164,17 @@ def test_an_output_that_cannot_be_written_is_refused(prepare: Prepare, tmp_path:
         prepare(FILES + '.send_to(app.output_stream("out", system="lake", path="out", format="parquet"))', systems=systems, interval=HOUR)
 
 
+def test_what_lies_in_an_output_already_does_not_change_the_plan(prepare: Prepare, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    systems = lake(tmp_path)
+    body = FILES + '.send_to(app.output_stream("out", system="lake"))'
+    first = prepare(body, systems=systems, interval=HOUR)
+    pq.write_table(pa.table({"other": ["x"]}), tmp_path / "lake" / "out" / "a.parquet")
+    assert prepare(body, systems=systems, interval=HOUR, run_id="run-2").plan == first.plan
+
+
 def test_no_secret_goes_into_the_run_plan(prepare: Prepare, tmp_path: Path) -> None:
     root = tmp_path / "root"
     binding = SystemBinding("log", {"root": str(root), "password": "hush-hush"}, frozenset({"password"}))

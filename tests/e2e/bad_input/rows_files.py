@@ -1,0 +1,163 @@
+"""Rows about files: inputs that are missing, damaged or of another schema, and outputs that cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
+
+PLAN = "by `plan`"
+STAGE = "by the stage"
+
+
+def parquet(scene: Scene, name: str, **columns: list[Any]) -> None:
+    file = scene.folder / "data" / "views" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), file)
+
+
+@row("files", "A missing input path", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.plan()
+
+
+@row("files", "A missing root", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="*.parquet").send_to({OUT})')
+    scene.systems["lake"] = f"files:{scene.folder / 'lost'}"
+    return scene.plan()
+
+
+@row("files", "Files of several formats", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    scene.write("data/views/2.csv", "member_id,country,dwell_ms")
+    return scene.plan()
+
+
+@row("files", "A corrupt Parquet file", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.write("data/views/1.parquet", "PAR1 but no more than that")
+    return scene.plan()
+
+
+@row("files", "A file without a column that is declared", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    parquet(scene, "1.parquet", member_id=[7], county=["NL"], dwell_ms=[1500])
+    return scene.prepare()
+
+
+@row("files", "A file with another type than is declared", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    parquet(scene, "1.parquet", member_id=["7"], country=["NL"], dwell_ms=[1500])
+    return scene.prepare()
+
+
+@row("files", "A later file with another schema than the first", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake").send_to({OUT})')
+    parquet(scene, "1.parquet", member_id=[7])
+    parquet(scene, "2.parquet", member_id=["seven"])
+    return scene.run()
+
+
+@row("files", "A line that is no JSON", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 1500}', '{"member_id": 8, "country": ')
+    return scene.run()
+
+
+@row("files", "A JSON value of another type than is declared", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 1500}', '{"member_id": 8, "country": "NL", "dwell_ms": "long"}')
+    return scene.run()
+
+
+@row("files", "A null in a column that is declared without", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    parquet(scene, "1.parquet", member_id=[7, 8], country=["NL", None], dwell_ms=[1500, 20])
+    return scene.run()
+
+
+@row("files", "A CSV value of another type than is declared", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.write("data/views/1.csv", "member_id,country,dwell_ms", "7,NL,1500", "8,NL,long")
+    return scene.run()
+
+
+@row("files", "A file that changed between plan and stage", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    more = '{"member_id": 8, "country": "NL", "dwell_ms": 20}'
+    return scene.run(before={"views": lambda: scene.views(more, more)})
+
+
+@row("files", "An output where a file is in the way", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    scene.write("data/out", "in the way")
+    return scene.prepare()
+
+
+class _RefusingFilesystem(LocalFileSystem):  # type: ignore[misc]
+    """A storage that answers every write with the operating system's error of one number."""
+
+    number = errno.EROFS
+
+    def _open(self, path: str, mode: str = "rb", **more: Any) -> Any:
+        if "r" not in mode:
+            raise OSError(self.number, os.strerror(self.number), path)
+        return super()._open(path, mode, **more)
+
+
+class ReadOnly(_RefusingFilesystem):
+    protocol = "frozen"
+
+
+class Full(_RefusingFilesystem):
+    protocol = "brimful"
+    number = errno.ENOSPC
+
+
+def _output_on(scene: Scene, kind: type[_RefusingFilesystem]) -> str:
+    fsspec.register_implementation(kind.protocol, kind, clobber=True)
+    scene.application(f'{VIEWS}.send_to(app.output_stream("out", system="other"))')
+    scene.views()
+    scene.systems["other"] = f"files:{kind.protocol}://{scene.folder}/other"
+    return scene.prepare()
+
+
+@row("files", "An output on storage that is read-only", PLAN)
+def _(scene: Scene) -> str:
+    return _output_on(scene, ReadOnly)
+
+
+@row("files", "An output on storage that is full", PLAN)
+def _(scene: Scene) -> str:
+    return _output_on(scene, Full)
+
+
+@row("files", "An output format that does not exist", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.send_to(app.output_stream("out", system="lake", format="parket"))')
+    scene.views()
+    return scene.prepare()

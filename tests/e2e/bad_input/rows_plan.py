@@ -1,0 +1,181 @@
+"""Rows that the plan step says of the application and its systems, before anything runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from airflow_samza.provider.bindings import bind_connections
+from airflow_samza.runs.data_interval import DataInterval
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+
+PLAN = "by `plan`"
+
+
+@row("plan", "An unknown system", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="laek", schema=View).send_to({OUT})')
+    return scene.plan()
+
+
+@row("plan", "An unknown kind of system", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.systems["lake"] = "parquet:/data"
+    return scene.plan()
+
+
+@row("plan", "A system that lives in one process only", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.systems["lake"] = "memory"
+    return scene.plan()
+
+
+@row("plan", "A connection of a type that holds no streams", PLAN)
+def _(scene: Scene) -> str:
+    return raised(lambda: bind_connections({"lake": "my_db"}, lambda _: SimpleNamespace(conn_type="postgres", extra=None)))
+
+
+@row("plan", "A connection that says no path", PLAN)
+def _(scene: Scene) -> str:
+    return raised(lambda: bind_connections({"lake": "my_lake"}, lambda _: SimpleNamespace(conn_type="fs", extra=None)))
+
+
+@row("plan", "An unknown stream (no topic of that name)", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("page-veiws", system="log").send_to({OUT})')
+    return scene.plan()
+
+
+@row("plan", "A root on a filesystem that cannot hold one", PLAN)
+def _(scene: Scene) -> str:
+    from airflow_samza.spark.runtime import LocalRuntime
+
+    return raised(lambda: LocalRuntime("ftp://host/samza"))
+
+
+@row("plan", "Partition counts that differ in a join, all conflicts at once", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'schema = "member_id bigint, n bigint"',
+        'views = app.input_stream("views", system="log", schema=schema, key="member_id", partitions=4)',
+        'clicks = app.input_stream("clicks", system="log", schema=schema, key="member_id", partitions=6)',
+        'tiers = app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=8)',
+        'views.join(clicks, lambda view, click: view, id="clicked", ttl="1 hour").send_to(app.output_stream("a"))',
+        'views.join(tiers, id="with-tier").send_to(app.output_stream("b"))',
+    )
+    return scene.command("plan", APPLICATION)
+
+
+@row("plan", "An input without a key in a join", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {VIEWS}",
+        'tiers = app.local_table("tiers", key="member_id", schema="member_id bigint, tier string")',
+        'members = app.input_stream("members", system="lake", schema="member_id bigint, tier string", partitions=2)',
+        'members.partition_by("member_id", id="members-by-id").send_to(tiers)',
+        f'views.join(tiers, id="with-tier").send_to({OUT})',
+    )
+    scene.views()
+    scene.write("data/members/1.jsonl", '{"member_id": 7, "tier": "gold"}')
+    return scene.plan()
+
+
+@row("plan", "An aggregation whose keys lie in several partitions", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.aggregate("country", views=count(), id="per-country").send_to({OUT})')
+    scene.views()
+    return scene.plan()
+
+
+@row("plan", "Join keys of different types", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'tiers = app.local_table("tiers", key="member_id", schema="member_id string, tier string")',
+        'members = app.input_stream("members", system="lake", schema="member_id string, tier string")',
+        'members.partition_by("member_id", id="members-by-id").send_to(tiers)',
+        f'{VIEWS}.partition_by("member_id", id="by-id").join(tiers, id="with-tier").send_to({OUT})',
+    )
+    scene.views()
+    scene.write("data/members/1.jsonl", '{"member_id": "7", "tier": "gold"}')
+    return scene.plan()
+
+
+@row("plan", "A partition count that is none", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
+    scene.views()
+    return scene.plan("--config", "job.intermediate.stream.partitions=0")
+
+
+@row("plan", "A column that does not exist in an SQL expression", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"views = {VIEWS}", 'slow = views.where("dwel_ms > 1000")', f"slow.send_to({OUT})")
+    scene.views()
+    return scene.plan()
+
+
+@row("plan", "SQL of another type than is needed", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.where("dwell_ms + 1").send_to({OUT})')
+    scene.views()
+    return scene.plan()
+
+
+@row("plan", "No data interval where a path needs one", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
+    return scene.plan()
+
+
+@row("plan", "An empty data interval", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
+    return scene.prepare(interval=DataInterval.from_iso("2026-01-01", "2026-01-01"))
+
+
+@row("plan", "A data interval that ends before it starts", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
+    return scene.plan("--interval", "2026-01-02/2026-01-01")
+
+
+@row("plan", "An unknown field in a path", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{day}}").send_to({OUT})')
+    return scene.plan("--interval", "2026-01-01/2026-01-02")
+
+
+@row("plan", "A Spark setting that stages cannot run with", PLAN)
+def _(scene: Scene) -> str:
+    return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))
+
+
+@row("plan", "The application changed since the Dag was parsed", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    return scene.prepare(shape="0123456789abcdef")
+
+
+@row("plan", "A stage that the plan does not have", PLAN)
+def _(scene: Scene) -> str:
+    from airflow_samza.application.loader import load_application
+    from airflow_samza.planner.planner import plan_shape
+
+    scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
+    scene.runtime()
+    return raised(lambda: plan_shape(load_application(APPLICATION).spec()).stage("by-contry"))
+
+
+@row("plan", "What this version cannot run yet, all of it at once", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'views = app.input_stream("views", system="log", schema="member_id bigint, at timestamp", key="member_id",',
+        '    timestamp="at", bounded=False, partitions=2)',
+        'tiers = app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=2)',
+        'views.join(tiers, id="with-tier").send_to(app.output_stream("a"))',
+        'views.window(tumbling("1 minute"), key="member_id", views=count(), id="per-minute").send_to(app.output_stream("b"))',
+    )
+    return scene.prepare()

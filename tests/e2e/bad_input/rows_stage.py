@@ -1,0 +1,213 @@
+"""Rows that a stage says while it runs: of callables, values, storage, topics, and of what Spark needs."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pyarrow as pa
+
+from airflow_samza.systems.filesystem_faults import FaultyFilesystem, failing_with
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+
+STAGE = "by the stage"
+SUBMIT = "when a stage is submitted"
+
+
+@row("stage", "A callable that raises", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "def faster(view: View) -> View:",
+        "    return View(view.member_id, view.country, 1000 // (view.dwell_ms - 1500))",
+        f'{VIEWS}.map(faster, id="faster").send_to({OUT})',
+    )
+    scene.views()
+    return scene.run_and_drive()
+
+
+@row("stage", "A callable that returns another shape", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "def shorter(view: View) -> View:",
+        '    return {"member_id": view.member_id}',
+        f"{VIEWS}.map(shorter).send_to({OUT})",
+    )
+    scene.views()
+    return scene.run_and_drive()
+
+
+@row("stage", "A callable that returns a value of another type", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "def slower(view: View) -> View:",
+        "    return View(view.member_id, view.country, view.dwell_ms / 2)",
+        f"{VIEWS}.map(slower).send_to({OUT})",
+    )
+    scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 15}')
+    return scene.run_and_drive([{"member_id": 7, "country": "NL", "dwell_ms": 15}])
+
+
+@row("stage", "A flat_map that returns no list", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.flat_map(lambda view: view.member_id, schema=View).send_to({OUT})")
+    scene.views()
+    return scene.run_and_drive()
+
+
+@row("stage", "SQL divides by zero", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.select("member_id / (dwell_ms - 1500) AS speed").send_to({OUT})')
+    scene.views()
+    return scene.run_and_drive()
+
+
+@row("stage", "SQL casts what cannot be cast", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.select("CAST(country AS int) AS code").send_to({OUT})')
+    scene.views()
+    return scene.run_and_drive()
+
+
+def _log_at(root: Path, *, full: bool = False) -> LogSystem:
+    files = FaultyFilesystem(root, at=1, fault=failing_with(errno.ENOSPC), lasting=True) if full else None
+    return LogSystem("log", SystemBinding("log", {"root": str(root)}), filesystem=files)
+
+
+LOW_LEVEL = """\
+from airflow_samza import task_application
+
+
+class Copy:
+    def process(self, envelope, collector, coordinator):
+        collector.send("slow", envelope.message)
+
+    def init(self, context):
+        {init}
+
+
+@task_application("copy")
+def page_views(app):
+    app.input_stream("views", schema="member_id bigint, country string, dwell_ms bigint")
+    app.output_stream("out")
+    app.task(Copy)
+"""
+
+
+@row("stage", "A low-level task sends to an unknown stream", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(*LOW_LEVEL.format(init="pass").splitlines())
+    return scene.drive()
+
+
+@row("stage", "A low-level task asks for an unknown table", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(*LOW_LEVEL.format(init='self.tiers = context.get_table("tiers")').splitlines())
+    return scene.drive()
+
+
+@row("stage", "A full disk, where a topic is written", STAGE)
+def _(scene: Scene) -> str:
+    log = _log_at(scene.folder / "samza")
+    rows = pa.table({"n": [1]})
+    log.append("views", rows, partitions=1)
+    text = raised(lambda: _log_at(scene.folder / "samza", full=True).append("views", rows))
+    assert log.admin.metadata([StreamSpec("views")])["views"].head == (1,)
+    return text
+
+
+def _two_stages(scene: Scene) -> None:
+    scene.application(
+        f"views = {VIEWS}",
+        f'views.partition_by("country", id="by-country").aggregate("country", views=count(), id="per-country").send_to({OUT})',
+    )
+    scene.views()
+
+
+@row("stage", "A corrupt segment", STAGE)
+def _(scene: Scene) -> str:
+    _two_stages(scene)
+
+    def damage() -> None:
+        (segment,) = (scene.folder / "samza" / "topics").rglob("*.arrow")
+        data = bytearray(segment.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        segment.write_bytes(data)
+
+    return scene.run(before={"by-country": damage})
+
+
+@row("stage", "A segment that is gone", STAGE)
+def _(scene: Scene) -> str:
+    _two_stages(scene)
+
+    def lose() -> None:
+        (segment,) = (scene.folder / "samza" / "topics").rglob("*.arrow")
+        segment.unlink()
+
+    return scene.run(before={"by-country": lose})
+
+
+@row("stage", "A corrupt commit record", STAGE)
+def _(scene: Scene) -> str:
+    _two_stages(scene)
+
+    def damage() -> None:
+        for commit in (scene.folder / "samza" / "topics").rglob("commits/*.json"):
+            commit.write_bytes(commit.read_bytes()[:-10])
+
+    return scene.run(before={"by-country": damage})
+
+
+def _java_home(folder: Path, release: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (folder / "release").write_text(release)
+    return folder
+
+
+def _submitted(scene: Scene) -> str:
+    """What whoever submits a stage is told; no runner is started."""
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    runtime = scene.runtime()
+    run = runtime.prepare(APPLICATION, "run-1")
+    text = raised(lambda: runtime.submit(run, "views"))
+    assert runtime.live_runners(run) == []
+    return text
+
+
+@row("stage", "No Java", SUBMIT)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.delenv("JAVA_HOME", raising=False)
+    scene.monkeypatch.setenv("PATH", str(scene.folder))
+    return _submitted(scene)
+
+
+@row("stage", "JAVA_HOME without a Java", SUBMIT)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.setenv("JAVA_HOME", str(scene.folder / "jdk"))
+    return _submitted(scene)
+
+
+@row("stage", "A Java that is too old", SUBMIT)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.setenv("JAVA_HOME", str(_java_home(scene.folder / "jdk", 'JAVA_VERSION="11.0.21"\n')))
+    return _submitted(scene)
+
+
+@row("stage", "A Java without a module that Spark needs", SUBMIT)
+def _(scene: Scene) -> str:
+    home = _java_home(scene.folder / "jdk", 'JAVA_VERSION="17.0.1"\nMODULES="java.base java.sql"\n')
+    scene.monkeypatch.setenv("JAVA_HOME", str(home))
+    return _submitted(scene)
+
+
+@row("stage", "A stage before its upstream", STAGE)
+def _(scene: Scene) -> str:
+    _two_stages(scene)
+    return scene.run(only="by-country")

@@ -1,0 +1,155 @@
+"""Rows that are said at the call: while the application is described, so in the Dag processor, an editor or a unit test."""
+
+from __future__ import annotations
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
+
+CALL = "at the call"
+
+
+@row("call", "Two operators have the same id", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {VIEWS}",
+        'views.partition_by("country", id="by-key")',
+        'views.partition_by("member_id", id="by-key")',
+    )
+    return scene.plan()
+
+
+@row("call", "Two streams have the same id", CALL)
+def _(scene: Scene) -> str:
+    scene.application(VIEWS, 'app.input_stream("views", system="lake")')
+    return scene.plan()
+
+
+@row("call", "Two tables have the same id", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.local_table("tiers", key="member_id")', 'app.pushed_table("tiers", key="member_id")')
+    return scene.plan()
+
+
+@row("call", "A key names a column that does not exist", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.partition_by("Country", id="by-country")')
+    return scene.plan()
+
+
+@row("call", "An aggregation names a column that does not exist", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.aggregate("country", dwell=sum_("dwell"), id="per-country")')
+    return scene.plan()
+
+
+@row("call", "A join of which nobody says the key", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f"views = {VIEWS}", 'clicks = app.input_stream("clicks")', 'views.join(clicks, id="clicked", ttl="1 hour")')
+    return scene.plan()
+
+
+@row("call", "What hangs on an id has none", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.partition_by("country")')
+    return scene.plan()
+
+
+@row("call", "Schema DDL with an unknown type", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.input_stream("views", schema="member_id bigin, country string")')
+    return scene.plan()
+
+
+@row("call", "Schema DDL that cannot be read", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.input_stream("views", schema="member_id bigint country string")')
+    return scene.plan()
+
+
+@row("call", "SQL where Python belongs", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.filter("dwell_ms > 1000")')
+    return scene.plan()
+
+
+@row("call", "Python where SQL belongs", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.where(lambda view: view.dwell_ms > 1000)")
+    return scene.plan()
+
+
+@row("call", "A callable that takes something else than a message", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.map(lambda key, view: view)")
+    return scene.plan()
+
+
+@row("call", "A map that says it may return None", CALL)
+def _(scene: Scene) -> str:
+    scene.application("def slow(view: View) -> View | None:", "    return None", f"{VIEWS}.map(slow)")
+    return scene.plan()
+
+
+@row("call", "An option that does not exist", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.input_stream("views", partition=2)')
+    return scene.plan()
+
+
+@row("call", "A table is written that others fill", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.send_to(app.pushed_table("tiers", key="member_id"))')
+    return scene.plan()
+
+
+@row("call", "An event-time window without event time", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.window(tumbling("1 minute"), key="country", views=count(), id="per-minute")')
+    return scene.plan()
+
+
+@row("call", "A secret among the options in code", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.system("lake", kind="files", secret_key="hunter2")')
+    return scene.plan()
+
+
+@row("call", "The application does nothing", CALL)
+def _(scene: Scene) -> str:
+    scene.application("pass")
+    return scene.plan()
+
+
+@row("call", "The application raises by itself", CALL)
+def _(scene: Scene) -> str:
+    scene.application("views = app.config['views']")
+    return scene.plan()
+
+
+@row("call", "The application's module is missing", "when it is loaded")
+def _(scene: Scene) -> str:
+    return scene.command("plan", "pipelines.page_views:page_views")
+
+
+@row("call", "The application's module needs a package that is missing", "when it is loaded")
+def _(scene: Scene) -> str:
+    scene.application("import geoip_lookup")
+    return scene.plan()
+
+
+@row("call", "The application's module is broken", "when it is loaded")
+def _(scene: Scene) -> str:
+    scene.application("from airflow_samza import stream_application", "THRESHOLD = int('1_000 ms')")
+    return scene.plan()
+
+
+@row("call", "The module has no such application", "when it is loaded")
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.command("plan", "page_views:page_view")
+
+
+@row("call", "The name is that of a plain function", "when it is loaded")
+def _(scene: Scene) -> str:
+    scene.application("from airflow_samza import stream_application", "def page_views(app): ...")
+    return scene.plan()

@@ -1,0 +1,30 @@
+"""docs/errors.md says what is really raised: every row is provoked through a way in that a user has, and compared word for word.
+
+``WRITE_ERRORS_PAGE=1 pytest tests/e2e/test_bad_input.py`` writes the rows anew; read the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bad_input import page, rows_files, rows_plan, rows_spark, rows_stage, rows_wrong_use  # noqa: F401 (they enter the rows)
+from tests.e2e.bad_input.page import ROWS, Row
+from tests.e2e.bad_input.scene import Scene
+
+
+def slug(row: Row) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", row.what.lower()).strip("-")
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.provoke is not None], ids=slug)
+def test_the_page_says_what_is_raised(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert row.provoke is not None
+    text = page.normalised(row.provoke(Scene(tmp_path, monkeypatch)), tmp_path)
+    page.compare(row, text)
+
+
+def test_every_row_of_the_page_is_provoked() -> None:
+    assert sorted(page.table_rows()) == sorted(row.what for row in ROWS)
