@@ -11,7 +11,6 @@ with DAG(
     start_date=pendulum.datetime(2013, 1, 1),
     end_date=pendulum.datetime(2013, 12, 31),
     catchup=False,
-    is_paused_upon_creation=True,
     tags=["samza"],
     doc_md=__doc__,
 ):

@@ -60,7 +60,7 @@ def delays_by_maker_and_hour(app: Any, *, flights: Any, output: str) -> None:
     register = app.local_table("register", key="tailnum", schema=Plane)
     planes.partition_by("tailnum", id="planes-by-tail").send_to(register)
     (
-        flights.where("dep_delay IS NOT NULL")
+        flights.where("dep_delay IS NOT NULL", id="that-left")
         .partition_by("tailnum", id="by-tail")
         .join(register, with_maker, how="left", id="with-maker")
         .partition_by(["manufacturer", "hour"], id="by-maker-and-hour")
