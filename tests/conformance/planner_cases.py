@@ -115,10 +115,14 @@ class _Builder:
             side_inputs[stream["id"]] = self.app.side_input(stream["id"], system=stream.get("system"), schema=ROW, key=KEY)
         for table in self.graph.get("tables", ()):
             fields(table, "table", ["id", "kind"], ["side_inputs"])
-            if table["kind"] != "local":
-                pytest.fail(f"unknown shape: the table {table['id']!r} is {table['kind']!r}")
             fed = [side_inputs.get(stream, self.streams.get(stream)) for stream in table.get("side_inputs", ())]
-            if fed:
+            if table["kind"] not in (("local", "pushed") if fed else ("local", "remote")):
+                pytest.fail(f"unknown shape: the table {table['id']!r} is {table['kind']!r} with {len(fed)} side inputs")
+            if table["kind"] == "remote":
+                self.tables[table["id"]] = self.app.remote_table(
+                    table["id"], key=KEY, schema=ROW, reader=lambda key: None, writer=lambda key, row: None
+                )
+            elif fed:
                 self.tables[table["id"]] = self.app.table(table["id"], key=KEY, schema=ROW, side_inputs=fed)
             else:
                 self.tables[table["id"]] = self.app.local_table(table["id"], key=KEY, schema=ROW)
