@@ -32,8 +32,9 @@ POLL_SECONDS = 0.05
 
 HEARTBEAT_SECONDS = 1.0
 
-DEFAULT_IDLE_SECONDS = 120.0
-"""How long a runner waits for the run's next stage: longer than Airflow needs to start a task, short enough not to hold memory."""
+DEFAULT_IDLE_SECONDS = 360.0
+"""How long a runner waits for the run's next stage: longer than Airflow's default delay before a retry (300 s), so it lives as long as
+the run; the end of a run closes it at once."""
 
 GAVE_WAY = 3
 """The exit code of a runner that found another in its place."""
