@@ -182,7 +182,9 @@ def test_a_worker_that_dies_after_its_manifest_doubles_nothing(lake: Lake, monke
 
 
 def test_the_runner_ends_when_the_run_is_closed_and_its_topics_are_marked(lake: Lake) -> None:
-    lake.runtime.run_stage(lake.run, "views", generation=2)
-    marked = lake.runtime.close(lake.run, wait_seconds=120)
-    assert lake.runtime.live_runners(lake.run) == []
-    assert any(re.fullmatch(r"spark-views-1-by-country/run-1-[0-9a-f]{6}/1\.1", topic) for topic in marked)
+    run = lake.runtime.prepare(APPLICATION, "run 4")
+    lake.runtime.run_stage(run, "views")
+    assert len(lake.runtime.live_runners(run)) == 1
+    marked = lake.runtime.close(run, wait_seconds=120)
+    assert lake.runtime.live_runners(run) == []
+    assert any(re.fullmatch(r"spark-views-1-by-country/run-4-[0-9a-f]{6}/1\.1", topic) for topic in marked)
