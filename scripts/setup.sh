@@ -59,8 +59,11 @@ build_venv() {
     say "Installing what constraints.txt lists (one to four minutes the first time)."
     # An old pip takes twice as long, and builds packages in a way that newer Pythons no longer know.
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25"
-    # Not compiling ahead of time saves a minute; what is imported is compiled then.
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+    # Not compiling ahead of time saves a minute, as what is imported is compiled then; unless the environment forbids that,
+    # where each of the many processes of a run would compile all of Airflow and Spark anew.
+    local compile=--no-compile
+    [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || compile=--compile
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$compile" -c constraints.txt -e '.[dev]'
 }
 
 java_version() {
