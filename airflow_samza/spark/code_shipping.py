@@ -106,11 +106,6 @@ def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
     return buffer.getvalue()
 
 
-def own_code() -> list[tuple[str, Path]]:
-    """This package, for Spark masters whose workers do not have it."""
-    return _files_of(Path(__file__).resolve().parents[2], "airflow_samza")
-
-
 def as_written(text: str, zip_path: str, origin: str) -> str:
     """A message with the places inside the zip, wherever a process keeps its copy, shown as the user knows them."""
     name = re.escape(zip_path.rpartition("/")[2])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.coercion import decimal_to_double, is_floating, is_numeric
+from airflow_samza.task.expressions.coercion import decimal_to_double, is_floating
 from airflow_samza.task.expressions.expression import (
     VOID,
     EvaluationFailure,
@@ -168,8 +168,3 @@ def _texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None
             raise EvaluationFailure("CAST_INVALID_INPUT", f"A text does not fit into {target.ddl()}.") from None
 
     return convert, True
-
-
-def castable(kind: DataType) -> bool:
-    """Whether the type can stand in a CAST at all."""
-    return is_numeric(kind) or kind.name in ("boolean", "string")
