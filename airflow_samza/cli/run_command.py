@@ -43,8 +43,8 @@ def run_application(
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.explain import explain
     from airflow_samza.runs.folders import RunFolder
+    from airflow_samza.spark.masters import DEFAULT_MASTER
     from airflow_samza.spark.runtime import LocalRuntime
-    from airflow_samza.spark.session import DEFAULT_MASTER
     from airflow_samza.systems.filesystem import open_filesystem
 
     name = run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_samza.errors import StageFailed
+from airflow_samza.errors import NotYet, StageFailed
 from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.spark.bindings_json import bindings_to_json, without_secrets
 from airflow_samza.spark.java import find_java
+from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS
-from airflow_samza.spark.session import DEFAULT_MASTER
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import SystemBinding
 
@@ -39,6 +39,7 @@ class RunnerSettings:
     origins: Mapping[str, str] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
     master: str = DEFAULT_MASTER
+    submit: SubmitOptions = field(default_factory=SubmitOptions)
     conf: Mapping[str, str] = field(default_factory=dict)
     idle_seconds: float = DEFAULT_IDLE_SECONDS
 
@@ -49,7 +50,8 @@ class RunnerSettings:
             "bindings": without_secrets(self.bindings),
             "code": self.code,
             "archives": self.archives,
-            "master": self.master,
+            "master": parse_master(self.master).shown,
+            "submit": self.submit.to_json(),
             "conf": dict(self.conf),
         }
         return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
@@ -73,7 +75,11 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         runner = newest_runner(files, run, settings.key)
         if runner is not None and runner.accepts(files):
             return runner
-        find_java()  # said here, to the one who asks, instead of in the runner's log
+        master = parse_master(settings.master)
+        if not master.is_connect:
+            find_java()  # said here, to the one who asks, instead of in the runner's log
+        if master.is_submitted:
+            raise NotYet(f"Runners for {master.shown} cannot be started yet.", hint="Use a local master.")
         _start(files, run, settings)
 
 

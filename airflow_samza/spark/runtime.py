@@ -1,4 +1,4 @@
-"""The local runtime: plans runs and runs their stages in a warm Spark server of the run's own, apart from whoever asks.
+"""The runtime: plans runs and runs their stages by a stage runner of the run's own, apart from whoever asks.
 
 ``submit``, ``status``, ``cancel`` and ``finish`` are the whole interface; hook, command line and tests use it alike. No pyspark is
 loaded here: only the stage runner has it.
@@ -23,9 +23,10 @@ from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, S
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.code_shipping import ship_code
 from airflow_samza.spark.launcher import RunnerSettings
+from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.spark.prepare import prepare_run
 from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
-from airflow_samza.spark.session import DEFAULT_MASTER, is_per_job
+from airflow_samza.spark.session import is_per_job
 from airflow_samza.spark.submission import checked_conf, stage_error, submit
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_maintenance import mark_expired
@@ -40,8 +41,9 @@ KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
 
 
 class LocalRuntime:
-    """Runs stages in a Spark of this machine, with everything it knows under ``root``.
+    """Runs stages where ``master`` says (:mod:`airflow_samza.spark.masters`), with everything it knows under ``root``.
 
+    ``submit`` says how spark-submit is called, for the masters that it serves.
     ``systems`` binds the names that applications use; a name that is bound nowhere and declared with a kind uses that. Topics of
     runs lie in the system ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are
     further code and files for the workers; ``spark_conf`` are settings of every stage.
@@ -54,6 +56,7 @@ class LocalRuntime:
         *,
         default_system: str | None = None,
         master: str = DEFAULT_MASTER,
+        submit: SubmitOptions | None = None,
         spark_conf: Mapping[str, str] | None = None,
         py_modules: Sequence[str] = (),
         archives: Sequence[str] = (),
@@ -63,7 +66,8 @@ class LocalRuntime:
         self._root = self._files.root
         self._systems = dict(systems or {})
         self._default_system = default_system
-        self._master = master
+        self._master = parse_master(master)
+        self._submit = submit or SubmitOptions()
         self._conf = checked_conf(spark_conf or {})
         self._py_modules = tuple(py_modules)
         self._archives = tuple(archives)
@@ -243,7 +247,8 @@ class LocalRuntime:
             code=(shipped.path,),
             origins={shipped.path: shipped.origin},
             archives=self._archives,
-            master=self._master,
+            master=self._master.url,
+            submit=self._submit,
             conf={key: value for key, value in conf.items() if not is_per_job(key)},
             idle_seconds=self._idle_seconds,
         )

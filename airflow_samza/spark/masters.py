@@ -1,0 +1,117 @@
+"""What a master URL means: where the stages run, which process of ours drives them, and who starts that process.
+
+=====================================  ===================================================================================
+``local``, ``local[4]``, ``local[*]``  a runner process of this machine with a Spark session of its own
+``spark://``, ``yarn``, ``k8s://``     a runner that ``spark-submit`` starts, on this machine (client) or in the cluster
+``sc://``                              a light runner process of this machine, which is a client of a Spark Connect server
+=====================================  ===================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.errors import ConfigError
+
+LOCAL = "local"
+STANDALONE = "standalone"
+YARN = "yarn"
+KUBERNETES = "kubernetes"
+CONNECT = "connect"
+
+DEPLOY_MODES = ("client", "cluster")
+
+DEFAULT_MASTER = "local[*]"
+
+# As Spark's own SparkContext reads them; local-cluster is left out, which Spark has for its own tests only.
+_FORMS: tuple[tuple[str, str], ...] = (
+    (LOCAL, r"local|local\[(?:\d+|\*)(?:\s*,\s*\d+)?\]"),
+    (STANDALONE, r"spark://[^\s/]+"),
+    (YARN, r"yarn"),
+    (KUBERNETES, r"k8s://\S+"),
+    (CONNECT, r"sc://\S+"),
+)
+_EXAMPLES = ("local[*]", "spark://host:7077", "yarn", "k8s://https://host:6443", "sc://host:15002")
+
+
+@dataclass(frozen=True)
+class Master:
+    """A master URL, understood. ``url`` may hold the token of a Spark Connect server; ``shown`` never does."""
+
+    url: str = field(repr=False)
+    cluster: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs inside the runner process."""
+        return self.cluster == LOCAL
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether spark-submit starts the runner."""
+        return self.cluster in (STANDALONE, YARN, KUBERNETES)
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether the runner is a client of a Spark Connect server."""
+        return self.cluster == CONNECT
+
+    @property
+    def shown(self) -> str:
+        """The URL without secrets: for messages, and for the key of a runner.
+
+        >>> parse_master("sc://spark:15002/;user_id=me;token=abc").shown
+        'sc://spark:15002/;user_id=me'
+        """
+        return _without_token(self.url)
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """How spark-submit starts a runner: only for masters that it serves.
+
+    ``deploy_mode`` is ``client`` (the driver on this machine) or ``cluster`` (in the cluster). ``binary`` is the spark-submit to call,
+    a path or a name on PATH; empty: the one of the installed pyspark. ``arguments`` are further options of spark-submit, by name
+    without dashes: ``{"queue": "etl", "principal": "me@REALM", "keytab": "/path"}``; no secret belongs there.
+    """
+
+    deploy_mode: str = "client"
+    binary: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.deploy_mode not in DEPLOY_MODES:
+            raise ConfigError(
+                f"{self.deploy_mode!r} is not a deploy mode of Spark.",
+                hint=f"{did_you_mean(self.deploy_mode, DEPLOY_MODES)}The driver runs on the submitting machine (client) or in the "
+                "cluster (cluster).",
+                key="deploy-mode",
+                value=self.deploy_mode,
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form: a part of what makes one runner differ from another."""
+        return {"deploy_mode": self.deploy_mode, "binary": self.binary, "arguments": dict(self.arguments)}
+
+
+def parse_master(url: str) -> Master:
+    """A master URL, understood; :class:`~airflow_samza.errors.ConfigError` when it is none.
+
+    >>> parse_master("spark://here:7077").cluster
+    'standalone'
+    """
+    for cluster, form in _FORMS:
+        if re.fullmatch(form, url):
+            return Master(url, cluster)
+    shown = _without_token(url)
+    raise ConfigError(
+        f"{shown!r} is not a master URL that Spark knows.", hint=f"Write one like {', '.join(_EXAMPLES)}.", key="master", value=shown
+    )
+
+
+def _without_token(url: str) -> str:
+    return re.sub(r";token=[^;]*", "", url)
