@@ -14,6 +14,7 @@ from airflow_samza.errors import ConfigError
 
 INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
 INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
+INTERMEDIATE_WHOLE_MESSAGES = "job.intermediate.stream.whole.messages"
 APP_MODE = "app.mode"
 BATCH_SIZE = "task.consumer.batch.size"
 CHOOSER_CLASS = "task.chooser.class"
@@ -102,6 +103,11 @@ class Config(Mapping[str, str]):
     def intermediate_partitions_max(self) -> int:
         """The cap on inferred counts (SEMANTICS P2): 256 unless set."""
         return self.integer(INTERMEDIATE_PARTITIONS_MAX, 256, least=1) or 256
+
+    @property
+    def whole_messages(self) -> bool:
+        """Whether whole messages go through intermediate streams, not only what is read later: to look at them. Off unless set."""
+        return self.boolean(INTERMEDIATE_WHOLE_MESSAGES)
 
     @property
     def app_mode(self) -> str:

@@ -33,6 +33,7 @@ from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, Un
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Row, Schema
 from airflow_samza.systems.memory import MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Envelope, Publication, StreamSpec, SystemStreamPartition
@@ -43,6 +44,7 @@ from airflow_samza.task.report import TaskReport
 from airflow_samza.task.run_loop import TaskInput, run_task
 from airflow_samza.task.stage_program import check_application, compile_stage
 from airflow_samza.task.table_store import TableStore
+from airflow_samza.task.topic_reduction import reduce_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +57,8 @@ class TestDriver:
 
     ``config`` adds Samza keys; ``partitions`` is the count of every input whose count the application does not declare, one number or a
     mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run, and what came out is read with
-    :meth:`output`. What only Spark can run, and what cannot run yet, is refused with a sentence.
+    :meth:`output`. What only Spark can run, and what cannot run yet, is refused with a sentence. Whole messages go through intermediate
+    streams, so that they can be looked at; ``reduced`` sends only what is read, as stages on Spark do.
     """
 
     __test__ = False  # for pytest: a tool, not a test
@@ -66,10 +69,13 @@ class TestDriver:
         *,
         config: Mapping[str, str] | None = None,
         partitions: int | Mapping[str, int] = 1,
+        reduced: bool = False,
     ) -> None:
         self.spec: ApplicationSpec = load_application(application).spec(config)
         self._config = dict(config or {})
         self._partitions = partitions
+        self._reduces = reduced
+        self._contents: dict[str, TopicContent] = {}
         self._piped: dict[str, list[tuple[int | None, pa.RecordBatch]]] = {}
         self._schemas: dict[str, Schema] = {}
         self._now_ms = int(_EPOCH.timestamp() * 1000)
@@ -186,7 +192,8 @@ class TestDriver:
         plan = self.plan
         refuse_not_yet(self.spec, plan)
         self._known = {**self._schemas, **self._empty_schemas()}
-        check_application(self.spec, plan, self._known)
+        compiled = check_application(self.spec, plan, self._known)
+        self._contents = reduce_topics(self.spec, plan, compiled) if self._reduces else {}
         self._system = MemorySystem()
         self._reports, self._stores = {}, {}
         for stream in {**self.spec.side_inputs, **self.spec.inputs}.values():
@@ -231,7 +238,7 @@ class TestDriver:
         self._system.publish(spec, Publication("piped", "1.1", 0, {0: producer.finish()}))
 
     def _run_stage(self, stage: Stage) -> None:
-        program = compile_stage(self.spec, self.plan, stage.stage_id, self._known)
+        program = compile_stage(self.spec, self.plan, stage.stage_id, self._known, self._contents)
         specs = {}
         for stream_id in stage.outputs:
             planned = self.plan.stream(stream_id)
@@ -247,7 +254,7 @@ class TestDriver:
                 report = run_task(
                     program,
                     task,
-                    [source for stream in stage.inputs for source in self._inputs(stream, task)],
+                    [source for stream in stage.inputs for source in self._inputs(stream, task, program.reads.get(stream))],
                     producers,
                     side_inputs=[source for stream in stage.side_inputs for source in self._inputs(stream, task)],
                     tables=tables,
@@ -269,17 +276,17 @@ class TestDriver:
             publication = Publication(f"test/{stage.stage_id}", "1.1", 0, staged[stream_id], tuple(ends[stream_id]))
             self._system.publish(spec, publication)
 
-    def _inputs(self, stream_id: str, task: int) -> list[TaskInput]:
+    def _inputs(self, stream_id: str, task: int, columns: Sequence[str] | None = None) -> list[TaskInput]:
         if self._system.find(stream_id) is None:
             return []
         planned = self.plan.stream(stream_id)
         partitions = range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []
-        return [TaskInput(stream_id, partition, self._envelopes(stream_id, partition)) for partition in partitions]
+        return [TaskInput(stream_id, partition, self._envelopes(stream_id, partition, columns)) for partition in partitions]
 
-    def _envelopes(self, stream_id: str, partition: int) -> Iterable[Envelope]:
+    def _envelopes(self, stream_id: str, partition: int, columns: Sequence[str] | None) -> Iterable[Envelope]:
         consumer = self._system.consumer(StreamSpec(stream_id))
         bounded = stream_id in self.spec.intermediates or self.spec.stream(stream_id).bounded
-        for envelope in consumer.read(SystemStreamPartition("memory", stream_id, partition)):
+        for envelope in consumer.read(SystemStreamPartition("memory", stream_id, partition), None, columns):
             if isinstance(envelope, ControlEnvelope) and not bounded and isinstance(envelope.message, EndOfStreamMessage):
                 slice_end = dataclasses.replace(envelope.message, final=False)  # SEMANTICS C9
                 envelope = dataclasses.replace(envelope, message=slice_end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_samza.cli.environment import Environment
@@ -17,11 +17,15 @@ FORMATS = ("text", "json", "mermaid", "dot", "svg")
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan that nothing was stored of. ``engines``: where each operator runs and why, by operator id; ``notes`` are sentences."""
+    """A plan that nothing was stored of. ``engines``: where each operator runs and why, by operator id; ``notes`` are sentences.
+
+    ``flows`` are, per stage and stream, what less than the whole is read or sent.
+    """
 
     plan: ExecutionPlan
     engines: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    flows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def preview(reference: str, environment: Environment | None, interval: DataInterval | None, config: Mapping[str, str]) -> Preview:
@@ -52,10 +56,10 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
     try:
         refuse_what_cannot_run(spec, run.plan)
     except PlanErrors as errors:
-        return Preview(run.plan, engines, tuple(str(error) for error in errors.errors))
+        return Preview(run.plan, engines, tuple(str(error) for error in errors.errors), run.notes)
     except PlanError as error:
-        return Preview(run.plan, engines, (str(error),))
-    return Preview(run.plan, engines)
+        return Preview(run.plan, engines, (str(error),), run.notes)
+    return Preview(run.plan, engines, (), run.notes)
 
 
 def render(found: Preview, form: str) -> str:
@@ -65,7 +69,7 @@ def render(found: Preview, form: str) -> str:
     if form == "text":
         from airflow_samza.planner.explain import explain
 
-        return explain(found.plan, found.engines).rstrip("\n")
+        return explain(found.plan, found.engines, found.flows).rstrip("\n")
     from airflow_samza.planner import pictures
 
     return {"mermaid": pictures.mermaid, "dot": pictures.dot, "svg": pictures.svg}[form](found.plan).rstrip("\n")

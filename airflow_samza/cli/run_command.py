@@ -61,7 +61,7 @@ def run_application(
     )
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config)
-    tell(explain(run.plan, run.engine_texts))
+    tell(explain(run.plan, run.engine_texts, run.notes))
     results: list[StageResult] = []
     succeeded = False
     try:

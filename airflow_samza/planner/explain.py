@@ -12,18 +12,21 @@ _WIDEST = 72
 """Characters of one cell; a longer expression ends in an ellipsis, the JSON has it whole."""
 
 
-def explain(plan: ExecutionPlan, engines: Mapping[str, str] | None = None) -> str:
+def explain(
+    plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
     """The plan as text: stages with what they read, do and write, every partition count with its reason, tables, warnings.
 
     ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which the run-time layer
-    knows; it becomes a last column.
+    knows; it becomes a last column. ``notes`` are, per stage and stream, what less than the whole is read or sent; they stand below the
+    stream's line.
     """
     operators = [operator for operator in plan.operators if operator.op != "input"]
     numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
     numbers.append("shape only, counts come with the plan" if plan.shape_only else f"plan {plan.fingerprint}")
     blocks = [f"{plan.application} (id {plan.app_id}): {', '.join(numbers)}"]
     for number, stage in enumerate(plan.stages, 1):
-        blocks.append(_stage_block(plan, stage, number, engines or {}))
+        blocks.append(_stage_block(plan, stage, number, engines or {}, (notes or {}).get(stage.stage_id, {})))
     if plan.tables:
         blocks.append(_tables_block(plan))
     if plan.warnings:
@@ -32,7 +35,7 @@ def explain(plan: ExecutionPlan, engines: Mapping[str, str] | None = None) -> st
     return "\n\n".join(blocks) + "\n"
 
 
-def _stage_block(plan: ExecutionPlan, stage: Stage, number: int, engines: Mapping[str, str]) -> str:
+def _stage_block(plan: ExecutionPlan, stage: Stage, number: int, engines: Mapping[str, str], notes: Mapping[str, str]) -> str:
     facts = [] if plan.shape_only else [count_text(stage.task_count, "task")]
     if stage.upstream:
         facts.append("after " + ", ".join(stage.upstream))
@@ -45,8 +48,17 @@ def _stage_block(plan: ExecutionPlan, stage: Stage, number: int, engines: Mappin
     steps = _step_rows(plan, stage, engines)
     stream_rows = [_stream_cells(word, stream, plan.shape_only) for word, stream in (*streams, *written)]
     lines = _aligned(stream_rows, _first_of_each([row[0] for row in stream_rows]))
+    lines = [line + _note(notes.get(row[1])) for line, row in zip(lines, stream_rows, strict=True)]
     reads, writes = lines[: len(streams)], lines[len(streams) :]
     return "\n".join([heading, *reads, *_aligned(steps, _first_of_each([row[0] for row in steps])), *writes])
+
+
+def _note(text: str | None) -> str:
+    """A note below a stream's line, under the stream's name."""
+    if text is None:
+        return ""
+    margin = " " * (len("   side input") + 4)
+    return "\n" + textwrap.fill(text, 140, initial_indent=margin, subsequent_indent=margin)
 
 
 def _stream_cells(word: str, stream: PlannedStream, shape_only: bool) -> list[str]:

@@ -110,7 +110,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         from airflow_samza.planner.explain import explain
 
         run = self.get_conn().prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape)
-        return PlannedRun(run, explain(run.plan, run.engine_texts))
+        return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
 
     def load_plan(self, ticket: PlanTicket) -> RunPlan:
         """The stored plan that a ticket names."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.names import Generation, intermediate_topic, producer_id
+from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.systems.system import StreamSpec
 
 
@@ -61,7 +62,9 @@ class RunPlan:
 
     ``reference`` loads the application (``module:attribute``), ``interval`` is the data interval (ISO texts, UTC) where the
     run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
-    per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them.
+    per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them, ``contents``
+    what goes through the run's own topics where that is less than whole messages, and ``notes`` per stage and stream what a stage reads
+    or sends of it, for people.
     """
 
     application: str
@@ -76,6 +79,8 @@ class RunPlan:
     interval: tuple[str, str] | None = None
     engines: Mapping[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
     schemas: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, TopicContent] = field(default_factory=dict)
+    notes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -120,6 +125,8 @@ class RunPlan:
             "systems": dict(self.systems),
             "interval": self.interval,
             "schemas": dict(self.schemas),
+            "contents": {stream_id: content.to_dict() for stream_id, content in self.contents.items()},
+            "notes": {stage: dict(found) for stage, found in self.notes.items()},
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
 
@@ -128,6 +135,8 @@ class RunPlan:
         """The plan that :meth:`to_dict` described."""
         return cls(
             schemas=data["schemas"],
+            contents={stream_id: TopicContent.from_dict(content) for stream_id, content in data["contents"].items()},
+            notes=data["notes"],
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

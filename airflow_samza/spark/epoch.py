@@ -175,7 +175,7 @@ def program_source(systems: Mapping[str, System], run: RunPlan, stage_id: str, i
             ddl = metadata[bound.spec.name].schema if bound.spec.name in metadata else None
             if ddl is not None:
                 schemas[stream_id] = ddl
-    return ProgramSource(run.reference, run.plan.to_json(), stage_id, schemas, dict(run.config))
+    return ProgramSource(run.reference, run.plan.to_json(), stage_id, schemas, dict(run.config), run.contents)
 
 
 def _newest_writer(files: Filesystem, systems: Mapping[str, System], run: RunPlan, stream_id: str, reader: str) -> Generation:

@@ -165,7 +165,8 @@ class _Section:
             start = int(offsets[partition][0]) if offsets is not None else 0
             # A topic that the run wrote is read by offsets: it has ended only if its writers say so in band, never because it was read.
             exact = OffsetRange(*offsets[partition]) if stream_id in self._epoch.own and offsets is not None else None
-            inputs.append(TaskInput(stream_id, partition, _Envelopes(consumers[stream_id], place, exact), start))
+            envelopes = _Envelopes(self._program, stream_id, consumers[stream_id], place, exact)
+            inputs.append(TaskInput(stream_id, partition, envelopes, start))
         return inputs
 
     def _whole_report(self, report: TaskReport) -> TaskReport:
@@ -211,15 +212,24 @@ class _Section:
 
 
 class _Envelopes:
-    """The envelopes of one partition, opened when they are first asked for."""
+    """The envelopes of one partition, of which only what the stage uses is read; opened when they are first asked for."""
 
-    def __init__(self, consumer: SystemConsumer, place: SystemStreamPartition, offsets: OffsetRange | None) -> None:
+    def __init__(
+        self,
+        program: StageProgram,
+        stream_id: str,
+        consumer: SystemConsumer,
+        place: SystemStreamPartition,
+        offsets: OffsetRange | None,
+    ) -> None:
+        self._columns = program.reads.get(stream_id)
+        self._bounds = program.bounds.get(stream_id, ())
         self._consumer = consumer
         self._place = place
         self._offsets = offsets
 
     def __iter__(self) -> Iterator[Envelope]:
-        return self._consumer.read(self._place, self._offsets)
+        return self._consumer.read(self._place, self._offsets, self._columns, self._bounds)
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:

@@ -34,6 +34,7 @@ from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
 from airflow_samza.task.schemas import CompiledOperator
 from airflow_samza.task.stage_program import check_application
+from airflow_samza.task.topic_reduction import flow_notes, reduce_topics
 
 
 def prepare_run(
@@ -104,12 +105,15 @@ def preview_run(
         interval=interval.iso() if interval is not None else None,
     )
     told = input_schemas(run, metadata)
-    compiled = check_application(spec, plan, told)
+    contents = reduce_topics(spec, plan, check_application(spec, plan, told))
+    compiled = check_application(spec, plan, told, contents)
     return dataclasses.replace(
         run,
         streams=_with_schemas(run, spec, compiled),
         engines=_engines(plan, compiled),
         schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
+        contents=contents,
+        notes=flow_notes(spec, plan, compiled, contents),
     )
 
 

@@ -20,6 +20,7 @@ from airflow_samza.systems.log_index import Control, LogIndex, Run
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, open_topic
 from airflow_samza.systems.system import (
+    ColumnBound,
     ControlEnvelope,
     Envelope,
     MessageRun,
@@ -321,7 +322,11 @@ class LogConsumer:
         self._index = self._load()
 
     def read(
-        self, ssp: SystemStreamPartition, offsets: OffsetRange | None = None, columns: Sequence[str] | None = None
+        self,
+        ssp: SystemStreamPartition,
+        offsets: OffsetRange | None = None,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[ColumnBound] = (),
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order, one record batch in memory at a time.
 

@@ -12,6 +12,7 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.system import (
+    ColumnBound,
     ControlEnvelope,
     Envelope,
     MessageRun,
@@ -330,7 +331,11 @@ class MemoryConsumer:
         self._open()
 
     def read(
-        self, ssp: SystemStreamPartition, offsets: OffsetRange | None = None, columns: Sequence[str] | None = None
+        self,
+        ssp: SystemStreamPartition,
+        offsets: OffsetRange | None = None,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[ColumnBound] = (),
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order; None reads the slice, or all, and ends a source's partition as the log does."""
         self._topic.check(ssp.partition)

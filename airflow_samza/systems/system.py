@@ -35,6 +35,20 @@ class OffsetRange(NamedTuple):
     end: int
 
 
+class ColumnBound(NamedTuple):
+    """What a reader asks of a column: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` (a tuple), ``is null`` or ``is not null``.
+
+    Values are int, str or datetime.date. Null fulfils nothing but ``is null``; texts are compared by their UTF-8 bytes.
+    """
+
+    column: str
+    op: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.op}" + ("" if self.op.startswith("is") else f" {self.value}")
+
+
 @dataclass(frozen=True)
 class MessageRun:
     """Consecutive user messages of one partition: ``batch`` row i has offset ``offset + i``."""
@@ -118,10 +132,17 @@ class SystemAdmin(Protocol):
 class SystemConsumer(Protocol):
     """Reads slices of partitions of one task."""
 
-    def read(self, ssp: SystemStreamPartition, offsets: OffsetRange | None, columns: Sequence[str] | None = None) -> Iterator[Envelope]:
+    def read(
+        self,
+        ssp: SystemStreamPartition,
+        offsets: OffsetRange | None,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[ColumnBound] = (),
+    ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order, as a stream that holds one batch in memory at a time.
 
-        ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream.
+        ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do not fulfil
+        all ``bounds`` may be left out where that saves work; none has to be.
         """
         ...
 

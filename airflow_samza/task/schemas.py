@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,9 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.application.output_schemas import aggregated_schema, joined_schema, merged_schema, unwritable
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
+from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
+from airflow_samza.task.column_use import Columns, cut, lowered
 from airflow_samza.task.expressions.compiler import (
     UnknownColumn,
     compile_condition,
@@ -42,8 +44,13 @@ from airflow_samza.task.expressions.compiler import (
     unknown_columns,
 )
 from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.operators.combiner import Combining
+from airflow_samza.task.operators.partial_groups import partial_schema
 
 ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
+
+COMBINED = "combined"
+"""What an aggregation's ``compiled`` is when partial results come to it instead of messages."""
 
 _PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, SinkSpec, TaskSpec)
 
@@ -52,7 +59,8 @@ _PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, SinkSpec, TaskSpec)
 class CompiledOperator:
     """An operator with all that running it needs: the schemas of its inputs and output (None: not known yet), its engine and the reason.
 
-    ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection).
+    ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection), for ``partition_by`` the
+    schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an aggregation behind one.
     """
 
     spec: OperatorSpec
@@ -67,12 +75,21 @@ class SchemaResolver:
     """Resolves the operators of one application in order; what is wrong is raised, or collected in ``errors``.
 
     ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not tell: what a system says
-    of an input, what Spark says of an operator that Catalyst runs.
+    of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through topics, where that is less
+    than whole messages.
     """
 
-    def __init__(self, spec: ApplicationSpec, known: Mapping[str, Schema], errors: list[SamzaError] | None = None) -> None:
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        known: Mapping[str, Schema],
+        errors: list[SamzaError] | None = None,
+        contents: Mapping[str, TopicContent] | None = None,
+    ) -> None:
         self.spec = spec
         self.known = known
+        self.contents = contents or {}
+        self.used: Mapping[str, Columns] = {}
         self.operators: dict[str, CompiledOperator] = {}
         self.streams: dict[str, Schema] = {}
         self.tables: dict[str, Schema] = {}
@@ -97,6 +114,15 @@ class SchemaResolver:
             waiting = again
         return {operator.op_id: self.operators[operator.op_id] for operator in self.spec.operators}
 
+    def narrow(self, members: Sequence[str], used: Mapping[str, Columns]) -> None:
+        """Compiles the operators of one stage anew, for inputs of which only the columns used are read (by operator id)."""
+        self.used = used
+        within = set(members)
+        for operator in self.spec.operators:
+            if operator.op_id in within:
+                inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
+                self.operators[operator.op_id] = self._compiled(operator, inputs)
+
     def _is_behind(self, operator: InputOperatorSpec) -> bool:
         """Whether the stream's writer waits for its own turn."""
         writers = [o for o in self.spec.operators if isinstance(o, PartitionBySpec | BroadcastSpec) and o.stream is operator.stream]
@@ -113,7 +139,8 @@ class SchemaResolver:
             made = CompiledOperator(operator, inputs, None, ARROW, "")
         self.operators[operator.op_id] = made
         if isinstance(operator, PartitionBySpec | BroadcastSpec) and inputs[0] is not None:
-            self.streams.setdefault(operator.stream.stream_id, inputs[0])
+            sent = made.compiled.sent if isinstance(made.compiled, Combining) else made.compiled or inputs[0]
+            self.streams.setdefault(operator.stream.stream_id, sent)
         if isinstance(operator, SendToSpec) and (operator.stream.schema or inputs[0]) is not None:
             declared = operator.stream.schema or inputs[0]
             assert declared is not None
@@ -133,21 +160,52 @@ class SchemaResolver:
         if isinstance(operator, InputOperatorSpec):
             schema = self._stream_schema(operator.stream)
             if schema is not None:
-                self.streams[operator.stream.stream_id] = schema
+                self.streams.setdefault(operator.stream.stream_id, schema)
+                schema = cut(schema, self.used.get(operator.op_id))
             return CompiledOperator(operator, (), schema, ARROW, "batches are read as they come")
         if isinstance(operator, WhereSpec | SelectSpec):
             return self._sql(operator, inputs[0])
         if isinstance(operator, TransformSpec):
             known = self.known.get(operator.op_id)
             return CompiledOperator(operator, inputs, known or operator.schema, CATALYST, "transform takes a DataFrame")
+        if isinstance(operator, AggregateSpec) and isinstance(operator.inputs[0], InputOperatorSpec):
+            content = self.contents.get(operator.inputs[0].stream.stream_id)
+            if content is not None and content.combined_for == operator.op_id:
+                combining = self._combining(content)
+                return CompiledOperator(operator, (combining.messages,), combining.output, ARROW, "merges partial results", COMBINED)
         schema = self._schema(operator, inputs)
+        if isinstance(operator, PartitionBySpec | BroadcastSpec):
+            return CompiledOperator(operator, inputs, schema, ARROW, "works on whole batches", self._sent(operator, inputs[0]))
         if isinstance(operator, _PER_MESSAGE) or (getattr(operator, "function", None) is not None and isinstance(operator, TableJoinSpec)):
             return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
         reason = "a callable takes whole batches" if isinstance(operator, MapBatchesSpec) else "works on whole batches"
         return CompiledOperator(operator, inputs, schema, ARROW, reason)
 
+    def _sent(self, operator: PartitionBySpec | BroadcastSpec, schema: Schema | None) -> Schema | Combining | None:
+        """What of its messages an operator sends; None when that is not known yet."""
+        content = self.contents.get(operator.stream.stream_id)
+        if schema is None or content is None:
+            return schema
+        if content.combined_for is None:
+            return cut(schema, lowered(content.columns) if content.columns is not None else None)
+        return self._combining(content, schema)
+
+    def _combining(self, content: TopicContent, messages: Schema | None = None) -> Combining:
+        """What goes through a topic that carries partial results; the types are those that the plan knew."""
+        aggregate = next(o for o in self.spec.operators if o.op_id == content.combined_for)
+        known = Schema.of(content.schema)
+        assert isinstance(aggregate, AggregateSpec)
+        output = self._schema(aggregate, (known,))
+        assert output is not None
+        return Combining(aggregate, messages or known, output, partial_schema(aggregate, known, output))
+
     def _stream_schema(self, stream: StreamDescriptor) -> Schema | None:
+        content = self.contents.get(stream.stream_id)
+        if content is not None and content.combined_for is not None:
+            return self._combining(content).sent
         derived = stream.schema or self.streams.get(stream.stream_id)
+        if derived is not None and content is not None and content.columns is not None:
+            derived = cut(derived, lowered(content.columns))
         told = self.known.get(stream.stream_id)
         if derived is not None and told is not None and derived.fields == told.fields:
             return derived  # the same columns, and the dataclass, too
@@ -186,7 +244,8 @@ class SchemaResolver:
             self._check_columns(operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first)
             return aggregated_schema(first, operator.key, (), operator.aggregations, where)
         if isinstance(operator, MergeSpec):
-            return merged_schema(inputs, where)
+            used = self.used.get(operator.op_id)
+            return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], where)
         if isinstance(operator, TableJoinSpec):
             self._check_columns(operator, operator.key, first)
             if operator.function is not None:

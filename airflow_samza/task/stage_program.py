@@ -6,7 +6,7 @@ A program is never sent anywhere: each process makes its own from a :class:`Prog
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_samza.application.application import ApplicationSpec
@@ -24,9 +24,14 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
+from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.bounds import input_bounds
+from airflow_samza.task.column_use import columns_used, cut
 from airflow_samza.task.phases import Phases, order_phases
 from airflow_samza.task.schemas import CATALYST, CompiledOperator, SchemaResolver
+from airflow_samza.task.topic_reduction import topic_columns
 
 TASK = "task"
 
@@ -49,7 +54,8 @@ class Section:
 class StageProgram:
     """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
 
-    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7).
+    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7), ``reads`` the columns that are read of
+    inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use.
     """
 
     spec: ApplicationSpec
@@ -61,6 +67,8 @@ class StageProgram:
     streams: Mapping[str, Schema]
     tables: Mapping[str, Schema]
     producing_tasks: Mapping[str, frozenset[str]]
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[ColumnBound, ...]] = field(default_factory=dict)
 
     @property
     def engines(self) -> dict[str, tuple[str, str]]:
@@ -75,12 +83,17 @@ class StageProgram:
 
 
 def compile_stage(
-    spec: ApplicationSpec, plan: ExecutionPlan, stage_id: str, input_schemas: Mapping[str, Schema] | None = None
+    spec: ApplicationSpec,
+    plan: ExecutionPlan,
+    stage_id: str,
+    input_schemas: Mapping[str, Schema] | None = None,
+    contents: Mapping[str, TopicContent] | None = None,
 ) -> StageProgram:
     """Makes a stage ready to run.
 
     ``input_schemas`` maps streams to schemas that the application does not tell (inputs without ``schema=``, intermediate streams
-    behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas.
+    behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas. ``contents`` is what the run's plan
+    says of its topics; of an input only the columns that the stage uses are read.
 
     Raises:
         UnknownName: an expression, key or aggregation names a column that is not there.
@@ -88,14 +101,12 @@ def compile_stage(
         SchemaError: the schema of an input is not known.
     """
     stage = plan.stage(stage_id)
-    resolver = SchemaResolver(spec, input_schemas or {})
-    compiled = resolver.resolve()
+    resolver = SchemaResolver(spec, input_schemas or {}, contents=contents)
+    resolver.resolve()
     members = set(stage.operators)
-    operators = {op_id: compiled[op_id] for op_id in compiled if op_id in members}
-    for found in operators.values():
-        if isinstance(found.spec, InputOperatorSpec):
-            _known_schema(found)
-    specs = [found.spec for found in operators.values()]
+    specs = [operator for operator in spec.operators if operator.op_id in members]
+    reads = _narrowed(resolver, specs, contents or {})
+    operators = {operator.op_id: resolver.operators[operator.op_id] for operator in specs}
     return StageProgram(
         spec=spec,
         plan=plan,
@@ -106,18 +117,45 @@ def compile_stage(
         streams=dict(resolver.streams),
         tables=dict(resolver.tables),
         producing_tasks=stage_producing_tasks(plan, stage_id),
+        reads=reads,
+        bounds=input_bounds(specs, operators, {op_id: found.schema for op_id, found in operators.items() if found.schema is not None}),
     )
 
 
+def _narrowed(
+    resolver: SchemaResolver, operators: Sequence[OperatorSpec], contents: Mapping[str, TopicContent]
+) -> dict[str, tuple[str, ...]]:
+    """Cuts the inputs of a stage to what it uses of them; the columns that are read, by stream, where not all are."""
+    used = columns_used(operators, topic_columns(resolver.spec, contents))
+    inputs = [operator for operator in operators if isinstance(operator, InputOperatorSpec)]
+    whole = {operator.op_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}
+    for operator in inputs:
+        content = contents.get(operator.stream.stream_id)
+        if content is not None and content.combined_for is not None:
+            used[operator.op_id] = None  # partial results are read whole
+    if all(cut(schema, used[op_id]) is schema for op_id, schema in whole.items()):
+        return {}
+    resolver.narrow([operator.op_id for operator in operators], used)
+    left = {operator.stream.stream_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}
+    return {
+        operator.stream.stream_id: left[operator.stream.stream_id].names
+        for operator in inputs
+        if left[operator.stream.stream_id].names != whole[operator.op_id].names
+    }
+
+
 def check_application(
-    spec: ApplicationSpec, plan: ExecutionPlan, input_schemas: Mapping[str, Schema] | None = None
+    spec: ApplicationSpec,
+    plan: ExecutionPlan,
+    input_schemas: Mapping[str, Schema] | None = None,
+    contents: Mapping[str, TopicContent] | None = None,
 ) -> dict[str, CompiledOperator]:
     """Compiles all stages as far as schemas are known; everything that is wrong is raised at once, before anything runs.
 
     The result says per operator its schema (None: known when the stage runs), its engine and why.
     """
     errors: list[SamzaError] = []
-    resolver = SchemaResolver(spec, input_schemas or {}, errors)
+    resolver = SchemaResolver(spec, input_schemas or {}, errors, contents)
     compiled = resolver.resolve()
     for stage in plan.stages:
         try:
@@ -239,12 +277,13 @@ class ProgramSource:
     stage_id: str
     schemas: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, TopicContent] = field(default_factory=dict)
 
     def load(self) -> StageProgram:
         """The program, compiled in this process."""
         spec = load_application(self.application).spec(dict(self.config))
         known = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
-        return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known)
+        return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known, self.contents)
 
     def to_json(self) -> str:
         """The JSON form."""
@@ -255,6 +294,7 @@ class ProgramSource:
                 "stage_id": self.stage_id,
                 "schemas": dict(self.schemas),
                 "config": dict(self.config),
+                "contents": {name: content.to_dict() for name, content in self.contents.items()},
             },
             sort_keys=True,
         )
@@ -262,7 +302,9 @@ class ProgramSource:
     @classmethod
     def from_json(cls, text: str) -> ProgramSource:
         """What :meth:`to_json` wrote."""
-        return cls(**json.loads(text))
+        data = json.loads(text)
+        contents = {name: TopicContent.from_dict(content) for name, content in data.pop("contents").items()}
+        return cls(**data, contents=contents)
 
 
 def output_streams(operator: OperatorSpec) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.system import ColumnBound
 
 BATCH_ROWS = 65_536
 """Rows of one batch read: large enough to amortise a call, small enough for a task's memory."""
@@ -30,13 +31,14 @@ class TimeRange(NamedTuple):
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file to be read; ``shown`` is its path for people."""
+    """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read."""
 
     filesystem: pafs.FileSystem
     path: str
     size: int
     shown: str
     stream: str
+    bounds: tuple[ColumnBound, ...] = ()
 
     def random_access(self) -> pa.NativeFile:
         """The file, seekable."""

@@ -13,6 +13,7 @@ from pyarrow import types
 from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, changed
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.row_groups import may_fulfil
 
 ROW_GROUP_ROWS = 131_072
 """Rows of a written row group: small enough that a file of a few million rows can be split among several tasks."""
@@ -73,13 +74,15 @@ class ParquetInput:
         return self.parquet.schema_arrow
 
     def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
-        """The row groups of [start, end) whose statistics do not rule them out."""
+        """The row groups of [start, end) whose statistics do not rule them out: by the slice, and by the file's bounds."""
         metadata = self.parquet.metadata
+        bounds = self.file.bounds
+        left = [group for group in range(start, end) if not bounds or may_fulfil(metadata.row_group(group), bounds)]
         if within is None or within.column not in self.schema.names:
-            return list(range(start, end))
+            return left
         kind = self.schema.field(within.column).type
         scale = _scale(kind)
-        return [group for group in range(start, end) if scale is None or _may_lie(metadata.row_group(group), within, scale)]
+        return [group for group in left if scale is None or _may_lie(metadata.row_group(group), within, scale)]
 
     def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
         """The rows of row groups [start, end)."""

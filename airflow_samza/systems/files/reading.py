@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,15 @@ from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range
 from airflow_samza.systems.files.text_values import parse_text
-from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
+from airflow_samza.systems.system import (
+    ColumnBound,
+    ControlEnvelope,
+    Envelope,
+    MessageRun,
+    OffsetRange,
+    StreamSpec,
+    SystemStreamPartition,
+)
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
@@ -41,8 +50,14 @@ class FilesConsumer:
         if self.within is not None and self.files:
             _unit(self.schema, self.within.column, stream.name)
 
-    def read(self, ssp: SystemStreamPartition, offsets: OffsetRange | None, columns: Sequence[str] | None = None) -> Iterator[Envelope]:
-        """The rows of a partition; with ``offsets`` only those, and no end-of-stream."""
+    def read(
+        self,
+        ssp: SystemStreamPartition,
+        offsets: OffsetRange | None,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[ColumnBound] = (),
+    ) -> Iterator[Envelope]:
+        """The rows of a partition; with ``offsets`` only those, and no end-of-stream. Bounds skip row groups of Parquet files."""
         if not 0 <= ssp.partition < len(self.splits):
             raise TopicError(
                 f"Stream {self.stream.name!r} has no partition {ssp.partition}: its slice has {len(self.splits)}.",
@@ -51,7 +66,8 @@ class FilesConsumer:
                 partition=ssp.partition,
             )
         offset = 0
-        for batch in self._batches(self.splits[ssp.partition], columns):
+        skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
+        for batch in self._batches(self.splits[ssp.partition], columns, skipping):
             start, end = (offset, offset + batch.num_rows)
             if offsets is not None:
                 if start >= offsets.end:
@@ -68,13 +84,13 @@ class FilesConsumer:
     def close(self) -> None:
         """Files are open only while they are read."""
 
-    def _batches(self, splits: Sequence[Split], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _batches(self, splits: Sequence[Split], columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...]) -> Iterator[pa.RecordBatch]:
         target = self._projected(columns)
         extra = self.within is not None and self.within.column not in target.names
         wanted = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
         for split in splits:
             found = self.files[split.file]
-            file = input_file(self.root, found, self.stream.name)
+            file = dataclasses.replace(input_file(self.root, found, self.stream.name), bounds=bounds)
             with reading(file, self.format_name):
                 self._verify(file, found)
                 for batch in self._split(file, found, split, wanted):

@@ -27,13 +27,14 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.errors import NotYet, SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregate import Aggregate
+from airflow_samza.task.operators.combiner import Combiner, Combining
 from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskTable
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.outputs import OutputWriter, SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
 from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
-from airflow_samza.task.schemas import CompiledOperator
+from airflow_samza.task.schemas import COMBINED, CompiledOperator
 from airflow_samza.task.table_store import TableStore
 
 
@@ -71,7 +72,10 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
     if isinstance(spec, SendToTableSpec):
         return SendToTable(spec, first, resources.tables[spec.table.table_id])
     if isinstance(spec, PartitionBySpec | BroadcastSpec):
-        return SendTo(spec, first, first, resources.writers[spec.stream.stream_id])
+        writer = resources.writers[spec.stream.stream_id]
+        if isinstance(compiled.compiled, Combining):
+            return Combiner(spec, compiled.compiled, writer)
+        return SendTo(spec, first, compiled.compiled or first, writer)
     if isinstance(spec, SendToSpec):
         return SendTo(spec, first, spec.stream.schema or first, resources.writers[spec.stream.stream_id])
     schema = _known(compiled, compiled.schema)
@@ -84,7 +88,7 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
     if isinstance(spec, MergeSpec):
         return Pass(spec, schema)
     if isinstance(spec, AggregateSpec):
-        return Aggregate(spec, first, schema)
+        return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
     if isinstance(spec, TableJoinSpec):
         return TableJoin(spec, first, schema, resources.tables[spec.table.table_id], one_by_one=spec.op_id in resources.one_by_one)
     raise NotYet(

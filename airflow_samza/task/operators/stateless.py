@@ -63,6 +63,8 @@ class Pass(Operator[OperatorSpec]):
 
         if batch.schema.equals(self._arrow):
             return (batch,)
+        if batch.num_columns != len(self._arrow):  # what is merged may carry columns that others of the stage read
+            batch = batch.select(self._arrow.names)
         return (pa.RecordBatch.from_arrays(batch.columns, schema=self._arrow),)
 
 

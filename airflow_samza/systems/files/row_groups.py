@@ -1,0 +1,55 @@
+"""Row groups that need not be read: their statistics say that no row of them fulfils what a reader asks."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from airflow_samza.systems.system import ColumnBound
+
+_RULED_OUT: dict[str, Callable[[Any, Any, Any], bool]] = {
+    "=": lambda low, high, value: value < low or value > high,
+    "<": lambda low, high, value: low >= value,
+    "<=": lambda low, high, value: low > value,
+    ">": lambda low, high, value: high <= value,
+    ">=": lambda low, high, value: high < value,
+}
+"""When a comparison is true of no value between two."""
+
+
+def may_fulfil(group: pq.RowGroupMetaData, bounds: Sequence[ColumnBound]) -> bool:
+    """Whether the statistics leave open that a row of the group fulfils all bounds."""
+    if not group.num_rows:
+        return True
+    columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+    return not any(bound.column in columns and _ruled_out(columns[bound.column], bound, group.num_rows) for bound in bounds)
+
+
+def _ruled_out(column: pq.ColumnChunkMetaData, bound: ColumnBound, rows: int) -> bool:
+    statistics = column.statistics
+    if statistics is None:
+        return False
+    if bound.op == "is null":
+        return bool(statistics.has_null_count and statistics.null_count == 0)
+    if statistics.has_null_count and statistics.null_count == rows:
+        return True
+    if bound.op == "is not null" or not statistics.has_min_max:
+        return False
+    low, high = _comparable(statistics.min), _comparable(statistics.max)
+    values = [_comparable(value) for value in (bound.value if bound.op == "in" else (bound.value,))]
+    if any(value is None or type(value) is not type(low) or type(low) is not type(high) for value in values):
+        return False  # the file has another type than the stream
+    test = _RULED_OUT["=" if bound.op == "in" else bound.op]
+    return all(test(low, high, value) for value in values)
+
+
+def _comparable(value: Any) -> Any:
+    """A value in the order in which the format keeps its statistics; None for a type that has none here."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bool | datetime.datetime):
+        return None
+    return value if isinstance(value, int | datetime.date) else None

@@ -1,0 +1,78 @@
+"""Which columns of what an operator gives are read behind it: known from keys, aggregations and SQL, never from Python callables.
+
+A set of column names in lower case (Spark's SQL does not tell cases apart); None stands for all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    BroadcastSpec,
+    MergeSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    SelectSpec,
+    TableJoinSpec,
+    WhereSpec,
+)
+from airflow_samza.schema import Schema
+from airflow_samza.task.expressions.references import columns_named
+
+Columns = frozenset[str] | None
+
+NONE: Columns = frozenset()
+
+
+def columns_used(operators: Sequence[OperatorSpec], topics: Mapping[str, Columns]) -> dict[str, Columns]:
+    """By operator id, the columns of its output that other operators read. ``operators`` come after their inputs.
+
+    ``topics`` are the columns that go through streams; a stream that is not there takes all.
+    """
+    used: dict[str, Columns] = {operator.op_id: NONE for operator in operators}
+    for operator in reversed(operators):
+        needed = _needed(operator, used[operator.op_id], topics)
+        for source in operator.inputs:
+            if source.op_id in used:
+                used[source.op_id] = both(used[source.op_id], needed)
+    return used
+
+
+def both(one: Columns, other: Columns) -> Columns:
+    """The columns of two sets."""
+    return None if one is None or other is None else one | other
+
+
+def lowered(names: Sequence[str]) -> frozenset[str]:
+    """Names as a set of columns."""
+    return frozenset(name.lower() for name in names)
+
+
+def cut(schema: Schema, columns: Columns) -> Schema:
+    """A schema without the columns that nobody reads; one is always left, to carry the number of rows."""
+    if columns is None:
+        return schema
+    fields = tuple(field for field in schema.fields if field.name.lower() in columns) or schema.fields[:1]
+    return schema if fields == schema.fields else Schema(fields)
+
+
+def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]) -> Columns:
+    """The columns that an operator needs of its inputs when ``used`` of its output are read."""
+    if isinstance(operator, WhereSpec):
+        return both(used, columns_named((operator.condition,)))
+    if isinstance(operator, SelectSpec):
+        stars = [text for text in operator.expressions if text.strip() == "*"]
+        named = columns_named(tuple(text for text in operator.expressions if text.strip() != "*"))
+        return both(named, used if stars else NONE)
+    if isinstance(operator, MergeSpec):
+        return used
+    if isinstance(operator, AggregateSpec):
+        return lowered([*operator.key, *(a.column for a in operator.aggregations if a.column is not None)])
+    if isinstance(operator, TableJoinSpec) and operator.function is None:
+        return both(used, lowered(operator.key))
+    if isinstance(operator, PartitionBySpec):
+        return both(topics.get(operator.stream.stream_id), lowered(operator.key))
+    if isinstance(operator, BroadcastSpec):
+        return topics.get(operator.stream.stream_id)
+    return None  # a callable, a transform, an output: it may look at every column

@@ -1,0 +1,93 @@
+"""The combiner: a partition_by whose only reader aggregates sends partial results per key instead of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.operator_specs import AggregateSpec, OperatorSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.outputs import OutputWriter
+from airflow_samza.task.operators.partial_groups import PartialGroups, accumulators_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_ROWS = 1 << 20
+"""Partial results held at a time; more are sent and begun anew, so that memory stays bounded."""
+
+TRIED_ROWS = 1 << 19
+"""After so many messages it is looked whether combining pays."""
+
+WORTH = 0.75
+"""It pays where partial results are fewer than this share of the messages; else each message is sent as a partial result of its own."""
+
+
+@dataclass(frozen=True)
+class Combining:
+    """What a combiner does: for which aggregation, of messages of which schema, with which output, sent as ``sent``."""
+
+    aggregate: AggregateSpec
+    messages: Schema
+    output: Schema
+    sent: Schema
+
+
+class Combiner(Operator[OperatorSpec]):
+    """Sends partial results to the stream of a partition_by."""
+
+    def __init__(self, spec: OperatorSpec, combining: Combining, writer: OutputWriter) -> None:
+        super().__init__(spec, combining.messages, None)
+        self._writer = writer
+        self._arrow = combining.sent.to_arrow()
+        accumulators = accumulators_of(combining.aggregate, combining.messages, combining.output)
+        self._groups = PartialGroups(combining.aggregate, accumulators)
+        self._seen = 0
+        self._sent = 0  # new keys that were sent since the last look
+        self._held = 0  # keys that were held at the last look
+        self._pays = True
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Nothing."""
+        import pyarrow as pa
+
+        if not self._pays:
+            columns = self._groups.guarded(lambda: list(self._groups.singles(batch)))
+            self._send(pa.Table.from_arrays(columns, self._arrow.names))
+            return ()
+        self._groups.add(batch)
+        self._seen += batch.num_rows
+        if self._groups.rows >= MOST_ROWS:
+            self._flush()
+        if self._seen >= TRIED_ROWS:
+            self._look()
+        return ()
+
+    def _look(self) -> None:
+        """Stops combining when the messages since the last look brought too many new keys."""
+        held = self._groups.distinct()
+        made = held - self._held + self._sent  # new keys
+        if made > WORTH * self._seen:
+            self._flush()
+            self._pays = False
+        self._seen, self._sent, self._held = 0, 0, held
+
+    def finish(self) -> None:
+        """Sends what is left, whether the end is final or not: nothing is kept for a later slice."""
+        self._flush()
+
+    def _flush(self) -> None:
+        table = self._groups.merged()
+        if table is not None:
+            self._sent += table.num_rows - self._held
+            self._held = 0
+            self._send(table)
+
+    def _send(self, table: pa.Table) -> None:
+        import pyarrow as pa
+
+        columns = [column.cast(field.type) for column, field in zip(table.columns, self._arrow, strict=True)]
+        for batch in pa.Table.from_arrays(columns, schema=self._arrow).combine_chunks().to_batches():
+            self._writer.write(batch)
