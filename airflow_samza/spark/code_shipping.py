@@ -6,10 +6,13 @@ once, kept in the run's folder, and everything that runs the stage imports from 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import re
+import shutil
 import sys
+import uuid
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +21,12 @@ from types import ModuleType
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.folders import RunFolder
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystem import TEMPORARY_PREFIX, Filesystem
 
 # Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in archives=.
 LARGEST_DATA_FILE = 10 * 1024 * 1024
+
+_BLOCK = 1024 * 1024
 
 _LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 
@@ -46,6 +51,48 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
     path = f"{run.code}/{digest}.zip"
     files.put_if_absent(path, data)
     return ShippedCode(path, digest, str(origin))
+
+
+def ship_package(files: Filesystem, run: RunFolder) -> str:
+    """Packs this package itself into the run's folder, for hosts that do not have it, or another version; the zip's path from the root."""
+    data = _packed_package()
+    path = f"{run.code}/airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}.zip"
+    files.put_if_absent(path, data)
+    return path
+
+
+@functools.lru_cache(maxsize=1)
+def _packed_package() -> bytes:
+    """This package as a zip; read once, so that one process never ships two versions of it."""
+    import airflow_samza
+
+    return pack(_files_of(Path(airflow_samza.__path__[0]).resolve().parent, "airflow_samza"))
+
+
+def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
+    """Copies an archive into the run's folder under the digest of its content; its whole path there, with the ``#alias`` that it had."""
+    named, hash_sign, alias = archive.partition("#")
+    source = Path(named).expanduser().resolve()
+    if not source.is_file():
+        raise ConfigError(
+            f"There is no archive {source}, which archives names.",
+            hint="Give paths of archives (.zip, .tar.gz, .tgz, .jar), each with #name when it is to be unpacked under that name.",
+            key="archives",
+            value=archive,
+        )
+    digest = hashlib.sha256()
+    with source.open("rb") as content:
+        for block in iter(lambda: content.read(_BLOCK), b""):
+            digest.update(block)
+    path = f"{run.code}/{digest.hexdigest()[:16]}-{source.name}"
+    if not files.exists(path):
+        copy = f"{run.code}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        files.make_dirs(run.code)
+        with source.open("rb") as content, files.open_output(copy, durable=False) as output:
+            shutil.copyfileobj(content, output, _BLOCK)
+        files.rename(copy, path)
+    # Spark unpacks under the name that stands behind the sign, else under the file's own, which here has the digest in it.
+    return f"{files.location(path)}#{alias if hash_sign else source.name}"
 
 
 def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:

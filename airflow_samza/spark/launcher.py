@@ -1,72 +1,35 @@
-"""Starts a stage runner as a process of its own, apart from the one that asks for it, and waits until it has taken its place."""
+"""Starts a stage runner apart from the process that asks for it, and waits until it has taken its place."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from airflow_samza.errors import NotYet, StageFailed
+from airflow_samza.errors import StageFailed
 from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
-from airflow_samza.spark.bindings_json import bindings_to_json, without_secrets
+from airflow_samza.spark.handover import leave_settings, withdraw_settings
 from airflow_samza.spark.java import find_java
-from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
-from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS
+from airflow_samza.spark.masters import YARN, Master, parse_master
+from airflow_samza.spark.runner_settings import RunnerSettings
+from airflow_samza.spark.server import GAVE_WAY, POLL_SECONDS
+from airflow_samza.spark.spark_submit import check_hadoop_conf, find_spark_submit, properties_text, reach_master, submit_command
 from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.system import SystemBinding
 
 # Importing our package and claiming a place takes a second; a machine under heavy load has been seen to take twenty.
 CLAIM_TIMEOUT_SECONDS = 120.0
 
-
-@dataclass(frozen=True)
-class RunnerSettings:
-    """What a runner is started with. Those who agree in everything but secrets and idle time share a runner."""
-
-    root: str
-    bindings: Mapping[str, SystemBinding]
-    code: tuple[str, ...] = ()
-    origins: Mapping[str, str] = field(default_factory=dict)
-    archives: tuple[str, ...] = ()
-    master: str = DEFAULT_MASTER
-    submit: SubmitOptions = field(default_factory=SubmitOptions)
-    conf: Mapping[str, str] = field(default_factory=dict)
-    idle_seconds: float = DEFAULT_IDLE_SECONDS
-
-    @property
-    def key(self) -> str:
-        """A digest of all that makes one runner differ from another; no secret goes into it."""
-        shared: dict[str, Any] = {
-            "bindings": without_secrets(self.bindings),
-            "code": self.code,
-            "archives": self.archives,
-            "master": parse_master(self.master).shown,
-            "submit": self.submit.to_json(),
-            "conf": dict(self.conf),
-        }
-        return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
-
-    def to_json(self) -> dict[str, Any]:
-        """What goes through the pipe to the runner: secrets included, so never into a file."""
-        return {
-            "bindings": bindings_to_json(self.bindings),
-            "code": list(self.code),
-            "origins": dict(self.origins),
-            "archives": list(self.archives),
-            "master": self.master,
-            "conf": dict(self.conf),
-            "idle_seconds": self.idle_seconds,
-        }
+# After this long a runner that only had to be asked to end is ended.
+LET_GO_SECONDS = 5.0
 
 
 def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> RunnerFolder:
@@ -76,22 +39,83 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         if runner is not None and runner.accepts(files):
             return runner
         master = parse_master(settings.master)
-        if not master.is_connect:
-            find_java()  # said here, to the one who asks, instead of in the runner's log
-        if master.is_submitted:
-            raise NotYet(f"Runners for {master.shown} cannot be started yet.", hint="Use a local master.")
-        _start(files, run, settings)
+        _check(master, settings)  # said here, to the one who asks, instead of in the runner's log
+        before = newest_runner(files, run, settings.key)
+        files.make_dirs(f"{run.servers}/{settings.key}")
+        start = _submit if master.is_submitted else _start
+        _await_claim(files, run, settings, before, start(files, run, settings))
 
 
-def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> None:
-    """Starts a process and waits until it, or another, has taken the place."""
-    before = newest_runner(files, run, settings.key)
-    starting_log = f"{run.servers}/{settings.key}/starting-{uuid.uuid4().hex}.log"
-    files.make_dirs(f"{run.servers}/{settings.key}")
-    with open(files.location(starting_log), "wb") as output:
+def _check(master: Master, settings: RunnerSettings) -> None:
+    """Refuses what would fail later, and less clearly."""
+    if not master.is_connect:
+        find_java()
+    if master.is_submitted:
+        find_spark_submit(settings.submit.binary)
+        if master.cluster == YARN:
+            check_hadoop_conf()
+        reach_master(master)
+
+
+@dataclass
+class _Started:
+    """A process that becomes the runner, or has the cluster start it. ``log`` is what it prints, from the root."""
+
+    process: subprocess.Popen[bytes]
+    log: str
+    patience: float
+    in_cluster: bool = False
+    only_for_the_start: list[str] = field(default_factory=list)
+    """Files, by whole path, that are of no use once the runner is there; the hand-over is the first."""
+
+
+def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
+    """A process of this machine, which gets its settings through a pipe."""
+    log = f"{run.servers}/{settings.key}/starting-{uuid.uuid4().hex}.log"
+    command = [sys.executable, "-m", "airflow_samza.spark.server", settings.root, run.application, run.run_id, settings.key]
+    process = _spawn(files, command, log, subprocess.PIPE)
+    assert process.stdin is not None
+    try:
+        with process.stdin as pipe:
+            pipe.write(json.dumps({**settings.to_json(), "starting_log": log}).encode())
+    except BrokenPipeError:  # it died at once; its log says why
+        pass
+    return _Started(process, log, CLAIM_TIMEOUT_SECONDS)
+
+
+def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
+    """A spark-submit, which starts the driver here or in the cluster."""
+    master, submit = parse_master(settings.master), settings.submit
+    place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
+    log = f"{place}/{'submitting' if submit.in_cluster else 'starting'}-{once}.log"
+    driver_log = f"{place}/starting-{once}.log"
+    driver, jar = f"{run.code}/driver.py", f"{run.code}/nothing.jar"
+    files.put(driver, Path(__file__).with_name("driver_program.py").read_bytes())
+    files.put(jar, _EMPTY_ZIP)
+    handed = {**settings.to_json(), "starting_log": driver_log}
+    if submit.in_cluster:
+        handed["driver_log"] = files.location(driver_log)
+    handover, properties = files.location(f"{place}/handover-{once}.json"), files.location(f"{place}/spark-{once}.conf")
+    leave_settings(handover, json.dumps(handed).encode())
+    leave_settings(properties, properties_text(settings.conf).encode())
+    command = submit_command(
+        master,
+        submit,
+        name=f"airflow_samza {run.application} {run.run_id}",
+        properties=properties,
+        jar=files.location(jar),
+        driver=files.location(driver),
+        arguments=[files.location(settings.package), handover, settings.root, run.application, run.run_id, settings.key],
+    )
+    process = _spawn(files, command, log, subprocess.DEVNULL)
+    return _Started(process, log, submit.start_seconds, submit.in_cluster, [handover, properties])
+
+
+def _spawn(files: Filesystem, command: Sequence[str], log: str, stdin: int) -> subprocess.Popen[bytes]:
+    with open(files.location(log), "wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "airflow_samza.spark.server", settings.root, run.application, run.run_id, settings.key],
-            stdin=subprocess.PIPE,
+            command,
+            stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # it lives on when the Airflow task, with its process group, is killed
@@ -100,25 +124,42 @@ def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> None:
         )
     # Whoever starts a child must also take its exit code, or it stays behind as a zombie that looks alive.
     threading.Thread(target=process.wait, name="reap-stage-runner", daemon=True).start()
-    assert process.stdin is not None
+    return process
+
+
+def _await_claim(files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: _Started) -> None:
+    """Waits until the runner, or another, has taken the place."""
+    deadline = time.monotonic() + started.patience
+    here = False
     try:
-        with process.stdin as pipe:
-            pipe.write(json.dumps({**settings.to_json(), "starting_log": starting_log}).encode())
-    except BrokenPipeError:  # it died at once; its log says why
-        pass
-    deadline = time.monotonic() + CLAIM_TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        exit_code = process.poll()
-        latest = newest_runner(files, run, settings.key)
-        if latest is not None and latest != before and read(files, latest.claim) is not None:
-            return
-        if exit_code == GAVE_WAY:
-            return
-        if exit_code is not None:
-            raise _did_not_start(files, starting_log, f"ended with exit code {exit_code}")
-        time.sleep(POLL_SECONDS)
-    process.kill()
-    raise _did_not_start(files, starting_log, f"did not report within {CLAIM_TIMEOUT_SECONDS:.0f} s")
+        while time.monotonic() < deadline:
+            exit_code = started.process.poll()
+            latest = newest_runner(files, run, settings.key)
+            if latest is not None and latest != before and read(files, latest.claim) is not None:
+                here = True
+                if started.in_cluster:
+                    files.rename(started.log, f"{latest.path}/spark-submit.log")
+                return
+            if exit_code == GAVE_WAY:
+                return
+            if exit_code is not None and not (started.in_cluster and exit_code == 0):
+                raise _did_not_start(files, settings, started, f"ended with exit code {exit_code}")
+            time.sleep(POLL_SECONDS)
+        raise _did_not_start(files, settings, started, f"did not report within {started.patience:.0f} s")
+    finally:
+        for path in started.only_for_the_start:
+            withdraw_settings(path)
+        if started.in_cluster or not here:
+            _let_go(started.process)
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """Ends a spark-submit whose driver has reported from the cluster, or a runner that never did."""
+    process.terminate()
+    try:
+        process.wait(LET_GO_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _environment() -> dict[str, str]:
@@ -128,12 +169,32 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONUNBUFFERED": "1"}
 
 
-def _did_not_start(files: Filesystem, starting_log: str, what: str) -> StageFailed:
+def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Started, what: str) -> StageFailed:
     try:
-        lines = files.read(starting_log).decode(errors="replace").strip().splitlines()
+        lines = files.read(started.log).decode(errors="replace").strip().splitlines()
     except FileNotFoundError:
         lines = []
-    last = f" Its last line: {lines[-1]}" if lines else ""
+    last = f" Its last line: {telling_line(lines)}" if lines else ""
+    where = f"Its log is {files.location(started.log)}"
+    if not started.in_cluster:
+        return StageFailed(f"The stage runner {what}.{last}", hint=where, log=files.location(started.log))
+    master = parse_master(settings.master).shown
     return StageFailed(
-        f"The stage runner {what}.{last}", hint=f"Its log is {files.location(starting_log)}", log=files.location(starting_log)
+        f"The driver that spark-submit started on {master} never reported under the root {settings.root}: spark-submit {what}.{last}",
+        hint=f"Do all hosts of the cluster have this root, one shared folder, under this path? {where}; the driver's own is in the cluster",
+        log=files.location(started.log),
     )
+
+
+_TELLING = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
+_EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
+
+
+def telling_line(lines: Sequence[str]) -> str:
+    """The last line of a log that tells of an error; the last one when none does.
+
+    >>> telling_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO ShutdownHookManager: Deleting"])
+    'java.net.UnknownHostException: nowhere'
+    """
+    told = [line for line in lines if _TELLING.search(line) and not re.match(r"\s+at ", line)]
+    return (told or list(lines))[-1].strip()

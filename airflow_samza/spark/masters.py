@@ -10,9 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError
@@ -26,6 +24,9 @@ CONNECT = "connect"
 DEPLOY_MODES = ("client", "cluster")
 
 DEFAULT_MASTER = "local[*]"
+
+# A driver in the cluster waits for its place in a queue; ten minutes of a full cluster are no failure.
+DEFAULT_START_SECONDS = 600.0
 
 # As Spark's own SparkContext reads them; local-cluster is left out, which Spark has for its own tests only.
 _FORMS: tuple[tuple[str, str], ...] = (
@@ -75,13 +76,13 @@ class SubmitOptions:
     """How spark-submit starts a runner: only for masters that it serves.
 
     ``deploy_mode`` is ``client`` (the driver on this machine) or ``cluster`` (in the cluster). ``binary`` is the spark-submit to call,
-    a path or a name on PATH; empty: the one of the installed pyspark. ``arguments`` are further options of spark-submit, by name
-    without dashes: ``{"queue": "etl", "principal": "me@REALM", "keytab": "/path"}``; no secret belongs there.
+    a path or a name on PATH; empty: the one of the installed pyspark. ``start_seconds`` is how long a driver may take until it reports:
+    a full cluster lets it wait. Everything else that spark-submit takes (queue, principal, packages, files) is a Spark setting.
     """
 
     deploy_mode: str = "client"
     binary: str = ""
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    start_seconds: float = DEFAULT_START_SECONDS
 
     def __post_init__(self) -> None:
         if self.deploy_mode not in DEPLOY_MODES:
@@ -93,9 +94,10 @@ class SubmitOptions:
                 value=self.deploy_mode,
             )
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON form: a part of what makes one runner differ from another."""
-        return {"deploy_mode": self.deploy_mode, "binary": self.binary, "arguments": dict(self.arguments)}
+    @property
+    def in_cluster(self) -> bool:
+        """Whether the driver runs in the cluster."""
+        return self.deploy_mode == "cluster"
 
 
 def parse_master(url: str) -> Master:

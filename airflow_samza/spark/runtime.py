@@ -21,12 +21,13 @@ from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
-from airflow_samza.spark.code_shipping import ship_code
-from airflow_samza.spark.launcher import RunnerSettings
+from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.spark.prepare import prepare_run
+from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
 from airflow_samza.spark.session import is_per_job
+from airflow_samza.spark.spark_submit import cluster_conf
 from airflow_samza.spark.submission import checked_conf, stage_error, submit
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_maintenance import mark_expired
@@ -240,16 +241,24 @@ class LocalRuntime:
     def _settings(self, run: RunPlan, conf: Mapping[str, str]) -> RunnerSettings:
         load_application(run.reference)
         module = sys.modules[run.reference.partition(":")[0]]
-        shipped = ship_code(self._files, RunFolder(run.application, run.run_id), module, self._py_modules)
+        folder = RunFolder(run.application, run.run_id)
+        shipped = ship_code(self._files, folder, module, self._py_modules)
+        static = {key: value for key, value in conf.items() if not is_per_job(key)}
+        archives, package = self._archives, ""
+        if self._master.is_submitted:  # other hosts have nothing of this one but the root
+            archives = tuple(ship_archive(self._files, folder, archive) for archive in archives)
+            package = ship_package(self._files, folder)
+            static = cluster_conf(self._master, self._submit, static, self._files.location(package))
         return RunnerSettings(
             root=self._root,
             bindings=run_bindings(run.systems, self._systems),
             code=(shipped.path,),
             origins={shipped.path: shipped.origin},
-            archives=self._archives,
+            archives=archives,
+            package=package,
             master=self._master.url,
             submit=self._submit,
-            conf={key: value for key, value in conf.items() if not is_per_job(key)},
+            conf=static,
             idle_seconds=self._idle_seconds,
         )
 

@@ -245,10 +245,10 @@ class StageRunner:
             time.sleep(HEARTBEAT_SECONDS)
 
 
-def main(arguments: list[str]) -> int:
-    """The process: claims the runner's place, or gives way to one that lives."""
+def main(arguments: list[str], settings: dict[str, Any] | None = None) -> int:
+    """The process: claims the runner's place, or gives way to one that lives. The settings come on standard input unless they are given."""
     root, application, run_id, key = arguments
-    settings = json.load(sys.stdin)
+    settings = json.load(sys.stdin) if settings is None else settings
     starting_log = settings.pop("starting_log")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection that closes

@@ -52,8 +52,10 @@ def is_per_job(key: str) -> bool:
 
 def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
     """A Spark session in this process; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old."""
-    find_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers run whatever python3 is first on PATH
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
+        find_java()
+    # Else the workers run whatever python3 is first on PATH.
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     package = str(Path(__file__).resolve().parents[2])
     paths = [package, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package)]

@@ -24,7 +24,8 @@ from airflow_samza.runs.stage_state import (
     newest_attempt,
     stage_status,
 )
-from airflow_samza.spark.launcher import RunnerSettings, ensure_runner
+from airflow_samza.spark.launcher import ensure_runner
+from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import POLL_SECONDS
 from airflow_samza.spark.session import FIXED, is_per_job
 from airflow_samza.systems.filesystem import Filesystem

@@ -1,0 +1,50 @@
+"""The program that spark-submit is given: finds our package under the root, takes the hand-over, and becomes the stage runner.
+
+``DRIVER_PROGRAM PACKAGE HANDOVER ROOT APPLICATION RUN KEY``. It is shipped by itself, as a file, to a host that may not have this
+package: so until the package is found it uses the standard library only, and nothing here may be imported relative to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+NOTHING_THERE = 4
+"""The exit code of a driver that does not see what the submitter left for it under the root."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the stage runner; what is missing under the root is said on standard error, in one sentence."""
+    package, handover, root, *runner = arguments
+    if not os.path.isfile(package):
+        print(
+            f"airflow_samza: this host ({os.uname().nodename}) does not see {package}: the root {root} has to be the same folder, "
+            "under the same path, on the submitting host, on the driver's and on every executor's.",
+            file=sys.stderr,
+        )
+        return NOTHING_THERE
+    sys.path.insert(0, package)
+
+    from airflow_samza.errors import SamzaError
+    from airflow_samza.spark.handover import take_settings
+    from airflow_samza.spark.server import main as serve
+
+    try:
+        settings = take_settings(handover)
+    except SamzaError as error:
+        print(f"airflow_samza: {error}", file=sys.stderr)
+        return NOTHING_THERE
+    log = settings.pop("driver_log", None)
+    if log is not None:  # the cluster keeps what a driver prints somewhere; under the root everybody finds it
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+    return serve([root, *runner], settings)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a thread that hangs in a dead Spark must not keep the process

@@ -1,0 +1,60 @@
+"""What a stage runner is started with, and what makes one runner differ from another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.spark.bindings_json import bindings_to_json, without_secrets
+from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
+from airflow_samza.systems.system import SystemBinding
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """What a runner is started with. Those who agree in everything but secrets and idle time share a runner.
+
+    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root.
+    """
+
+    root: str
+    bindings: Mapping[str, SystemBinding]
+    code: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+    archives: tuple[str, ...] = ()
+    package: str = ""
+    master: str = DEFAULT_MASTER
+    submit: SubmitOptions = field(default_factory=SubmitOptions)
+    conf: Mapping[str, str] = field(default_factory=dict)
+    idle_seconds: float = DEFAULT_IDLE_SECONDS
+
+    @property
+    def key(self) -> str:
+        """A digest of all that makes one runner differ from another; no secret goes into it."""
+        shared: dict[str, Any] = {
+            "bindings": without_secrets(self.bindings),
+            "code": self.code,
+            "archives": self.archives,
+            "package": self.package,
+            "master": parse_master(self.master).shown,
+            "deploy_mode": self.submit.deploy_mode,
+            "binary": self.submit.binary,
+            "conf": dict(self.conf),
+        }
+        return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        """What is handed to the runner: secrets included, so never into a file that stays."""
+        return {
+            "bindings": bindings_to_json(self.bindings),
+            "code": list(self.code),
+            "origins": dict(self.origins),
+            "archives": list(self.archives),
+            "master": self.master,
+            "conf": dict(self.conf),
+            "idle_seconds": self.idle_seconds,
+        }
