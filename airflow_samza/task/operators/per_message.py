@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, OperatorSpec, SinkSpec
@@ -42,16 +42,22 @@ class Filter(Operator[FilterSpec]):
         import pyarrow as pa
 
         for part in chunks(batch):
-            messages = self._reader.read(part)
-            chosen = list(map(bool, called(self.spec, self.spec.function, messages)))
-            kept = sum(chosen)
+            messages = self._reader.messages(part)
+            chosen = called(self.spec, self.spec.function, messages.objects)
+            try:
+                mask = pa.array(chosen, pa.bool_())
+            except (pa.ArrowException, TypeError, ValueError):  # true and false in other forms
+                chosen = list(map(bool, chosen))
+                mask = pa.array(chosen, pa.bool_())
+            if mask.null_count:  # None is false
+                mask = mask.fill_null(False)
+            kept = mask.true_count
             if not kept:
                 continue
             if kept < part.num_rows:
-                part = part.filter(pa.array(chosen, pa.bool_()))
-                messages = list(compress(messages, chosen))
-            self._reader.remember(part, messages)
-            yield part
+                messages = messages.where(chosen, mask)
+            self._reader.remember(messages)
+            yield messages.batch
 
 
 class Map(Operator[MapSpec]):
@@ -65,14 +71,14 @@ class Map(Operator[MapSpec]):
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages."""
         for part in chunks(batch):
-            messages = self._reader.read(part)
-            results = called(self.spec, self.spec.function, messages)
+            messages = self._reader.messages(part)
+            results = called(self.spec, self.spec.function, messages.objects)
             try:
-                yield self._writer.write(results)
+                yield self._writer.write(results, messages)
             except ShapeError as error:
                 place = error.index
                 raise wrong_shape(
-                    self.spec, self.spec.function, results[place], self._writer.expected, message=messages[place], why=error.why
+                    self.spec, self.spec.function, results[place], self._writer.expected, message=messages.objects[place], why=error.why
                 ) from None
 
 
@@ -90,22 +96,28 @@ class FlatMap(Operator[FlatMapSpec]):
             made: list[Any] = []
             origins: list[Any] = []  # the message that each result came from, for errors
             for message in self._reader.read(part):
-                for result in self._results(message):
-                    made.append(result)
-                    origins.append(message)
-                    if len(made) >= CHUNK:
-                        yield self._written(made, origins)
-                        made, origins = [], []
+                for results in self._results(message):
+                    made += results
+                    origins += repeat(message, len(results))
+                    while len(made) >= CHUNK:
+                        yield self._written(made[:CHUNK], origins)
+                        del made[:CHUNK], origins[:CHUNK]
             if made:
                 yield self._written(made, origins)
 
-    def _results(self, message: Any) -> Iterator[Any]:
+    def _results(self, message: Any) -> Iterator[Sequence[Any]]:
+        """What the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
         function = self.spec.function
         try:
             results = function(message)
+            if isinstance(results, list | tuple):
+                yield results
+                return
             if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
                 raise wrong_shape(self.spec, function, results, "an iterable of messages", message=message)
-            yield from results
+            left = iter(results)
+            while piece := list(islice(left, CHUNK)):
+                yield piece
         except Exception as error:
             raise callable_failed(self.spec, function, message, error) from error
 

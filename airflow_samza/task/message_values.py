@@ -1,0 +1,102 @@
+"""Arrow columns as Python values, whole columns at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import typing
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.schema import DataType, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def python_values(array: pa.Array, kind: DataType) -> list[Any]:
+    """A column's values as Python objects; timestamps are aware (UTC), naive for ``timestamp_ntz``."""
+    import pyarrow as pa
+
+    name = kind.name
+    if pa.types.is_dictionary(array.type):
+        return _of_dictionary(array, kind)
+    if name in ("timestamp", "timestamp_ntz"):
+        return _datetimes(array, name == "timestamp")
+    if name == "date":
+        return _dates(array)
+    if array.null_count == 0 and (kind.is_integer or name in ("float", "double", "boolean")):
+        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _of_dictionary(array: pa.DictionaryArray, kind: DataType) -> list[Any]:
+    words = python_values(array.dictionary, kind)
+    places = array.indices.to_pylist() if array.null_count else array.indices.to_numpy(zero_copy_only=False).tolist()
+    return [None if place is None else words[place] for place in places]
+
+
+def _datetimes(array: pa.Array, aware: bool) -> list[Any]:
+    # As differences to 1970, which numpy makes many times faster than pyarrow makes times with a zone. A null is None among them.
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc if aware else None)
+    micros = array.view(_int64())
+    if array.null_count:
+        since = micros.fill_null(_NOT_A_TIME).to_numpy(zero_copy_only=False).view("m8[us]").tolist()
+        return [None if delta is None else epoch + delta for delta in since]
+    return [epoch + delta for delta in micros.to_numpy(zero_copy_only=False).view("m8[us]").tolist()]
+
+
+_NOT_A_TIME = -(2**63)
+
+
+def _int64() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.int64()
+
+
+def _dates(array: pa.Array) -> list[Any]:
+    values = array.to_numpy(zero_copy_only=False).tolist()
+    # numpy gives numbers for what is no date of Python's; Arrow says so.
+    return array.to_pylist() if int in set(map(type, values)) else values  # type: ignore[no-any-return]
+
+
+def nested_conversion(kind: DataType, annotation: Any) -> Callable[[Any], Any] | None:
+    """How a nested value of ``to_pylist`` becomes what the user declared; None when it is that already."""
+    annotation = _bare(annotation)
+    arguments = typing.get_args(annotation)
+    if kind.name == "struct":
+        inner = [nested_conversion(child, None) for child in kind.children]
+        if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+            hints = typing.get_type_hints(annotation)
+            inner = [nested_conversion(child, hints.get(name)) for name, child in zip(kind.names, kind.children, strict=True)]
+        make: Any = annotation if isinstance(annotation, type) and dataclasses.is_dataclass(annotation) else None
+        names = kind.names
+
+        def build(value: Mapping[str, Any]) -> Any:
+            fields = {n: value[n] if c is None or value[n] is None else c(value[n]) for n, c in zip(names, inner, strict=True)}
+            return make(**fields) if make is not None else Row(fields)
+
+        return build
+    if kind.name == "array":
+        child = nested_conversion(kind.children[0], arguments[0] if arguments else None)
+        wrap: Any = tuple if typing.get_origin(annotation) is tuple else list
+        if child is None and wrap is list:
+            return None
+        return lambda value: wrap(v if child is None or v is None else child(v) for v in value)
+    if kind.name == "map":
+        child = nested_conversion(kind.children[1], arguments[1] if len(arguments) > 1 else None)
+        return lambda value: {k: v if child is None or v is None else child(v) for k, v in value}
+    if kind.name == "timestamp":
+        return lambda value: value.astimezone(datetime.timezone.utc)
+    return None
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without ``| None`` and ``Annotated``."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _bare(typing.get_args(annotation)[0])
+    members = [member for member in typing.get_args(annotation) if member is not type(None)]
+    if len(members) == 1 and len(typing.get_args(annotation)) == 2 and type(None) in typing.get_args(annotation):
+        return _bare(members[0])
+    return annotation
