@@ -1,0 +1,165 @@
+"""The kinds of sessions that hold the contract, and what a test sees of one.
+
+A further kind is a function that yields the :class:`Place` of its Spark, entered in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from airflow_samza.runs.folders import read
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.spark.masters import SubmitOptions
+from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.system import SystemBinding
+from tests.spark.clusters.standalone import standalone_cluster
+
+APPLICATION = "samza_spark_apps.contract:contract"
+SECRET = "a secret that no file, page or command line shows"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a session's Spark is, and what it can do.
+
+    ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow one.
+    """
+
+    master: str
+    submit: SubmitOptions = field(default_factory=SubmitOptions)
+    conf: Mapping[str, str] = field(default_factory=dict)
+    executors: Callable[[], list[psutil.Process]] = list
+    speculates: bool = False
+    ships_package: bool = False
+
+
+@contextmanager
+def local(folder: Path) -> Iterator[Place]:
+    yield Place("local[2,4]")  # two cores, and a task may fail three times
+
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.5",
+}
+SMALL = {"spark.executor.memory": "600m", "spark.driver.memory": "600m"}
+
+
+@contextmanager
+def standalone_client(folder: Path) -> Iterator[Place]:
+    with standalone_cluster(folder, workers=2) as cluster:
+        yield Place(cluster.master, conf={**SPECULATION, **SMALL}, executors=cluster.executors, speculates=True, ships_package=True)
+
+
+@contextmanager
+def standalone_in_cluster(folder: Path) -> Iterator[Place]:
+    with standalone_cluster(folder, workers=3) as cluster:  # the driver takes the place of one
+        yield Place(
+            cluster.master,
+            submit=SubmitOptions("cluster"),
+            conf={**SPECULATION, **SMALL},
+            executors=cluster.executors,
+            speculates=True,
+            ships_package=True,
+        )
+
+
+KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
+    "local": local,
+    "standalone-client": standalone_client,
+    "standalone-cluster": standalone_in_cluster,
+}
+
+
+@dataclass
+class Session:
+    """A run of the contract's application on one kind of Spark, which all tests of the kind share."""
+
+    kind: str
+    folder: Path
+    place: Place
+    runtime: LocalRuntime
+    run: RunPlan
+
+    @property
+    def marks(self) -> Path:
+        """Where the stages leave and look for their files."""
+        return self.folder / "files"
+
+    @property
+    def go(self) -> Path:
+        """The file that lets the held stage go."""
+        return self.marks / "go"
+
+    def holders(self) -> list[int]:
+        """The Python workers that are held, or were."""
+        return [int(file.name.rpartition("-")[2]) for file in self.marks.glob("held-by-*")]
+
+    def forget(self) -> None:
+        """Removes what the stages left."""
+        for file in self.marks.iterdir():
+            file.unlink()
+
+    def tries(self, name: str) -> int:
+        """How often a task came to the place of this name."""
+        return len(list(self.marks.glob(f"{name}-1.*")))
+
+    def rows(self, output: str) -> list[dict[str, Any]]:
+        """The rows that lie in an output."""
+        import pyarrow.parquet as pq
+
+        found: list[dict[str, Any]] = pq.read_table(self.folder / "data" / "out" / output).to_pylist()
+        return sorted(found, key=repr)
+
+    def runners(self) -> list[psutil.Process]:
+        """The processes of the run's live runners."""
+        files = open_filesystem(str(self.folder / "root"))
+        claims = [read(files, runner.claim) for runner in self.runtime.live_runners(self.run)]
+        return [psutil.Process(int(claim["pid"])) for claim in claims if claim is not None]
+
+
+@contextmanager
+def session_of(kind: str, folder: Path) -> Iterator[Session]:
+    """A session with its data, for a ``with``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name in ("data/marks", "files", "cluster", "more", "lookup"):
+        (folder / name).mkdir(parents=True)
+    for number in range(2):
+        rows = [{"number": number, "folder": str(folder / "files")}]
+        pq.write_table(pa.Table.from_pylist(rows), folder / "data" / "marks" / f"{number}.parquet")
+    (folder / "more" / "contract_rules.py").write_text('RULE = "shipped"\n')
+    (folder / "lookup" / "word.txt").write_text("unpacked\n")
+    with tarfile.open(folder / "words.tar.gz", "w:gz") as archive:
+        archive.add(folder / "lookup" / "word.txt", "word.txt")
+    lake = SystemBinding("files", {"root": str(folder / "data")})
+    vault = SystemBinding("files", {"root": f"local://{folder / 'data'}", "password": SECRET}, frozenset({"password"}))
+    with KINDS[kind](folder / "cluster") as place:
+        runtime = LocalRuntime(
+            str(folder / "root"),
+            {"lake": lake, "vault": vault},
+            master=place.master,
+            submit=place.submit,
+            spark_conf=place.conf,
+            py_modules=[str(folder / "more" / "contract_rules.py")],
+            archives=[f"{folder / 'words.tar.gz'}#lookup"],
+            idle_seconds=600,
+        )
+        session = Session(kind, folder, place, runtime, runtime.prepare(APPLICATION, "run 1"))
+        try:
+            yield session
+        finally:
+            runtime.close(session.run, wait_seconds=60)
+            for process in session.runners():
+                process.kill()

@@ -1,0 +1,114 @@
+"""A real standalone cluster on this machine: a master, and workers of one core each, from the installed pyspark."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+# A Java takes a second to come up, and a minute where eight people share two cores.
+PATIENCE_SECONDS = 120.0
+
+
+def spark_home() -> Path:
+    """Where the installed pyspark keeps its Spark."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
+
+
+@dataclass
+class Daemon:
+    """A process that this test started, and what it prints."""
+
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def await_line(self, pattern: str) -> str:
+        """The first match in its log; fails when it ends before, or takes too long."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            found = re.search(pattern, self.log.read_text(errors="replace"))
+            if found is not None:
+                return found[0]
+            assert self.process.poll() is None, f"it ended: {self.log.read_text(errors='replace')[-2000:]}"
+            assert time.monotonic() < deadline, f"no {pattern!r}: {self.log.read_text(errors='replace')[-2000:]}"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Ends it, and all that it started."""
+        children = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for child in children:
+            if child.is_running():
+                child.send_signal(signal.SIGKILL)
+
+
+@dataclass
+class StandaloneCluster:
+    """The master's URL, and its workers."""
+
+    master: str
+    folder: Path
+    workers: list[Daemon] = field(default_factory=list)
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors that run now, of all applications."""
+        found = []
+        for worker in self.workers:
+            for child in psutil.Process(worker.process.pid).children(recursive=True):
+                try:
+                    if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in child.cmdline():
+                        found.append(child)
+                except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                    continue
+        return found
+
+
+@contextmanager
+def standalone_cluster(folder: Path, *, workers: int) -> Iterator[StandaloneCluster]:
+    """A cluster that runs inside the ``with``; its files and logs lie in ``folder``."""
+    started: list[Daemon] = []
+
+    def start(name: str, number: int, program: str, *arguments: str) -> Daemon:
+        log = folder / f"{name}-{number}.log"
+        # An address for each: Spark sees several hosts, and starts no second try at a task on the host of the first.
+        host = f"127.0.0.{number + 1}"
+        environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work")}
+        # Not ours to inherit: a cluster elsewhere has none of the submitter's environment.
+        environment.pop("PYTHONPATH", None)
+        with log.open("wb") as output:
+            place = ["--host", host, "--port", "0", "--webui-port", "0"]
+            command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}", *place, *arguments]
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment, cwd=folder
+            )
+        started.append(Daemon(log, process))
+        return started[-1]
+
+    try:
+        master = start("master", 0, "master.Master")
+        url = master.await_line(r"spark://127\.0\.0\.1:\d+")
+        size = ["--cores", "1", "--memory", "1g"]
+        made = [start("worker", number, "worker.Worker", *size, url) for number in range(1, workers + 1)]
+        for worker in made:
+            worker.await_line("Successfully registered with master")
+        yield StandaloneCluster(url, folder, made)
+    finally:
+        for daemon in reversed(started):
+            daemon.stop()

@@ -1,0 +1,194 @@
+"""What every kind of session holds to, whichever Spark runs the stages: one suite over all of them.
+
+The tests of one kind share a run and its runner, and go from the harmless to the deadly.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from airflow_samza.errors import MessageError, StageCancelled, StageLost
+from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
+from tests.spark.clusters.sessions import KINDS, SECRET, Session, session_of
+from tests.spark.conftest import APPS
+
+# A Spark starts in seconds, and in a minute where eight people share two cores.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+BOTH = [{"number": 0}, {"number": 1}]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def session_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def shared(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with session_of(session_kind, tmp_path_factory.mktemp(session_kind)) as session:
+        yield session
+
+
+@pytest.fixture
+def session(shared: Session) -> Session:
+    shared.forget()
+    return shared
+
+
+def until(what: Callable[[], object], seconds: float = 600) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def numbers(session: Session, output: str) -> list[int]:
+    return sorted(row["number"] for row in session.rows(output))
+
+
+def test_stages_run_one_after_the_other_in_one_runner(session: Session) -> None:
+    session.runtime.run_stage(session.run, "counted")
+    first = session.runners()
+    session.runtime.run_stage(session.run, "by-number")
+    assert session.rows("counted") == [{"number": 0, "marks": 1}, {"number": 1, "marks": 1}]
+    assert len(first) == 1
+    assert session.runners() == first
+
+
+def test_submitting_again_attaches_to_what_is_there(session: Session) -> None:
+    handle = session.runtime.submit(session.run, "held")
+    until(session.holders)
+    assert session.runtime.submit(session.run, "held") == handle
+    assert session.runtime.status(handle).state == RUNNING
+    session.go.touch()
+    assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
+    assert session.runtime.submit(session.run, "held") == handle
+    assert session.runtime.finish(handle).outputs[0].messages == 2
+    assert len(session.holders()) == 1
+
+
+def test_cancel_ends_one_stage_and_no_other(session: Session) -> None:
+    handle = session.runtime.submit(session.run, "held", generation=2)
+    until(session.holders)
+    assert session.runtime.run_stage(session.run, "counted", generation=2).outputs[0].messages == 2
+    assert session.runtime.status(handle).state == RUNNING
+    session.runtime.cancel(handle)
+    assert session.runtime.wait(handle, timeout=300).state == CANCELLED
+    with pytest.raises(StageCancelled, match="was cancelled"):
+        session.runtime.finish(handle)
+    (worker,) = session.holders()
+    until(lambda: not psutil.pid_exists(worker))
+
+
+def test_workers_get_our_package_the_modules_and_the_archives(session: Session) -> None:
+    session.runtime.run_stage(session.run, "shipped")
+    rows = session.rows("shipped")
+    assert [(row["rule"], row["word"]) for row in rows] == [("shipped", "unpacked")] * 2
+    if session.place.ships_package:
+        root = str(session.folder / "root")
+        assert all(row["package"].startswith(root) and ".zip/airflow_samza/" in row["package"] for row in rows)
+
+
+def test_an_error_of_a_callable_arrives_with_its_place(session: Session) -> None:
+    with pytest.raises(MessageError, match="never") as caught:
+        session.runtime.run_stage(session.run, "refused")
+    assert caught.value.facts["file"] == str(APPS / "samza_spark_apps" / "contract.py")
+
+
+def test_a_task_that_fails_once_is_tried_again_and_its_output_is_there_once(session: Session) -> None:
+    session.runtime.run_stage(session.run, "failing")
+    assert session.tries("failing") == 2
+    assert numbers(session, "failing") == [0, 1]
+
+
+def test_a_worker_that_is_killed_costs_a_try_and_its_output_is_there_once(session: Session) -> None:
+    session.runtime.run_stage(session.run, "dying")
+    assert session.tries("dying") == 2
+    assert numbers(session, "dying") == [0, 1]
+
+
+def test_a_slow_task_is_run_twice_and_its_output_is_there_once(session: Session) -> None:
+    if not session.place.speculates:
+        pytest.skip("Spark does not speculate on one machine")
+    handle = session.runtime.submit(session.run, "straggling")
+    assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
+    assert session.tries("straggling") == 2
+    assert numbers(session, "straggling") == [0, 1]
+
+
+def test_an_executor_that_is_killed_costs_a_try_and_its_output_is_there_once(session: Session) -> None:
+    if not session.place.executors():
+        pytest.skip("there is no executor but the runner itself")
+    handle = session.runtime.submit(session.run, "held", generation=3)
+    until(session.holders)
+    above = psutil.Process(session.holders()[0]).parents()
+    (executor,) = [process for process in session.place.executors() if process in above]
+    executor.kill()
+    until(lambda: len(session.holders()) == 2)
+    session.go.touch()
+    assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
+    assert numbers(session, "held") == [0, 1]
+
+
+def test_the_submitter_may_be_killed_and_another_process_goes_on(session: Session) -> None:
+    program = "import pickle, sys; runtime, run = pickle.load(sys.stdin.buffer); runtime.wait(runtime.submit(run, 'held', generation=4))"
+    path = os.pathsep.join([str(APPS), os.getcwd()])
+    submitter = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert submitter.stdin is not None
+    with submitter.stdin as pipe:
+        pickle.dump((session.runtime, session.run), pipe)
+    until(lambda: session.holders() or submitter.poll() is not None)
+    assert submitter.poll() is None
+    os.killpg(submitter.pid, signal.SIGKILL)
+    submitter.wait()
+    handle = session.runtime.submit(session.run, "held", generation=4)
+    assert handle.attempt == 1
+    assert session.runtime.status(handle).state == RUNNING
+    session.go.touch()
+    assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
+    assert numbers(session, "held") == [0, 1]
+    assert len(session.holders()) == 1
+
+
+def test_no_secret_is_in_a_file_or_on_a_command_line(session: Session) -> None:
+    session.runtime.submit(session.run, "held", generation=5)
+    until(session.holders)
+    shown = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in shown if SECRET in line]
+    files = [path for path in session.folder.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+    session.go.touch()
+
+
+def test_a_runner_that_is_killed_loses_and_doubles_nothing(session: Session) -> None:
+    handle = session.runtime.submit(session.run, "held", generation=6)
+    until(session.holders)
+    (runner,) = session.runners()
+    runner.kill()
+    assert session.runtime.wait(handle, timeout=300).state == LOST
+    with pytest.raises(StageLost, match="The runner of the stage held died"):
+        session.runtime.finish(handle)
+    session.go.touch()
+    result = session.runtime.run_stage(session.run, "held", generation=6)
+    assert result.outputs[0].messages == 2
+    assert numbers(session, "held") == [0, 1]
+    assert session.runtime.status(handle).attempt == 2
+
+
+def test_closing_the_run_ends_everything_that_it_started(session: Session) -> None:
+    (runner,) = session.runners()
+    session.runtime.close(session.run, wait_seconds=120)
+    assert session.runtime.live_runners(session.run) == []
+    until(lambda: not psutil.pid_exists(runner.pid) and not session.place.executors(), 60)
