@@ -53,6 +53,14 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "720",
                         "default": "168",
                     },
+                    "driver_start_timeout": {
+                        "description": "How many seconds a driver that spark-submit starts may take until it reports; "
+                        "a full cluster lets it wait.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "1800",
+                        "default": "600",
+                    },
                 },
             }
         },
@@ -82,7 +90,8 @@ def _samza_connection() -> dict[str, Any]:
             },
             "spark_conn_id": {
                 "label": "Spark connection",
-                "description": "The id of a Spark connection; without one, stages run on this worker's machine, on local[*].",
+                "description": "The id of a connection of type spark (local, standalone, YARN, Kubernetes) or spark_connect; "
+                "without one, stages run on this worker's machine, on local[*].",
                 "schema": dict(_TEXT),
             },
             "spark_conf": {

@@ -7,12 +7,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk import BaseHook
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_samza.errors import ConfigError, NotYet, SamzaError
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.spark_connection import SparkPlace, spark_place
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, stage_status
+from airflow_samza.spark.masters import parse_master
 
 if TYPE_CHECKING:
     from airflow_samza.provider.plan_ticket import PlanTicket
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from airflow_samza.systems.system import SystemBinding
 
 DEFAULT_CONNECTION = "samza_default"
-DEFAULT_MASTER = "local[*]"
 
 
 class PlannedRun(NamedTuple):
@@ -81,12 +84,14 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
             connection = self._connection(self.conn_id)
             extra = extra_of(self.conn_id, connection)
+            place = self.spark_place()
             self._runtime = LocalRuntime(
                 root_of(self.conn_id, connection),
                 self.bindings(),
                 default_system=str(extra.get("default_system") or "") or None,
-                master=self._master(str(extra.get("spark_conn_id") or "")),
-                spark_conf={**text_map("spark_conf", extra.get("spark_conf")), **self.spark_conf},
+                master=place.master,
+                submit=place.submit,
+                spark_conf={**place.conf, **text_map("spark_conf", extra.get("spark_conf")), **self.spark_conf},
                 py_modules=self.py_modules,
                 archives=self.archives,
             )
@@ -95,6 +100,14 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def bindings(self) -> dict[str, SystemBinding]:
         """What the names of systems mean here, from their connections; secrets are marked."""
         return bind_connections(self.systems, self._connection)
+
+    def spark_place(self) -> SparkPlace:
+        """Where stages run, from the Spark connection that the Samza connection names; without one on this machine."""
+        spark_conn_id = str(extra_of(self.conn_id, self._connection(self.conn_id)).get("spark_conn_id") or "")
+        if not spark_conn_id:
+            return SparkPlace()
+        connection = self._connection(spark_conn_id)  # the Spark provider would take one that is not there for YARN
+        return spark_place(spark_conn_id, connection, conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0))
 
     def plan(
         self,
@@ -155,12 +168,15 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return True
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the root can be written and Java is there; for the button in the connection's form."""
+        """Whether the root can be used, and the Spark be reached; for the button in the connection's form."""
         try:
-            from airflow_samza.spark.java import find_java
+            from airflow_samza.spark.launcher import check_place
 
             self.get_conn()
-            return True, f"The root can be used, and Java is there ({find_java()})."
+            place = self.spark_place()
+            master = parse_master(place.master)
+            check_place(master, place.submit)
+            return True, f"The root can be used, and stages run on {master.shown}."
         except (SamzaError, OSError) as error:
             return False, str(error)
 
@@ -172,16 +188,3 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
             raise ConfigError(
                 f"The connection {conn_id!r} is not defined.", hint=f"Define it, for example: {example}.", key="conn_id", value=conn_id
             ) from None
-
-    def _master(self, spark_conn_id: str) -> str:
-        if not spark_conn_id:
-            return DEFAULT_MASTER
-        connection = self._connection(spark_conn_id)
-        kind, master = connection.conn_type, str(connection.host or DEFAULT_MASTER)
-        if kind != "spark" or not master.startswith("local"):
-            raise NotYet(
-                f"The Spark connection {spark_conn_id!r}, of type {kind!r} with the master {master!r}, cannot run stages yet.",
-                hint='Use one of type spark with the host "local[*]" or "local[4]"; clusters and Connect come in a later version.',
-                value=spark_conn_id,
-            )
-        return master

@@ -64,9 +64,7 @@ def ship_package(files: Filesystem, run: RunFolder) -> str:
 @functools.lru_cache(maxsize=1)
 def _packed_package() -> bytes:
     """This package as a zip; read once, so that one process never ships two versions of it."""
-    import airflow_samza
-
-    return pack(_files_of(Path(airflow_samza.__path__[0]).resolve().parent, "airflow_samza"))
+    return pack(_files_of(Path(__file__).resolve().parents[2], "airflow_samza"))
 
 
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:

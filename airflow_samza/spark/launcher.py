@@ -19,7 +19,7 @@ from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.spark.handover import leave_settings, withdraw_settings
 from airflow_samza.spark.java import find_java
-from airflow_samza.spark.masters import YARN, Master, parse_master
+from airflow_samza.spark.masters import YARN, Master, SubmitOptions, parse_master
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import GAVE_WAY, POLL_SECONDS
 from airflow_samza.spark.spark_submit import check_hadoop_conf, find_spark_submit, properties_text, reach_master, submit_command
@@ -39,22 +39,22 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         if runner is not None and runner.accepts(files):
             return runner
         master = parse_master(settings.master)
-        _check(master, settings)  # said here, to the one who asks, instead of in the runner's log
+        check_place(master, settings.submit)  # said here, to the one who asks, instead of in the runner's log
         before = newest_runner(files, run, settings.key)
         files.make_dirs(f"{run.servers}/{settings.key}")
         start = _submit if master.is_submitted else _start
         _await_claim(files, run, settings, before, start(files, run, settings))
 
 
-def _check(master: Master, settings: RunnerSettings) -> None:
-    """Refuses what would fail later, and less clearly."""
+def check_place(master: Master, submit: SubmitOptions) -> None:
+    """Refuses what would fail later and less clearly: no Java, no spark-submit, a cluster that is not named or does not answer."""
     if not master.is_connect:
         find_java()
     if master.is_submitted:
-        find_spark_submit(settings.submit.binary)
-        if master.cluster == YARN:
-            check_hadoop_conf()
-        reach_master(master)
+        find_spark_submit(submit.binary)
+    if master.cluster == YARN:
+        check_hadoop_conf()
+    reach_master(master)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
-from airflow_samza.spark.masters import KUBERNETES, STANDALONE, YARN, Master, SubmitOptions
+from airflow_samza.spark.masters import CONNECT, KUBERNETES, STANDALONE, YARN, Master, SubmitOptions
 
 # A master that runs answers in milliseconds. Spark itself would try for a minute, and say nothing.
 REACH_SECONDS = 10.0
@@ -25,6 +25,10 @@ _WAITS = {
     YARN: "spark.yarn.submit.waitAppCompletion",
     KUBERNETES: "spark.kubernetes.submission.waitAppCompletion",
 }
+
+
+# Where each listens when its URL names no port; YARN's place is in files.
+_PORTS = {STANDALONE: 7077, KUBERNETES: 443, CONNECT: 15002}
 
 
 def find_spark_submit(binary: str) -> str:
@@ -132,11 +136,11 @@ def properties_text(conf: Mapping[str, str]) -> str:
 
 def _addresses(master: Master) -> list[tuple[str, int]]:
     """Where the master listens, as far as its URL tells; several of a standalone cluster with standby masters."""
-    if master.cluster not in (STANDALONE, KUBERNETES):
+    if master.cluster not in _PORTS:
         return []
-    text = master.url.removeprefix("spark://").removeprefix("k8s://")
+    text = master.url.partition("://")[2]
     scheme, found, rest = text.partition("://")
-    default = {"http": 80}.get(scheme if found else "", 443) if master.cluster == KUBERNETES else 7077
+    default = 80 if scheme == "http" and found else _PORTS[master.cluster]
     places = []
     for place in (rest if found else text).partition("/")[0].split(","):
         host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_samza.errors import ConfigError, NotYet, SamzaError
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.spark.runtime import LocalRuntime
 
@@ -45,22 +45,6 @@ def test_a_connection_that_is_not_defined_is_named_with_the_command_that_defines
         SamzaHook(systems={"logs": "nowhere"}).get_conn()
 
 
-@pytest.mark.parametrize(
-    ("kind", "host"), [("spark", "spark://host:7077"), ("spark", "yarn"), ("spark_connect", "sc://host"), ("http", "local[*]")]
-)
-def test_a_spark_that_cannot_be_used_yet_is_refused(connections: Any, kind: str, host: str) -> None:
-    add(connections, "spark", kind, host)
-    add(connections, "samza_default", "samza", root="/data", spark_conn_id="spark")
-    with pytest.raises(NotYet, match="cannot run stages yet"):
-        SamzaHook().get_conn()
-
-
-def test_a_local_spark_connection_is_taken(connections: Any, tmp_path: Path) -> None:
-    add(connections, "spark", "spark", "local[2]")
-    add(connections, "samza_default", "samza", root=str(tmp_path), spark_conn_id="spark")
-    assert isinstance(SamzaHook().get_conn(), LocalRuntime)
-
-
 def test_systems_are_bound_by_their_connections(connections: Any) -> None:
     add(connections, "in", "fs", path="/in")
     add(connections, "logs", "samza", root="/log")
@@ -69,6 +53,10 @@ def test_systems_are_bound_by_their_connections(connections: Any) -> None:
         "data": ("files", "/in"),
         "log": ("log", "/log"),
     }
+
+
+def test_the_button_in_the_form_says_where_stages_run(connections: Any) -> None:
+    assert SamzaHook().test_connection() == (True, "The root can be used, and stages run on local[*].")
 
 
 def test_the_button_in_the_form_says_what_is_wrong(connections: Any) -> None:

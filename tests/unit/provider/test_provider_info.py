@@ -50,4 +50,5 @@ def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -
         "poll_interval": 1.0,
         "keep_topics_after_success": 24.0,
         "keep_topics_after_failure": 168.0,
+        "driver_start_timeout": 600.0,
     }

@@ -1,0 +1,93 @@
+"""A Spark connection of Airflow → where stages run and how their driver gets there, as plain values.
+
+The Spark provider reads its own connections (its hooks know every form that they may have, and unpack a keytab); what it found
+becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.provider.bindings import extra_of
+from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+
+# What the Spark provider's hook finds in a connection, and the Spark setting that says the same.
+_SETTING_OF = {
+    "queue": "spark.yarn.queue",
+    "namespace": "spark.kubernetes.namespace",
+    "principal": "spark.kerberos.principal",
+    "keytab": "spark.kerberos.keytab",
+}
+
+CONNECT_TYPE = "spark_connect"
+
+# The Spark provider makes these types of URIs such as k8s://https://host, and reads them.
+SUBMIT_TYPES = ("spark", "yarn", "k8s", "local")
+
+
+@dataclass(frozen=True)
+class SparkPlace:
+    """Where stages run. ``master`` may hold a token; ``conf`` are the Spark settings that the connection stands for."""
+
+    master: str = field(default=DEFAULT_MASTER, repr=False)
+    submit: SubmitOptions = field(default_factory=SubmitOptions)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPlace:
+    """What a Spark connection says; ``start_seconds`` is how long a driver may take until it reports."""
+    kind = str(connection.conn_type or "")
+    if kind == CONNECT_TYPE:
+        return SparkPlace(_checked(conn_id, _connect_url(conn_id)))
+    if kind not in SUBMIT_TYPES:
+        raise ConfigError(
+            f"The connection {conn_id!r} of type {kind!r} is no Spark.",
+            hint="Stages run on a connection of type spark (local[*], spark://host:7077, yarn, k8s://…) or spark_connect.",
+            key="spark_conn_id",
+            value=conn_id,
+        )
+    found = _resolved(conn_id)
+    master = _checked(conn_id, found["master"])
+    named = extra_of(conn_id, connection).get("spark-binary")  # the hook's own default is whatever is on PATH
+    submit = SubmitOptions(found["deploy_mode"] or "client", str(named or ""), start_seconds)
+    return SparkPlace(master, submit, {key: str(found[name]) for name, key in _SETTING_OF.items() if found[name]})
+
+
+def _resolved(conn_id: str) -> dict[str, Any]:
+    """What the Spark provider makes of a connection of its type."""
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    try:
+        resolved: dict[str, Any] = SparkSubmitHook(conn_id=conn_id)._connection
+    except (RuntimeError, NameError) as error:  # it asks for the client of Kubernetes, or trips over its absence
+        raise RuntimeMissing(
+            f"The connection {conn_id!r} names a Kubernetes, which Airflow's Spark provider reads only with its Kubernetes part.",
+            hint="Install it: pip install 'apache-airflow-providers-apache-spark[cncf.kubernetes]'.",
+        ) from error
+    except ValueError as error:
+        raise ConfigError(
+            f"Airflow's Spark provider refuses the connection {conn_id!r}: {error}",
+            hint="Correct the connection.",
+            key="spark_conn_id",
+            value=conn_id,
+        ) from error
+    return resolved
+
+
+def _connect_url(conn_id: str) -> str:
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+    url: str = SparkConnectHook(conn_id).get_connection_url()
+    return url
+
+
+def _checked(conn_id: str, master: str) -> str:
+    try:
+        return parse_master(master).url
+    except ConfigError as error:
+        raise ConfigError(
+            f"The Spark connection {conn_id!r}: {error.sentence}", hint=error.hint, key="spark_conn_id", value=conn_id
+        ) from None
