@@ -229,7 +229,7 @@ class _Envelopes:
         self._offsets = offsets
 
     def __iter__(self) -> Iterator[Envelope]:
-        return self._consumer.read(self._place, self._offsets, self._columns, self._bounds)
+        return self._consumer.read(self._place, self._offsets, self._columns, self._bounds, dictionaries=True)
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:

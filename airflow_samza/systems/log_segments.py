@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.log_commits import Segment
 from airflow_samza.systems.log_topic import Topic
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
@@ -26,6 +27,8 @@ PARTITION_BYTES = 1 << 20
 """What is gathered per partition before it is written, as long as the next bound allows."""
 BUFFER_BYTES = 64 << 20
 """What a writer gathers in all, however many partitions there are."""
+_REPEATS = 4
+"""How often a value has to come up in a batch, on average, for a dictionary to stay."""
 BLOCK_ROWS_PER_PARTITION = 128
 """Keyed batches are put together before they are split, until each partition gets about so many rows at a time."""
 
@@ -45,6 +48,8 @@ class SegmentWriter:
         self._count = partitions = topic.partitions
         self._durable = durable
         self.schema = schema
+        self._held: pa.Schema | None = None
+        self._dictionaries: dict[str, GrowingDictionary] = {}
         self._bound = max(4 * PARTITION_BYTES, min(partitions * PARTITION_BYTES, BUFFER_BYTES))
         self._pieces: dict[int, list[pa.RecordBatch]] = {}
         self._block: list[tuple[pa.RecordBatch, Any]] = []
@@ -77,7 +82,8 @@ class SegmentWriter:
         batch = self._fit(batch)
         if batch.num_rows == 0:
             return
-        self._block.append((batch, partition_array(batch, key_columns, self._count)))
+        keyed = self._encoded(batch) if self._dictionaries else batch
+        self._block.append((batch, partition_array(keyed, key_columns, self._count)))
         self._block_rows += batch.num_rows
         self._buffered += batch.nbytes
         if self._block_rows >= self._count * BLOCK_ROWS_PER_PARTITION or self._buffered >= self._bound:
@@ -85,9 +91,39 @@ class SegmentWriter:
             self._flush_when_full()
 
     def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the topic's schema; columns with a dictionary in the file as places in it."""
         if self.schema is None:
             self.schema = plain_schema(batch.schema)
-        return to_schema(batch, self.schema, self._stream)
+        if self._held is None:
+            self._held = self._choose_dictionaries(batch, self.schema)
+        for name, dictionary in self._dictionaries.items():
+            place = batch.schema.get_field_index(name)
+            if place >= 0:
+                batch = batch.set_column(place, name, dictionary.places(batch.column(place)))
+        return to_schema(batch, self._held, self._stream)
+
+    def _choose_dictionaries(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
+        """Keeps the dictionaries of the first batch that pay; the schema with places (int32) in their stead."""
+        import pyarrow as pa
+
+        for field in schema:
+            place = batch.schema.get_field_index(field.name)
+            if place < 0 or not is_encoded_as(batch.column(place), field.type):
+                continue
+            if _REPEATS * len(batch.column(place).dictionary) <= batch.num_rows:
+                self._dictionaries[field.name] = GrowingDictionary(field.type)
+        return pa.schema([field.with_type(pa.int32()) if field.name in self._dictionaries else field for field in schema])
+
+    def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its places as dictionary-encoded columns."""
+        import pyarrow as pa
+
+        for name, dictionary in self._dictionaries.items():
+            place = batch.schema.get_field_index(name)
+            if place >= 0:
+                field = batch.schema.field(place).with_type(pa.dictionary(pa.int32(), dictionary.values.type))
+                batch = batch.set_column(place, field, dictionary.encoded(batch.column(place)))
+        return batch
 
     def _split_block(self) -> None:
         import numpy as np
@@ -132,10 +168,11 @@ class SegmentWriter:
     def _write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
         import pyarrow as pa
 
+        batch = self._encoded(batch)
         if self._writer is None:
             self._sink = _CheckedSink(self._filesystem.open_output(self._path, durable=self._durable))
             # One thread: Spark runs a task per core already, and on small batches the threads cost more than they give.
-            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False, emit_dictionary_deltas=True)
             self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), batch.schema, options=options)
         assert self._sink is not None
         self._writer.write_batch(batch)

@@ -14,6 +14,7 @@ from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems import log_commits
+from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.log_commits import Segment
 from airflow_samza.systems.log_index import Control, LogIndex, Run
@@ -249,7 +250,9 @@ class LogAdmin:
 
 
 class LogProducer:
-    """Stages the output of one task attempt to one topic in one segment file."""
+    """Stages the output of one task attempt to one topic in one segment file; dictionary-encoded columns stay so."""
+
+    takes_dictionaries = True
 
     def __init__(self, topic: Topic, attempt: str, schema: str | None = None, *, durable: bool = False) -> None:
         self._topic = topic
@@ -327,6 +330,8 @@ class LogConsumer:
         offsets: OffsetRange | None = None,
         columns: Sequence[str] | None = None,
         bounds: Sequence[ColumnBound] = (),
+        *,
+        dictionaries: bool = False,
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order, one record batch in memory at a time.
 
@@ -360,6 +365,8 @@ class LogConsumer:
             )
         controlled = False
         for envelope in self._read(ssp, start, end, columns):
+            if not dictionaries and isinstance(envelope, MessageRun):
+                envelope = MessageRun(ssp, envelope.offset, decoded(envelope.batch))
             controlled = controlled or isinstance(envelope, ControlEnvelope)
             yield envelope
         if whole and not controlled and self._index.number > 0:

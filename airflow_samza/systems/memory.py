@@ -336,6 +336,8 @@ class MemoryConsumer:
         offsets: OffsetRange | None = None,
         columns: Sequence[str] | None = None,
         bounds: Sequence[ColumnBound] = (),
+        *,
+        dictionaries: bool = False,
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order; None reads the slice, or all, and ends a source's partition as the log does."""
         self._topic.check(ssp.partition)

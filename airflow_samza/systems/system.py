@@ -138,11 +138,14 @@ class SystemConsumer(Protocol):
         offsets: OffsetRange | None,
         columns: Sequence[str] | None = None,
         bounds: Sequence[ColumnBound] = (),
+        *,
+        dictionaries: bool = False,
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order, as a stream that holds one batch in memory at a time.
 
         ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do not fulfil
-        all ``bounds`` may be left out where that saves work; none has to be.
+        all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns of texts may come
+        dictionary-encoded.
         """
         ...
 

@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType, Schema, type_from_arrow
+from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class Conformer:
-    """Brings batches to ``schema``. ``what`` names the data in errors (``"input 'views'"``)."""
+    """Brings batches to ``schema``. ``what`` names the data in errors (``"input 'views'"``).
 
-    def __init__(self, schema: Schema, what: str) -> None:
+    With ``dictionaries`` columns that come dictionary-encoded stay so.
+    """
+
+    def __init__(self, schema: Schema, what: str, *, dictionaries: bool = False) -> None:
         self.schema = schema
+        self._dictionaries = dictionaries
         self.what = what
         self._arrow = schema.to_arrow()
         self._required = [place for place, field in enumerate(schema.fields) if not field.nullable]
@@ -25,7 +30,7 @@ class Conformer:
         import pyarrow as pa
 
         if not batch.schema.equals(self._arrow):
-            batch = pa.RecordBatch.from_arrays([self._column(batch, place) for place in range(len(self._arrow))], schema=self._arrow)
+            batch = batch_of([self._column(batch, place) for place in range(len(self._arrow))], self._arrow)
         for place in self._required:
             column = batch.column(place)
             if column.null_count:
@@ -53,7 +58,7 @@ class Conformer:
                 column=field.name,
             )
         column = batch.column(found[0])
-        if column.type.equals(field.type):
+        if column.type.equals(field.type) or (self._dictionaries and is_encoded_as(column, field.type)):
             return column
         declared = self.schema.fields[place].type
         why = ""

@@ -181,7 +181,7 @@ class SectionRun:
     def _conformer(self, op_id: str, stream: str) -> Conformer:
         schema = self._program.operators[op_id].schema
         assert schema is not None
-        return Conformer(schema, f"input {stream!r}")
+        return Conformer(schema, f"input {stream!r}", dictionaries=True)
 
     def _finished(self, operators: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         if self._shut_down:

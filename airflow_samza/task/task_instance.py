@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.control.end_of_stream import task_name
+from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.held_back import HeldBack
 from airflow_samza.task.operators.factory import TaskResources, make_operator
 from airflow_samza.task.operators.low_level import LowLevelTask
@@ -150,11 +151,12 @@ class TaskInstance:
                 continue
             elif not emitted:
                 node.operator.messages_in += batch.num_rows
-                stack.append(_Work(node, iter(node.operator.process(batch)), True))
+                taken = batch if node.operator.takes_dictionaries else decoded(batch)
+                stack.append(_Work(node, iter(node.operator.process(taken)), True))
             else:
                 node.operator.messages_out += batch.num_rows
                 if node.op_id == self.section.boundary:
-                    yield batch
+                    yield decoded(batch)
                 for following in reversed(node.next):
                     if not self._held(node, following, batch):
                         stack.append(_before(following, batch))
@@ -163,7 +165,7 @@ class TaskInstance:
         held = source.held.get(node.op_id)
         if held is None:
             return False
-        held.add(batch)
+        held.add(decoded(batch))
         return True
 
     def _end(self, work: list[tuple[_Node, bool]]) -> Iterator[pa.RecordBatch]:

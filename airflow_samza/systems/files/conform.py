@@ -16,21 +16,28 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import type_from_arrow
+from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 from airflow_samza.systems.files.options import FileOptions
 
 
 @dataclass(frozen=True)
 class Conformer:
-    """Makes the batches of one file those of the stream: ``wanted`` columns, of which the file has ``names``."""
+    """Makes the batches of one file those of the stream: ``wanted`` columns, of which the file has ``names``.
+
+    With ``dictionaries`` columns that come dictionary-encoded stay so.
+    """
 
     file: str
     stream: str
     wanted: pa.Schema
     names: tuple[str, ...]
     options: FileOptions
+    dictionaries: bool = False
 
     @classmethod
-    def check(cls, found: pa.Schema, wanted: pa.Schema, *, file: str, stream: str, options: FileOptions) -> Conformer:
+    def check(
+        cls, found: pa.Schema, wanted: pa.Schema, *, file: str, stream: str, options: FileOptions, dictionaries: bool = False
+    ) -> Conformer:
         """The conformer of a file with this schema, or a :class:`SchemaError` that names file, column, both types and the remedy."""
         names = []
         for field in wanted:
@@ -49,7 +56,7 @@ class Conformer:
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
                 _refuse_missing(file, stream, field, found)
-        return cls(file, stream, wanted, tuple(names), options)
+        return cls(file, stream, wanted, tuple(names), options, dictionaries)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch of the file as a batch of the wanted schema."""
@@ -72,10 +79,10 @@ class Conformer:
             columns.append(column)
         if not columns:
             return batch.select([])
-        return pa.RecordBatch.from_arrays(columns, schema=self.wanted)
+        return batch_of(columns, self.wanted)
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if column.type.equals(field.type):
+        if column.type.equals(field.type) or (self.dictionaries and is_encoded_as(column, field.type) and not column.dictionary.null_count):
             return column
         try:
             return cast(column, field.type, truncate=self.options.truncate_timestamps)

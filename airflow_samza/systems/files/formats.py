@@ -31,7 +31,10 @@ class TimeRange(NamedTuple):
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read."""
+    """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read.
+
+    With ``dictionaries`` texts that repeat may come dictionary-encoded.
+    """
 
     filesystem: pafs.FileSystem
     path: str
@@ -39,6 +42,7 @@ class InputFile:
     shown: str
     stream: str
     bounds: tuple[ColumnBound, ...] = ()
+    dictionaries: bool = False
 
     def random_access(self) -> pa.NativeFile:
         """The file, seekable."""

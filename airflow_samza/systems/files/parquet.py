@@ -24,6 +24,9 @@ ROW_GROUP_BYTES = 128 * 2**20
 _REPEATS = 8
 """How often a value has to come up, on average, for a dictionary to pay."""
 
+_PLACE_BYTES = 1.5
+"""Bytes of a place in a dictionary, with the dictionary itself, up to which it is kept."""
+
 _UNITS = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
 
@@ -60,18 +63,18 @@ def compressed_size(group: pq.RowGroupMetaData) -> int:
 
 
 class ParquetInput:
-    """An open Parquet file."""
+    """An open Parquet file. ``schema`` are its columns as they were written."""
 
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.source = file.random_access()
         # INT96, which older Spark writes, has nanoseconds in its form only; microseconds cover its whole range.
         self.parquet = pq.ParquetFile(self.source, coerce_int96_timestamp_unit="us")
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the file."""
-        return self.parquet.schema_arrow
+        self.schema: pa.Schema = self.parquet.schema_arrow
+        metadata = self.parquet.metadata
+        repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
+        if repeating:
+            self.parquet = pq.ParquetFile(self.source, metadata=metadata, read_dictionary=repeating, coerce_int96_timestamp_unit="us")
 
     def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
         """The row groups of [start, end) whose statistics do not rule them out: by the slice, and by the file's bounds."""
@@ -102,6 +105,22 @@ class ParquetInput:
         """Gives the file back."""
         self.parquet.close()
         self.source.close()
+
+
+def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
+    """The columns of texts of so few values that their dictionaries are worth keeping: their places take little more than a byte."""
+    if not metadata.num_row_groups:
+        return []
+    group = metadata.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    return [
+        column.path_in_schema
+        for column in columns
+        if column.path_in_schema in schema.names
+        and types.is_string(schema.field(column.path_in_schema).type)
+        and column.has_dictionary_page
+        and column.total_uncompressed_size <= _PLACE_BYTES * max(column.num_values, 1)
+    ]
 
 
 def _empty_rows(rows: int) -> Iterator[pa.RecordBatch]:

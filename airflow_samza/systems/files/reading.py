@@ -13,6 +13,7 @@ from pyarrow import types
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.systems.files.conform import Conformer, cast, shown
 from airflow_samza.systems.files.formats import InputFile, TimeRange, changed, open_format, reading
 from airflow_samza.systems.files.listing import FoundFile
@@ -56,6 +57,8 @@ class FilesConsumer:
         offsets: OffsetRange | None,
         columns: Sequence[str] | None = None,
         bounds: Sequence[ColumnBound] = (),
+        *,
+        dictionaries: bool = False,
     ) -> Iterator[Envelope]:
         """The rows of a partition; with ``offsets`` only those, and no end-of-stream. Bounds skip row groups of Parquet files."""
         if not 0 <= ssp.partition < len(self.splits):
@@ -67,7 +70,7 @@ class FilesConsumer:
             )
         offset = 0
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        for batch in self._batches(self.splits[ssp.partition], columns, skipping):
+        for batch in self._batches(self.splits[ssp.partition], columns, skipping, dictionaries):
             start, end = (offset, offset + batch.num_rows)
             if offsets is not None:
                 if start >= offsets.end:
@@ -84,13 +87,15 @@ class FilesConsumer:
     def close(self) -> None:
         """Files are open only while they are read."""
 
-    def _batches(self, splits: Sequence[Split], columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...]) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, splits: Sequence[Split], columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
+    ) -> Iterator[pa.RecordBatch]:
         target = self._projected(columns)
         extra = self.within is not None and self.within.column not in target.names
         wanted = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
         for split in splits:
             found = self.files[split.file]
-            file = dataclasses.replace(input_file(self.root, found, self.stream.name), bounds=bounds)
+            file = dataclasses.replace(input_file(self.root, found, self.stream.name), bounds=bounds, dictionaries=dictionaries)
             with reading(file, self.format_name):
                 self._verify(file, found)
                 for batch in self._split(file, found, split, wanted):
@@ -127,7 +132,9 @@ class FilesConsumer:
         declared = pa.schema([field for field in self.schema if field.name not in dict(found.columns)])
         opened = open_format(self.format_name).open(file, declared, self.options)
         try:
-            conformer = Conformer.check(opened.schema, inside, file=file.shown, stream=file.stream, options=self.options)
+            conformer = Conformer.check(
+                opened.schema, inside, file=file.shown, stream=file.stream, options=self.options, dictionaries=file.dictionaries
+            )
             for batch in opened.batches(split.start, split.end, conformer.names, self.within):
                 conformed = conformer.apply(batch)
                 yield _with_constants(conformed, wanted, hive, file) if hive else conformed
@@ -186,4 +193,4 @@ def _with_constants(batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str,
                 column=field.name,
             ) from error
         columns.append(pa.repeat(parsed[0], batch.num_rows) if hive[field.name] is not None else pa.nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    return batch_of(columns, wanted)

@@ -34,7 +34,7 @@ class EvaluationFailure(Exception):
 
 
 class Frame:
-    """The columns of some rows; a restricted frame filters a column only when it is asked for."""
+    """The columns of some rows, decoded; a restricted frame filters a column only when it is asked for."""
 
     __slots__ = ("_columns", "_mask", "_parent", "num_rows")
 
@@ -46,10 +46,14 @@ class Frame:
 
     def column(self, place: int) -> pa.Array:
         """Column number ``place``."""
+        import pyarrow as pa
+
         found = self._columns[place]
         if found is None:
             assert self._parent is not None
             found = self._columns[place] = self._parent.column(place).filter(self._mask)
+        elif pa.types.is_dictionary(found.type):
+            found = self._columns[place] = found.dictionary_decode()
         return found
 
     def where(self, mask: pa.Array, count: int) -> Frame:
@@ -62,7 +66,8 @@ class Expression:
     """An expression compiled for one schema.
 
     ``run`` gives an Arrow array of the frame's length, or a scalar. ``fallible`` says that a row can make it fail, so that it must not
-    be evaluated on rows on which Spark would not evaluate it. ``literal`` marks a constant, whose Python value is ``value``.
+    be evaluated on rows on which Spark would not evaluate it. ``literal`` marks a constant, whose Python value is ``value``, ``place``
+    a column of the input as it is.
     """
 
     type: DataType
@@ -71,6 +76,7 @@ class Expression:
     run: Callable[[Frame], Any]
     literal: bool = False
     value: Any = None
+    place: int | None = None
 
     def array(self, frame: Frame) -> pa.Array:
         """The value for every row, as an array."""
@@ -107,7 +113,7 @@ def literal(value: Any, kind: DataType) -> Expression:
 
 def column(place: int, kind: DataType, nullable: bool) -> Expression:
     """A column of the input."""
-    return Expression(kind, nullable, False, lambda frame: frame.column(place))
+    return Expression(kind, nullable, False, lambda frame: frame.column(place), place=place)
 
 
 def is_true(mask: pa.Array) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.schema import Schema
@@ -19,6 +19,9 @@ class Operator(Generic[Spec]):
 
     It keeps no reference to other operators: the task instance takes what :meth:`process` gives and hands it on.
     """
+
+    takes_dictionaries: ClassVar[bool] = False
+    """Whether its input may have dictionary-encoded columns; else they are decoded before."""
 
     def __init__(self, spec: Spec, inputs: Schema, output: Schema | None) -> None:
         self.spec = spec

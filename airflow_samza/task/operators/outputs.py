@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
+from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.tables import with_missing
@@ -27,7 +28,7 @@ class Writer(Protocol):
 class OutputWriter:
     """Sends batches to one stream, each row to the partition of its key; without a key all to ``partition``.
 
-    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself.
+    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself, and say that it ``takes_dictionaries``.
     """
 
     def __init__(self, stream_id: str, writer: Writer, key: tuple[str, ...], partitions: int, partition: int) -> None:
@@ -39,11 +40,14 @@ class OutputWriter:
         self._partitions = partitions
         self._partition = partition % max(partitions, 1)
         self._write_keyed = getattr(writer, "write_keyed", None)
+        self._takes_dictionaries = getattr(writer, "takes_dictionaries", False)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send all rows of a batch."""
         if not batch.num_rows:
             return
+        if not self._takes_dictionaries:
+            batch = decoded(batch)
         self.messages += batch.num_rows
         self.bytes += batch.nbytes
         if not self._key or self._partitions <= 1:
@@ -59,11 +63,13 @@ class OutputWriter:
 class SendTo(Operator[OperatorSpec]):
     """Sends every message to a stream, in the stream's declared schema if it has one."""
 
+    takes_dictionaries = True
+
     def __init__(self, spec: OperatorSpec, inputs: Schema, declared: Schema, writer: OutputWriter) -> None:
         super().__init__(spec, inputs, None)
         self._writer = writer
         self._declared = declared
-        self._conformer = Conformer(declared, f"what {spec.title} sends to {writer.stream_id!r}")
+        self._conformer = Conformer(declared, f"what {spec.title} sends to {writer.stream_id!r}", dictionaries=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Nothing."""

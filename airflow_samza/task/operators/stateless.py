@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
 from airflow_samza.schema import Row, Schema
+from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
@@ -53,23 +54,25 @@ def first_failure(
 class Pass(Operator[OperatorSpec]):
     """Hands batches on as they are: a merge, and where an input enters."""
 
+    takes_dictionaries = True
+
     def __init__(self, spec: OperatorSpec, output: Schema) -> None:
         super().__init__(spec, output, output)
         self._arrow = output.to_arrow()
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The batch, with the output's nullability."""
-        import pyarrow as pa
-
         if batch.schema.equals(self._arrow):
             return (batch,)
         if batch.num_columns != len(self._arrow):  # what is merged may carry columns that others of the stage read
             batch = batch.select(self._arrow.names)
-        return (pa.RecordBatch.from_arrays(batch.columns, schema=self._arrow),)
+        return (batch_of(batch.columns, self._arrow),)
 
 
 class Where(Operator[WhereSpec]):
     """Keeps the rows for which every conjunct is true, each evaluated on the rows that passed those before."""
+
+    takes_dictionaries = True
 
     def __init__(self, spec: WhereSpec, inputs: Schema, conjuncts: tuple[Expression, ...]) -> None:
         super().__init__(spec, inputs, inputs)
@@ -116,6 +119,8 @@ def _infallible_together(conjuncts: tuple[Expression, ...]) -> list[list[Express
 class Select(Operator[SelectSpec]):
     """Makes the columns."""
 
+    takes_dictionaries = True
+
     def __init__(self, spec: SelectSpec, inputs: Schema, projection: Projection) -> None:
         super().__init__(spec, inputs, projection.schema)
         self._projection = projection
@@ -123,18 +128,17 @@ class Select(Operator[SelectSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The selected columns of all rows."""
-        import pyarrow as pa
-
         try:
             columns = self._columns(batch)
         except EvaluationFailure as failure:
             text = ", ".join(self.spec.expressions)
             raise evaluation_failed(self.spec, text, *first_failure(batch, failure, self._columns)) from None
-        return (pa.RecordBatch.from_arrays(columns, schema=self._arrow),)
+        return (batch_of(columns, self._arrow),)
 
     def _columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         frame = Frame(batch.columns, batch.num_rows)
-        return [expression.array(frame) for expression in self._projection.expressions]
+        found = self._projection.expressions
+        return [batch.column(e.place) if e.place is not None else e.array(frame) for e in found]
 
 
 class MapBatches(Operator[MapBatchesSpec]):

@@ -1,0 +1,69 @@
+"""Dictionary-encoded columns on their way: texts that repeat are read, filtered, split and written as numbers.
+
+They are decoded where values are needed. A column's logical type is that of its values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with plain columns."""
+    import pyarrow as pa
+
+    if not any(map(pa.types.is_dictionary, batch.schema.types)):
+        return batch
+    columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def is_encoded_as(column: pa.Array, kind: pa.DataType) -> bool:
+    """Whether a column holds values of a type in a dictionary."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(column.type) and column.type.value_type.equals(kind))
+
+
+def batch_of(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of a schema's columns, of which some may be dictionary-encoded."""
+    import pyarrow as pa
+
+    if any(is_encoded_as(column, field.type) for column, field in zip(columns, schema, strict=True)):
+        schema = pa.schema([field.with_type(column.type) for field, column in zip(schema, columns, strict=True)])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class GrowingDictionary:
+    """One dictionary for all batches of a file: values are only ever added at its end."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        import pyarrow as pa
+
+        self.values: pa.Array = pa.array([], kind)
+
+    def places(self, column: pa.Array) -> pa.Array:
+        """The column as int32 places in the dictionary, which takes in what is new; nulls stay null."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not is_encoded_as(column, self.values.type) or column.dictionary.null_count:
+            column = column.cast(self.values.type).dictionary_encode()
+        found = column.dictionary
+        if found.equals(self.values):
+            return column.indices.cast(pa.int32())
+        places = pc.index_in(found, value_set=self.values)
+        if places.null_count:
+            self.values = pa.concat_arrays([self.values, found.filter(places.is_null())])
+            places = pc.index_in(found, value_set=self.values)
+        return places.take(column.indices)
+
+    def encoded(self, places: pa.Array) -> pa.DictionaryArray:
+        """Places as a dictionary-encoded column."""
+        import pyarrow as pa
+
+        return pa.DictionaryArray.from_arrays(places, self.values)
