@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import OperatorSpec, SelectSpec, TransformSpec, WhereSpec
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
+from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
+from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
 from airflow_samza.task.schemas import CATALYST
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
@@ -32,10 +37,11 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         operator = program.operators[waiting[0]]
         entry = operator.inputs[0]
         assert entry is not None
-        given = spark.range(0, 2, 1, 2).mapInArrow(_nothing, entry.ddl())
+        given = spark.range(0, 2, 1, 2).mapInArrow(_Nothing(uuid.uuid4().hex), entry.ddl())
         result = _applied(given, operator.spec)
-        _refuse_wide(result, operator.spec, 2)
-        columns = Schema.of(_arrow_schema(result))
+        with _refusals(operator.spec, given):  # a session of Spark Connect analyses only now
+            columns = Schema.of(_arrow_schema(result))
+        _refuse_wide(result, operator.spec)
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
 
@@ -51,24 +57,37 @@ def stage_frame(spark: SparkSession, program: StageProgram, task: EpochTask, tas
             frame = frame.mapInArrow(dataclasses.replace(task, section=number), schema)
     if len(program.sections) > 1:
         last = next(op for section in reversed(program.sections) if section.kind == CATALYST for op in reversed(section.operators))
-        _refuse_wide(frame, program.operators[last].spec, tasks)
+        _refuse_wide(frame, program.operators[last].spec)
     return frame
 
 
 def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
-    try:
+    with _refusals(operator, frame):
         if isinstance(operator, WhereSpec):
             return frame.where(operator.condition)
         if isinstance(operator, SelectSpec):
             return frame.selectExpr(*operator.expressions)
         assert isinstance(operator, TransformSpec)
         result: Any = operator.function(frame)
+        if isinstance(result, DataFrame):
+            return result
+    raise _refused(operator, f"returned {type(result).__name__}, not a DataFrame", "Return the DataFrame that you made of the one given.")
+
+
+@contextmanager
+def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
+    """What Spark, or a transform's function, refuses: in our words, with the operator's place. ``frame`` is what the operator was given."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
     except SamzaError:
         raise
     except PySparkException as error:
+        if is_gone(error):
+            raise
         hint = f"The columns are {', '.join(frame.columns)}. Correct the {'function' if isinstance(operator, TransformSpec) else 'SQL'}."
         raise _refused(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error
     except Exception as error:
@@ -79,42 +98,96 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
             file=operator.location.file if operator.location else None,
             line=operator.location.line if operator.location else None,
         ) from error
-    if not isinstance(result, DataFrame):
-        raise _refused(
-            operator, f"returned {type(result).__name__}, not a DataFrame", "Return the DataFrame that you made of the one given."
-        )
-    return result
 
 
-def _refuse_wide(frame: DataFrame, operator: OperatorSpec, tasks: int) -> None:
-    """Refuses a plan that moves rows between partitions, reads its source twice or not at all, or changes the partition count."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    sources = 0
-    for node in _nodes(plan):
-        if node.nodeName() == "MapInArrow" and not any(inner.nodeName() == "MapInArrow" for inner in _below(node)):
-            sources += 1
-        if "Exchange" in node.nodeName() and any(inner.nodeName() == "MapInArrow" for inner in _below(node)):
-            text = node.simpleString(25)
-            keys = _keys(text)
+def _refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
+    """Refuses a plan that moves rows between partitions, reads its source twice or not at all, or changes the partitions.
+
+    Read from the explanation, which a session of Spark Connect gives, too. Only operators that are known to keep every partition as it
+    is may lie between the source and the end; beside that path (what a broadcast join reads) anything may.
+    """
+    plan = parse_plan(explained(frame))
+    path = next(_paths(plan.root), [])
+    for node in path:
+        if "Exchange" in node.name:
+            text = str(node)
             raise UnsupportedShape(
                 f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), and inside a stage nothing may.",
-                hint=_way_out(keys),
+                hint=_way_out(_keys(text)),
                 operator=operator.op_id,
                 exchange=text,
             )
+        if node.is_a("InMemoryTableScan"):
+            raise _refused(operator, "reads its DataFrame from a cache", "Do without cache and persist: a stage reads its input once.")
+    sources = sum(1 for root in (plan.root, *plan.subqueries) for _ in _paths(root))
     if sources != 1:
         raise _refused(
             operator,
-            f"reads its DataFrame {sources} times, and must read it exactly once",
-            "Do without union with itself, and without cache.",
+            f"reads its DataFrame {_TIMES.get(sources, f'{sources} times')}, and must read it exactly once",
+            "Do without union, join or subquery of the DataFrame with itself.",
         )
-    partitions = frame._jdf.queryExecution().toRdd().getNumPartitions()
-    if partitions != tasks:
-        raise _refused(
-            operator,
-            f"makes {partitions} partitions of {tasks}",
-            "Do without coalesce, repartition and union: the stage's partitions are its tasks.",
-        )
+    for node in path:
+        if not _keeps_partitions(node):
+            raise _refused(
+                operator,
+                f"does not keep the partitions as they are ({node.name})",
+                "Do without limit, coalesce, repartition and union: the stage's partitions are its tasks.",
+            )
+
+
+_TIMES = {0: "not at all", 2: "twice"}
+
+# Operators whose partition k is made of partition k of what they read, and of nothing else. An operator that is not known to be one
+# of them is refused: were it wrong, a task's messages would be lost or doubled.
+_KEEP_PARTITIONS = frozenset(
+    (
+        "KEEP_PARTITIONS",
+        "AppendColumns",
+        "AppendColumnsWithObject",
+        "ArrowEvalPython",
+        "ArrowEvalPythonUDTF",
+        "BatchEvalPython",
+        "BatchEvalPythonUDTF",
+        "BroadcastHashJoin",
+        "CollectMetrics",
+        "ColumnarToRow",
+        "DeserializeToObject",
+        "EventTimeWatermark",
+        "Expand",
+        "Filter",
+        "Generate",
+        "LocalLimit",
+        "MapElements",
+        "MapInArrow",
+        "MapInPandas",
+        "MapPartitions",
+        "Project",
+        "Range",
+        "RowToColumnar",
+        "Sample",
+        "SerializeFromObject",
+        "Sort",
+    )
+)
+
+# A nested loop join whose broadcast side keeps its unmatched rows adds partitions for them.
+_NESTED_LOOPS = re.compile(
+    r"BroadcastNestedLoopJoin (?:(?:Inner|Cross) Build(?:Left|Right)|(?:LeftOuter|LeftSemi|LeftAnti|ExistenceJoin\(.*\)) BuildRight"
+    r"|RightOuter BuildLeft)"
+)
+
+
+def _keeps_partitions(node: PlanNode) -> bool:
+    return node.name.split(" ")[0] in _KEEP_PARTITIONS or _NESTED_LOOPS.fullmatch(node.name) is not None
+
+
+def _paths(node: PlanNode) -> Iterator[list[PlanNode]]:
+    """The ways from a node down to each source: a ``mapInArrow`` with no other below it, which is the stage's first section."""
+    below = [path for child in node.children for path in _paths(child)]
+    if below:
+        yield from ([node, *path] for path in below)
+    elif node.is_a("MapInArrow"):
+        yield [node]
 
 
 _NUMBERS = re.compile(r"#\d+L?|, ENSURE_REQUIREMENTS|, \[plan_id=\d+\]")
@@ -131,18 +204,6 @@ def _way_out(keys: list[str]) -> str:
     )
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
-    """A physical plan's nodes, the root first."""
-    yield plan
-    yield from _below(plan)
-
-
-def _below(plan: Any) -> Iterator[Any]:
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _nodes(children.apply(index))
-
-
 def _keys(exchange: str) -> list[str]:
     """The columns of ``hashpartitioning(country#5, 200)``."""
     match = re.search(r"(?:hash|range)partitioning\((.*?), \d+\)", exchange)
@@ -155,11 +216,20 @@ def _arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Stands for the section before while a plan is only analysed."""
-    for _ in batches:
-        pass
-    return iter(())
+@dataclass(frozen=True)
+class _Nothing:
+    """Stands for the section before while a plan is only analysed.
+
+    ``number`` makes each different from all others: if a transform caches its DataFrame, Spark replaces every equal plan by what was
+    cached, for all sessions of a server.
+    """
+
+    number: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        return iter(())
 
 
 def _refused(operator: OperatorSpec, what: str, hint: str) -> InvalidApplication:

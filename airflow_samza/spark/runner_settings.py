@@ -54,6 +54,7 @@ class RunnerSettings:
             "code": list(self.code),
             "origins": dict(self.origins),
             "archives": list(self.archives),
+            "package": self.package,
             "master": self.master,
             "conf": dict(self.conf),
             "idle_seconds": self.idle_seconds,

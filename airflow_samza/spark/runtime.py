@@ -26,7 +26,7 @@ from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_mas
 from airflow_samza.spark.prepare import prepare_run
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
-from airflow_samza.spark.session import is_per_job
+from airflow_samza.spark.session import is_per_job, refuse_static
 from airflow_samza.spark.spark_submit import cluster_conf
 from airflow_samza.spark.submission import checked_conf, stage_error, submit
 from airflow_samza.systems.filesystem import open_filesystem
@@ -245,9 +245,12 @@ class LocalRuntime:
         shipped = ship_code(self._files, folder, module, self._py_modules)
         static = {key: value for key, value in conf.items() if not is_per_job(key)}
         archives, package = self._archives, ""
-        if self._master.is_submitted:  # other hosts have nothing of this one but the root
+        if self._master.is_connect:
+            refuse_static(static)
+        if not self._master.is_local:  # other hosts have nothing of this one but the root
             archives = tuple(ship_archive(self._files, folder, archive) for archive in archives)
             package = ship_package(self._files, folder)
+        if self._master.is_submitted:
             static = cluster_conf(self._master, self._submit, static, self._files.location(package))
         return RunnerSettings(
             root=self._root,

@@ -17,12 +17,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.errors import SamzaError, StageCancelled, StageFailed
+from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.runs.folders import RunFolder, read, replace, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
 from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUNNING, SUCCEEDED, StageHandle
 from airflow_samza.spark.bindings_json import bindings_from_json
+from airflow_samza.spark.driver_session import DriverSession, open_driver_session
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 
 log = logging.getLogger("airflow_samza.runner")
@@ -85,7 +86,8 @@ class StageRunner:
         self._attempts: dict[str, AttemptState] = {}
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()
-        self._session: Any = None
+        self._spark: DriverSession
+        self._gone: StageLost | None = None
 
     def serve(self) -> None:
         """Runs until it is time to end; attempts that still run then are cancelled."""
@@ -96,7 +98,7 @@ class StageRunner:
         try:
             self._start_session()
         except SamzaError as error:
-            self._refuse_all(error)
+            self._refuse_all(error, "did not start")
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
         last_busy = time.monotonic()
@@ -105,6 +107,10 @@ class StageRunner:
                 last_busy = time.monotonic()
             self._pass_on_cancels()
             if self._run_is_over():
+                break
+            if self._gone is not None:
+                self._drain()
+                self._refuse_all(self._gone, "Spark is gone")
                 break
             if time.monotonic() - last_busy > self._idle_seconds:
                 # Closed first, then one last look: a request that came before the close is seen, one after it goes elsewhere.
@@ -117,15 +123,9 @@ class StageRunner:
         self._end()
 
     def _start_session(self) -> None:
-        from airflow_samza.spark.session import start_session
-
         settings = self._settings
         try:
-            self._session = start_session(f"airflow_samza {self._folder.run.application}", settings["master"], settings["conf"])
-            for path in settings["code"]:
-                self._session.sparkContext.addPyFile(self._files.location(path))
-            for archive in settings["archives"]:
-                self._session.sparkContext.addArchive(archive)
+            self._spark = open_driver_session(f"airflow_samza {self._folder.run.application}", settings, self._files)
         except SamzaError:
             raise
         except Exception as error:
@@ -160,7 +160,7 @@ class StageRunner:
                 attempt.cancelled.set()
             else:
                 attempt.tell(RUNNING)
-                run_epoch(self._session, self._files, self._bindings, attempt, self._settings)
+                run_epoch(self._spark, self._files, self._bindings, attempt, self._settings)
                 attempt.tell(SUCCEEDED)
         except StageCancelled as error:  # cancelled, or superseded by a newer generation
             log.info("%s: %s", attempt.group, error.sentence)
@@ -183,6 +183,9 @@ class StageRunner:
         log.info("%s: %s after %.2f s", attempt.group, attempt.state, time.monotonic() - started)
 
     def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
+        if isinstance(error, StageLost):  # closed before it is told, so that a retry at once starts a runner of its own
+            write_once(self._files, self._folder.closed, {"why": "Spark is gone", "at": time.time(), "error": error.to_dict()})
+            self._gone = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
             attempt.tell(FAILED, error)
@@ -200,7 +203,10 @@ class StageRunner:
         if not attempt.cancelled.is_set():
             log.info("%s: cancelled", attempt.group)
             attempt.cancelled.set()
-        self._session.sparkContext.cancelJobGroup(attempt.group)
+        try:
+            self._spark.cancel(attempt.group)
+        except Exception:  # a Spark that is gone has nothing left to cancel
+            log.warning("%s: Spark does not answer", attempt.group, exc_info=True)
 
     def _run_is_over(self) -> bool:
         # The folder can be gone altogether (a test's folder, a wiped root): nobody will ever come back then.
@@ -221,15 +227,16 @@ class StageRunner:
             thread.join(max(0.0, deadline - time.monotonic()))
         if self._files.exists(self._folder.claim):
             write_once(self._files, self._folder.closed, {"why": "over", "at": time.time()})
-        self._session.stop()
+        if self._gone is None:
+            self._spark.stop()
 
-    def _refuse_all(self, error: SamzaError) -> None:
+    def _refuse_all(self, error: SamzaError, why: str) -> None:
         """Closes, and answers every request that came meanwhile with the error."""
         log.error("%s", error)
-        write_once(self._files, self._folder.closed, {"why": "did not start", "at": time.time(), "error": error.to_dict()})
+        write_once(self._files, self._folder.closed, {"why": why, "at": time.time(), "error": error.to_dict()})
         for name in self._files.list(self._folder.queue):
             request = read(self._files, f"{self._folder.queue}/{name}")
-            if request is not None:
+            if request is not None and name not in self._attempts:
                 AttemptState(self._files, self._folder.run, request).tell(FAILED, error)
 
     def _heartbeat(self) -> None:

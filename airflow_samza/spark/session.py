@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_samza.errors import ConfigError
+from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ DEFAULTS: Mapping[str, str] = {
     # A cancelled or failed job's Python workers die at once instead of after two seconds.
     "spark.python.task.killTimeout": "100ms",
     "spark.python.daemon.module": "airflow_samza.spark.worker_daemon",
+    # Between the JVM and its Python workers TCP waits 40 ms for an acknowledgement, in every task; a Unix socket does not.
+    "spark.python.unix.domain.socket.enabled": "true",
     # A retry reads the same slice again and its manifest is adopted, so retries are harmless where the master allows them.
     "spark.task.maxFailures": "4",
 }
@@ -48,6 +52,41 @@ def is_per_job(key: str) -> bool:
     """Whether a setting can differ between two stages of one runner; any other needs a runner of its own."""
     static_sql = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation", "spark.sql.catalog.")
     return key.startswith("spark.sql.") and not key.startswith(static_sql)
+
+
+def refuse_static(conf: Mapping[str, str]) -> None:
+    """Refuses settings that are made when a Spark Connect server starts: nobody who only connects to it can change them."""
+    for key, value in conf.items():
+        raise _static(key, value, "a Spark Connect server")
+
+
+def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
+    """Makes settings in a session; one that cannot be made there, or not so, is a :class:`~airflow_samza.errors.ConfigError`."""
+    from pyspark.errors import PySparkException
+
+    for key, value in conf.items():
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            if is_gone(error):
+                raise
+            if "CANNOT_MODIFY_CONFIG" not in str(error) and "CANNOT_MODIFY_STATIC_CONFIG" not in str(error):
+                reason = next(iter(str(error).strip().splitlines()), "")
+                raise ConfigError(
+                    f"The Spark setting {key} cannot be {value!r}: {reason}", hint="Correct it, or leave it out.", key=key, value=value
+                ) from error
+            if key not in FIXED or session.conf.get(key) != value:
+                raise _static(key, value, place) from error
+
+
+def _static(key: str, value: str, place: str) -> ConfigError:
+    return ConfigError(
+        f"The Spark setting {key} is made when {place} starts, and a session of it cannot set it to {value!r}.",
+        hint="Set it there (spark-defaults.conf, or --conf of the server), or leave it out; settings that begin with spark.sql. "
+        "are mostly a session's own.",
+        key=key,
+        value=value,
+    )
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,14 +164,23 @@ class _Rows:
 
 
 class _Session:
-    def newSession(self) -> _Session:
-        return self
+    """Stands for Spark where no Spark runs."""
 
-    @property
-    def sparkContext(self) -> _Session:
-        return self
+    place = "Spark"
 
-    def setJobGroup(self, *_: object) -> None:
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def tagged(self, spark: Any, tag: str, description: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        pass
+
+    def cancel(self, tag: str) -> None:
+        pass
+
+    def stop(self) -> None:
         pass
 
 

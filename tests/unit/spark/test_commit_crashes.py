@@ -32,6 +32,7 @@ def app(app):
 
 # What a runner does for one stage, without Spark: intent, every task in turn, commit, publish, result.
 DRIVE = """
+import contextlib
 import sys
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_state import StageHandle
@@ -46,12 +47,9 @@ class Rows:
             for row in epoch_task._Section(self.task, number, f"{number}-0").run(iter(())):
                 pass
 
-class Context:
-    def setJobGroup(self, *_): pass
-
 class Session:
-    sparkContext = Context()
-    def newSession(self): return self
+    def stage_session(self, conf, *, own): return contextlib.nullcontext()
+    def tagged(self, *_): return contextlib.nullcontext()
 
 class Attempt:
     group, request = "group", {}

@@ -1,0 +1,54 @@
+"""A Spark session in the stage runner's own process: ``local[*]``, or the driver that spark-submit started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_samza.spark.session import set_conf, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class ClassicSession:
+    """A driver of our own: a :class:`~airflow_samza.spark.driver_session.DriverSession`."""
+
+    def __init__(self, name: str, master: str, conf: Mapping[str, str]) -> None:
+        self._master = master
+        self._session = start_session(name, master, conf)
+
+    @property
+    def place(self) -> str:
+        """``Spark (local[*])``."""
+        return f"Spark ({self._master})"
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        """Registers files with Spark, which brings them to every executor."""
+        for path in code:
+            self._session.sparkContext.addPyFile(path)
+        for archive in archives:
+            self._session.sparkContext.addArchive(archive)
+
+    @contextmanager
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:
+        """A new session for every stage: it costs nothing here, and workers are shared by all."""
+        session = self._session.newSession()
+        set_conf(session, conf, self.place)
+        yield session
+
+    @contextmanager
+    def tagged(self, spark: SparkSession, tag: str, description: str) -> Iterator[None]:
+        """Tags are job groups; every stage has a thread of its own, so that nobody needs the former group back."""
+        interrupt_workers = True
+        spark.sparkContext.setJobGroup(tag, description, interrupt_workers)
+        yield
+
+    def cancel(self, tag: str) -> None:
+        """Cancels the job group."""
+        self._session.sparkContext.cancelJobGroup(tag)
+
+    def stop(self) -> None:
+        """Stops Spark."""
+        self._session.stop()

@@ -1,0 +1,168 @@
+"""Sessions of a Spark Connect server, from a stage runner that needs no Java: ``sc://host:port/;token=…``.
+
+Code and archives belong to a session, and so do the Python workers that have loaded them: a new session costs a second and a half
+before its first task starts, the same session 0.1 s. So stages with the same settings share one; only a stage with a ``transform``
+has its own, because what a function registers by name (temporary views) would be seen by all in it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
+from airflow_samza.spark.masters import Master
+from airflow_samza.spark.session import FIXED, set_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_PORT = 15002
+
+# A server that runs answers in milliseconds; gRPC itself would try for minutes, and say nothing.
+REACH_SECONDS = 5.0
+
+# About seven seconds in all: enough for a proxy that restarts. A server that restarted has lost the session anyway.
+_RETRIES = {"max_retries": 5, "max_backoff": 3000}
+
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+
+
+class ConnectSession:
+    """A client of a Spark Connect server: a :class:`~airflow_samza.spark.driver_session.DriverSession`.
+
+    ``package`` is the zip of this package, which a server does not have, or has in another version.
+    """
+
+    def __init__(self, master: Master, package: str) -> None:
+        self._master = master
+        self._code: tuple[str, ...] = (package,)
+        self._archives: tuple[str, ...] = ()
+        self._shared: dict[frozenset[tuple[str, str]], SparkSession] = {}
+        self._open: list[SparkSession] = []
+        self._lock = threading.Lock()
+        self._reach()
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
+        try:
+            self._first = self._connect()
+            version = str(self._first.version)
+        except Exception as error:
+            raise self._refused(error) from error
+        if not version.startswith("4."):
+            raise RuntimeMissing(
+                f"{self._a_server} runs Spark {version}, and stages need Spark 4.",
+                hint="Use a server of Spark 4.2.",
+                version=version,
+            )
+
+    @property
+    def place(self) -> str:
+        """``the Spark Connect server sc://host:15002``."""
+        return f"the Spark Connect server {self._master.shown}"
+
+    @property
+    def _a_server(self) -> str:
+        return self.place[0].upper() + self.place[1:]
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        """Names what every session brings along; it is brought when a stage needs the session."""
+        self._code = (*self._code[:1], *code)
+        self._archives = tuple(archives)
+
+    @contextmanager
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:
+        """The session that all stages with these settings share, or one that ends with the stage."""
+        if not own:
+            with self._lock:
+                session = self._shared.get(frozenset(conf.items()))
+                if session is None:
+                    session = self._shared[frozenset(conf.items())] = self._start(conf)
+            yield session
+            return
+        session = self._start(conf)
+        try:
+            yield session
+        finally:
+            session.stop()
+            with self._lock:
+                self._open.remove(session)
+
+    @contextmanager
+    def tagged(self, spark: SparkSession, tag: str, description: str) -> Iterator[None]:
+        """Tags belong to a thread and a session."""
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+
+    def cancel(self, tag: str) -> None:
+        """Interrupts what runs with the tag, in whichever session it runs."""
+        for session in list(self._open):
+            session.interruptTag(tag)
+
+    def stop(self) -> None:
+        """Releases the sessions; the server ends what still runs in them."""
+        for session in [self._first, *self._open]:
+            session.stop()
+
+    def _start(self, conf: Mapping[str, str]) -> SparkSession:
+        session = self._connect()
+        set_conf(session, {**conf, **FIXED}, self.place)
+        path = list(sys.path)
+        try:
+            session.addArtifacts(*self._code, pyfile=True)
+            if self._archives:
+                session.addArtifacts(*self._archives, archive=True)
+        finally:
+            sys.path[:] = path  # it puts what it ships first on the path of this process, which has it all already
+        self._open.append(session)
+        return session
+
+    def _connect(self) -> SparkSession:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+        session = RemoteSession.builder.remote(self._master.url).create()
+        session.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
+        remote: SparkSession = session
+        return remote
+
+    def _reach(self) -> None:
+        """Sees that something listens there, unless the way leads through a proxy, which gRPC finds by itself."""
+        if any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES):
+            return
+        place = urlsplit("http" + self._master.url.removeprefix("sc"))
+        try:
+            socket.create_connection((place.hostname or "localhost", place.port or DEFAULT_PORT), timeout=REACH_SECONDS).close()
+        except (OSError, ValueError) as error:
+            raise StageFailed(
+                f"{self._a_server} cannot be reached: {getattr(error, 'strerror', None) or error}.",
+                hint="Is it running, and is this its host and port? It prints the port when it starts.",
+                master=self._master.shown,
+            ) from error
+
+    def _refused(self, error: Exception) -> SamzaError:
+        """Why the first word with a server failed."""
+        text = str(error)
+        if "UNAUTHENTICATED" in f"{_status(error)} {text}":
+            return ConfigError(
+                f"{self._a_server} does not accept the token.", hint="Correct the token in the connection.", key="token", value="…"
+            )
+        first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+        return StageFailed(
+            f"{self._a_server} does not answer as one: {first[:300]}",
+            hint="Does another service listen at this port? A server behind TLS needs ;use_ssl=true in its URL.",
+            master=self._master.shown,
+        )
+
+
+def _status(error: Exception) -> str:
+    told = getattr(error, "getGrpcStatusCode", None)
+    return str(told()) if callable(told) else ""

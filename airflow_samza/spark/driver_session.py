@@ -1,0 +1,79 @@
+"""What a stage runner needs of Spark, by whichever way it reaches it: a session of its own, or a Spark Connect server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_samza.spark.masters import parse_master
+from airflow_samza.systems.filesystem import Filesystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class DriverSession(Protocol):
+    """Spark as a stage runner sees it. Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many."""
+
+    @property
+    def place(self) -> str:
+        """Where Spark is, for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
+        ...
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        """Has zips of code imported from, and archives (``path#name``) unpacked by, every worker; before the first stage."""
+        ...
+
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
+        """The session of one stage, with its settings. ``own``: no other stage may see what is registered there (temporary views)."""
+        ...
+
+    def tagged(self, spark: SparkSession, tag: str, description: str) -> AbstractContextManager[None]:
+        """Jobs that this thread starts inside carry the tag."""
+        ...
+
+    def cancel(self, tag: str) -> None:
+        """Kills the jobs with the tag, and no other; there may be none, or none yet."""
+        ...
+
+    def stop(self) -> None:
+        """Ends the session with all that still runs in it."""
+        ...
+
+
+def open_driver_session(name: str, settings: Mapping[str, Any], files: Filesystem) -> DriverSession:
+    """The session that a runner's settings ask for, with their code and archives shipped."""
+    master = parse_master(settings["master"])
+    driver: DriverSession
+    if master.is_connect:
+        from airflow_samza.spark.connect_session import ConnectSession
+
+        driver = ConnectSession(master, files.location(settings["package"]))
+    else:
+        from airflow_samza.spark.classic_session import ClassicSession
+
+        driver = ClassicSession(name, master.url, settings["conf"])
+    driver.ship([files.location(path) for path in settings["code"]], settings["archives"])
+    return driver
+
+
+_GONE = (
+    # Spark Connect: the server's process is not there, or it is another than the one that had the session.
+    "StatusCode.UNAVAILABLE",
+    "INVALID_HANDLE.SESSION_CHANGED",
+    "INVALID_HANDLE.SESSION_NOT_FOUND",
+    "INVALID_HANDLE.SESSION_CLOSED",
+    # A session of this process: its Java is dead, or has stopped.
+    "Answer from Java side is empty",
+    "Cannot call methods on a stopped SparkContext",
+    "SparkContext was shut down",
+)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether an exception says that Spark itself is gone, and everything that will still be asked of this session fails, too."""
+    told = getattr(error, "getGrpcStatusCode", None)
+    code = str(told()) if callable(told) else ""
+    text = f"{code} {error}"
+    return any(words in text for words in _GONE) or isinstance(error, ConnectionRefusedError)

@@ -1,0 +1,107 @@
+"""Spark's physical plan as a tree, read from the text that ``explain("formatted")`` gives: the only form that Spark Connect has, too.
+
+>>> plan = parse_plan('''== Physical Plan ==
+... * Project (3)
+... +- MapInArrow (2)
+...    +- * Range (1)
+...
+...
+... (1) Range [codegen id : 1]
+... Arguments: Range (0, 2, step=1, splits=Some(2))
+... ''')
+>>> [node.name for node in plan.root.walk()]
+['Project', 'MapInArrow', 'Range']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_HEADING = "== Physical Plan =="
+_SUBQUERY = re.compile(r"(?m)^Subquery:\d+ Hosting .*\n")
+
+# A column's name may hold anything, a line break too, so that only lines of this form, where a tree can begin, are taken for one.
+_NODE = re.compile(r"(?P<before>[ :]*(?:[:+]- )?)(?:\* )?(?P<name>\S.*?) \((?P<number>\d+)\)\s*")
+_ARGUMENTS = r"(?ms)^\({number}\) {name}(?: \[codegen id : \d+\])?\s*\n(?:(?!^\(\d+\) ).)*?^Arguments: (?P<arguments>[^\n]*)"
+
+
+@dataclass(eq=False)
+class PlanNode:
+    """A physical operator: Spark's name for it (with the kind of a join), its arguments where they are told, and what it reads."""
+
+    name: str
+    arguments: str = ""
+    children: list[PlanNode] = field(default_factory=list)
+
+    def walk(self) -> Iterator[PlanNode]:
+        """This node and all below, itself first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def is_a(self, name: str) -> bool:
+        """Whether the operator has this name, whatever kind of it it is."""
+        return self.name.split(" ")[0] == name
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.arguments}".rstrip()
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """The plan of a query, and those of the subqueries in its expressions."""
+
+    root: PlanNode
+    subqueries: tuple[PlanNode, ...] = ()
+
+
+def explained(frame: DataFrame) -> str:
+    """What ``frame.explain("formatted")`` prints; that itself would go to the standard output, which all threads share."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    if not isinstance(frame, ClassicDataFrame):
+        return str(frame._explain_string(mode="formatted"))
+    return str(frame._sc._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
+
+
+def parse_plan(text: str) -> PhysicalPlan:
+    """The plan that a formatted explanation shows; :class:`ValueError` for any other text."""
+    _, _, body = text.partition(_HEADING + "\n")
+    root = _tree(body, body)
+    if root is None:
+        raise ValueError(f"Spark explains a plan in a form that is not known: {text[:200]!r}")
+    below = [_tree(body[match.end() :], body) for match in _SUBQUERY.finditer(body)]
+    return PhysicalPlan(root, tuple(node for node in below if node is not None))
+
+
+def _tree(text: str, whole: str) -> PlanNode | None:
+    """The tree that a text begins with; a node stands below the nearest line before it that begins further to the left."""
+    root: PlanNode | None = None
+    above: list[tuple[int, PlanNode]] = []
+    for line in text.split("\n"):
+        match = _NODE.fullmatch(line)
+        if match is None:
+            break
+        node = PlanNode(match["name"].strip(), _arguments(whole, match["number"], match["name"]))
+        column = len(match["before"])
+        while above and above[-1][0] >= column:
+            above.pop()
+        if above:
+            above[-1][1].children.append(node)
+        elif root is None:
+            root = node
+        else:
+            break
+        above.append((column, node))
+    return root
+
+
+def _arguments(text: str, number: str, name: str) -> str:
+    match = re.search(_ARGUMENTS.format(number=number, name=re.escape(name.split(" ")[0])), text)
+    return match["arguments"] if match is not None else ""

@@ -1,0 +1,147 @@
+"""The one Spark job of a stage's epoch: run under the attempt's tag, tried again after a silent death, its failures put into words."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_samza.errors import RuntimeMissing, StageCancelled, StageFailed, StageLost
+from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.spark.driver_session import DriverSession, is_gone
+from airflow_samza.spark.worker_errors import find_error
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.task.stage_program import StageProgram
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_samza.runner")
+
+# A worker that dies without a word (killed, out of memory) may succeed at once; a second silent death is reported.
+JOB_TRIES = 2
+
+_WORKER_DIED = ("Python worker exited unexpectedly", "Python worker process", "worker failed to connect back", "EOFException")
+
+
+class Attempt(Protocol):
+    """What an epoch needs to know of the attempt that it belongs to."""
+
+    handle: StageHandle
+    group: str
+    request: Mapping[str, Any]
+
+    def cancel_asked(self) -> bool:
+        """Whether somebody asked to cancel it."""
+        ...
+
+
+def run_job(
+    driver: DriverSession,
+    spark: SparkSession,
+    files: Filesystem,
+    attempt: Attempt,
+    program: StageProgram,
+    frame: Callable[[], DataFrame],
+    origins: Mapping[str, str],
+) -> None:
+    """Collects the stage's frame. Raises a SamzaError, or what says that Spark itself is gone (``is_gone``)."""
+    handle = attempt.handle
+    for tries in range(1, JOB_TRIES + 1):
+        refuse_unwanted(files, attempt)
+        try:
+            started = time.monotonic()
+            with driver.tagged(spark, attempt.group, f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"):
+                frame().collect()
+            log.info("%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started)
+            return
+        except Exception as error:
+            if attempt.cancel_asked():
+                raise _cancelled(handle) from error
+            found = find_error(str(error), origins)
+            if found is not None:
+                raise found from error
+            if is_gone(error):
+                raise
+            log.exception("%s: the Spark job failed without an error of ours", attempt.group)
+            died = any(words in str(error) for words in _WORKER_DIED)
+            if tries == JOB_TRIES or not died:
+                raise _lacking(str(error), driver) or _failed(str(error), died, handle, program) from error
+
+
+def refuse_unwanted(files: Filesystem, attempt: Attempt) -> None:
+    """Stops an attempt that was cancelled, or whose stage has a newer generation."""
+    handle = attempt.handle
+    if attempt.cancel_asked():
+        raise _cancelled(handle)
+    newest = handle.run.generations(files, handle.stage_id)[-1]
+    if newest > handle.generation:
+        raise StageCancelled(
+            f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {newest}.",
+            hint="Nothing is lost: the newer generation does the work.",
+            stage=handle.stage_id,
+            run=handle.run_id,
+        )
+
+
+def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
+    """The error for a stage whose Spark is gone."""
+    return StageLost(
+        f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its session.",
+        hint="Try again when it is back: what is staged is kept, and nothing is doubled.",
+        stage=handle.stage_id,
+        run=handle.run_id,
+    )
+
+
+def _cancelled(handle: StageHandle) -> StageCancelled:
+    return StageCancelled(
+        f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", stage=handle.stage_id, run=handle.run_id
+    )
+
+
+def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -> StageFailed:
+    return StageFailed(
+        f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {_first_line(text)}",
+        hint=(
+            "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per task."
+            if died
+            else "The runner's log has the whole story. When it is a value: leave such rows out before, or use try_cast and its like."
+        ),
+        stage=handle.stage_id,
+        run=handle.run_id,
+    )
+
+
+def _lacking(text: str, driver: DriverSession) -> RuntimeMissing | None:
+    """What the Python of the workers lacks, where it is not the runner's own; they fail before a word of ours is heard."""
+    missing = re.search(r"No module named '(\w+)|PACKAGE_NOT_INSTALLED\] (\w+)", text)
+    if missing is not None:
+        package = missing[1] or missing[2].lower()
+        return RuntimeMissing(
+            f"The Python workers of {driver.place} lack the package {package!r}.",
+            hint=f"Install it where the workers run: pip install {package}. What only this application needs can be shipped by py_modules.",
+            package=package,
+        )
+    versions = re.search(r"PYTHON_VERSION_MISMATCH\].*?version: (\S+?),? than that in driver:? (\d\S*?)[,. ]", text, re.DOTALL)
+    if versions is not None:
+        return RuntimeMissing(
+            f"The Python workers of {driver.place} run Python {versions[1]}, and the stage runner Python {versions[2]}.",
+            hint="They must agree: set spark.pyspark.python there, or run Airflow's worker with that Python.",
+            workers=versions[1],
+            runner=versions[2],
+        )
+    return None
+
+
+def _suspects(program: StageProgram) -> str:
+    """The operators of a stage that Catalyst runs, with their places: what fails without an error of ours fails in one of them."""
+    run = [program.operators[op_id].spec for section in program.sections if section.kind == "catalyst" for op_id in section.operators]
+    named = [f"{spec.title} ({spec.location})" if spec.location is not None else spec.title for spec in run]
+    return f" in {' or '.join(named)}" if named else ""
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:300] if text.strip() else "no reason given"
