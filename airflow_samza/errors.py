@@ -6,6 +6,7 @@ process boundaries (Spark worker to driver, stage runner to Airflow task), so ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -104,6 +105,14 @@ class PlanErrors(PlanError):
     def to_dict(self) -> dict[str, object]:
         """The JSON form, with that of each conflict under ``errors``."""
         return {**super().to_dict(), "errors": [error.to_dict() for error in self.errors]}
+
+
+def raise_all(errors: Sequence[SamzaError]) -> None:
+    """Raises one error as it is, several as :class:`PlanErrors`, and nothing when there is none."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise PlanErrors([e if isinstance(e, PlanError) else PlanError(e.sentence, hint=e.hint, **e.facts) for e in errors])
 
 
 class InvalidApplication(PlanError):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_specs import BroadcastSpec, PartitionBySpec, SendToSpec, SinkSpec
-from airflow_samza.errors import ConfigError, PlanChanged, PlanError, PlanErrors
+from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
 from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
 from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_operator_graph
 from airflow_samza.planner.join_groups import group_joined_streams
@@ -80,7 +80,7 @@ class ExecutionPlanner:
         partitionings = stream_partitionings(spec, edges, states)
         findings = check_keys(graph, edges, states, partitionings)
         errors += findings.errors
-        _raise_all(errors)
+        raise_all([_with_place(error) for error in errors])
         stages = with_task_counts(cut_stages(graph), counts, edges)
         _count_outputs(counts, stages, edges)
         return ExecutionPlan(
@@ -99,7 +99,7 @@ def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
     """The plan's shape at author time: the same stages in the same order, and no counts (0). No I/O, milliseconds."""
     graph = collect_operator_graph(spec)
     edges = build_stream_edges(spec, graph)
-    _raise_all([*check_graph(spec), *check_streams(spec)])
+    raise_all([_with_place(error) for error in (*check_graph(spec), *check_streams(spec))])
     return ExecutionPlan(
         application=spec.name,
         app_id=spec.app_id,
@@ -110,14 +110,6 @@ def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
         stages=cut_stages(graph),
         shape_only=True,
     )
-
-
-def _raise_all(errors: Sequence[PlanError]) -> None:
-    placed = [_with_place(error) for error in errors]
-    if len(placed) == 1:
-        raise placed[0]
-    if placed:
-        raise PlanErrors(placed)
 
 
 def _with_place(error: PlanError) -> PlanError:

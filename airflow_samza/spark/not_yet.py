@@ -6,29 +6,20 @@ from collections.abc import Iterator
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableKind
-from airflow_samza.errors import NotYet, PlanError, PlanErrors
+from airflow_samza.errors import NotYet, PlanError, raise_all
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.task.not_yet import refuse_not_yet
+from airflow_samza.task.not_yet import not_yet
 
 
 def refuse_what_cannot_run(spec: ApplicationSpec, plan: ExecutionPlan) -> None:
     """Raises :class:`NotYet` (several at once: :class:`PlanErrors`) for whatever cannot run yet."""
-    found: list[PlanError] = []
-    try:
-        refuse_not_yet(spec, plan)
-    except PlanErrors as errors:
-        found += errors.errors
-    except PlanError as error:
-        found.append(error)
+    found: list[PlanError] = not_yet(spec, plan)
     read = {stream_id for stage in plan.stages for stream_id in stage.inputs}
     for stream_id in sorted(read & set(spec.inputs)):
         found += _input(spec.inputs[stream_id])
     for table_id in sorted({table_id for stage in plan.stages for table_id in stage.tables}):
         found += _table(spec, table_id)
-    if len(found) == 1:
-        raise found[0]
-    if found:
-        raise PlanErrors(found)
+    raise_all(found)
 
 
 def _input(stream: StreamDescriptor) -> Iterator[NotYet]:

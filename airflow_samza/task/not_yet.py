@@ -14,22 +14,23 @@ from airflow_samza.application.operator_specs import (
     WindowOperatorSpec,
 )
 from airflow_samza.control.end_of_stream import output_sources
-from airflow_samza.errors import NotYet, PlanError, PlanErrors
+from airflow_samza.errors import NotYet, PlanError, raise_all
 from airflow_samza.planner.plan import ExecutionPlan
 
 
 def refuse_not_yet(spec: ApplicationSpec, plan: ExecutionPlan) -> None:
     """Raise :class:`NotYet` (several as one error) when something of the application cannot run yet."""
-    errors: list[PlanError] = [
+    raise_all(not_yet(spec, plan))
+
+
+def not_yet(spec: ApplicationSpec, plan: ExecutionPlan) -> list[PlanError]:
+    """What of the application cannot run yet, a :class:`NotYet` each."""
+    return [
         *(error for operator in spec.operators for error in _operator(operator)),
         *_circles(plan),
         *_unbounded(spec, plan),
         *_configured(spec),
     ]
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise PlanErrors(errors)
 
 
 def _operator(operator: OperatorSpec) -> list[PlanError]:

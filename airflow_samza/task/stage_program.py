@@ -22,7 +22,7 @@ from airflow_samza.application.operator_specs import (
     TaskSpec,
 )
 from airflow_samza.control.end_of_stream import stage_producing_tasks
-from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape
+from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
@@ -164,16 +164,6 @@ def check_application(
             errors.append(error)
     raise_all(errors)
     return compiled
-
-
-def raise_all(errors: list[SamzaError]) -> None:
-    """Raise one error, or several as one."""
-    from airflow_samza.errors import PlanError, PlanErrors
-
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise PlanErrors([e if isinstance(e, PlanError) else PlanError(e.sentence, hint=e.hint, **e.facts) for e in errors])
 
 
 def _known_schema(compiled: CompiledOperator) -> Schema:

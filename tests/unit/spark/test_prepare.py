@@ -62,7 +62,8 @@ def test_fixes_counts_slices_and_topics(prepare: Prepare, log: LogSystem) -> Non
     assert sum(end - start for start, end in run.streams["words"].slice["offsets"]) == 2
     assert {"counts", "prepared-1-by-word/run-1/1.1"} <= set(log.topics())
     assert run.engines["words"]["prepared-1-where-0"][0] == "arrow"
-    assert run.stream("by-word").spec.schema == "word string, n bigint"
+    assert run.stream("by-word").spec.schema == "word string, lines bigint not null"  # partial results
+    assert "sends partial results" in run.notes["words"]["by-word"]
 
 
 def test_the_plan_of_a_generation_stands(prepare: Prepare, log: LogSystem) -> None:
