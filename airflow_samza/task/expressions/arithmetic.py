@@ -45,7 +45,7 @@ def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        one, other = _operands(frame, left, right)
+        one, other = both_operands(frame, left, right)
         if not exact:
             return pc.call_function(_WORDS[symbol], [one, other])
         try:
@@ -62,7 +62,7 @@ def overflow(kind: DataType) -> EvaluationFailure:
     return EvaluationFailure(condition, f"The result does not fit into {kind.ddl()}.")
 
 
-def _operands(frame: Frame, left: Expression, right: Expression) -> tuple[Any, Any]:
+def both_operands(frame: Frame, left: Expression, right: Expression) -> tuple[Any, Any]:
     """Both operands. Where the first is null Spark does not look at the second, which may have no value there."""
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
     def run(frame: Frame) -> Any:
         import pyarrow.compute as pc
 
-        one, other = _operands(frame, left, right)
+        one, other = both_operands(frame, left, right)
         return pc.cast(pc.call_function(_WORDS[symbol], [one, other]), target)
 
     return Expression(kind, left.nullable or right.nullable, left.fallible or right.fallible, run)
@@ -99,7 +99,7 @@ def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
 
 def _divided(left: Expression, right: Expression) -> Expression:
     left, right = widened(left, DOUBLE), widened(right, DOUBLE)
-    return _by_divisor("DIVIDE_BY_ZERO", DOUBLE, left, right, _quotient)
+    return by_divisor("DIVIDE_BY_ZERO", DOUBLE, left, right, _quotient)
 
 
 def _quotient(dividend: Any, divisor: Any) -> Any:
@@ -110,10 +110,11 @@ def _quotient(dividend: Any, divisor: Any) -> Any:
 
 def _remainder(left: Expression, right: Expression) -> Expression:
     kind = common_type(left.type, right.type)
-    return _by_divisor("REMAINDER_BY_ZERO", kind, widened(left, kind), widened(right, kind), _modulo)
+    return by_divisor("REMAINDER_BY_ZERO", kind, widened(left, kind), widened(right, kind), modulo)
 
 
-def _modulo(dividend: Any, divisor: Any) -> pa.Array:
+def modulo(dividend: Any, divisor: Any) -> pa.Array:
+    """The remainder with the dividend's sign; the divisor is nowhere 0 unless it is a float."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -129,7 +130,9 @@ def _modulo(dividend: Any, divisor: Any) -> pa.Array:
     return found if divisor.null_count == 0 else pc.if_else(divisor.is_valid(), found, pa.scalar(None, kind))
 
 
-def _by_divisor(condition: str, kind: DataType, left: Expression, right: Expression, function: Callable[[Any, Any], Any]) -> Expression:
+def by_divisor(
+    condition: str, kind: DataType, left: Expression, right: Expression, function: Callable[[Any, Any], Any], *, fails: bool = False
+) -> Expression:
     """Spark looks at the divisor first, and at the dividend only where the divisor is not null; null by zero is null."""
 
     def run(frame: Frame) -> Any:
@@ -151,7 +154,7 @@ def _by_divisor(condition: str, kind: DataType, left: Expression, right: Express
         return function(dividend, divisor)
 
     safe = right.literal and right.value != 0
-    return Expression(kind, left.nullable or right.nullable, not safe or left.fallible, run)
+    return Expression(kind, True, fails or not safe or left.fallible, run)  # nullable by Catalyst's types, though no null comes of it
 
 
 def negated(operand: Expression) -> Expression:

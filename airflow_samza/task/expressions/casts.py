@@ -17,14 +17,13 @@ from airflow_samza.task.expressions.expression import (
     masked,
     values_of,
 )
+from airflow_samza.task.expressions.temporal_casts import temporal
+from airflow_samza.task.expressions.text_casts import texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_SPACE = "".join(map(chr, [*range(0x21), 0x7F]))
-"""What Spark trims from a text before it reads a number: ASCII white space and control characters."""
-
 Conversion = Callable[[Any], Any]
 
 
@@ -39,12 +38,25 @@ def cast(operand: Expression, kind: DataType) -> Expression:
     def run(frame: Frame) -> Any:
         return convert(operand.array(frame))
 
-    return Expression(kind, operand.nullable, fallible or operand.fallible, run)
+    forced = operand.type.name == "string" or (is_floating(operand.type) and kind.is_integer)  # nullable by Catalyst's types
+    return Expression(kind, operand.nullable or forced, fallible or operand.fallible, run, value=_folded(operand, convert))
+
+
+def _folded(operand: Expression, convert: Conversion) -> Any:
+    """The value of a literal that is cast; it stays no literal, since Catalyst types it as a cast."""
+    import pyarrow as pa
+
+    if operand.value is None:
+        return None
+    try:
+        return convert(pa.array([operand.value], operand.type.to_arrow()))[0].as_py()
+    except EvaluationFailure:
+        return None
 
 
 def _conversion(source: DataType, target: DataType) -> tuple[Conversion, bool]:
     """The conversion of an array, and whether a value can make it fail."""
-    for rule in (_between_integers, _between_floating, _to_integers, _booleans, _decimals, _texts):
+    for rule in (_between_integers, _between_floating, _to_integers, _booleans, _decimals, texts, temporal):
         found = rule(source, target)
         if found is not None:
             return found
@@ -122,7 +134,7 @@ def _booleans(source: DataType, target: DataType) -> tuple[Conversion, bool] | N
     if source.name == "boolean" and (target.is_integer or is_floating(target)):
         kind = target.to_arrow()
         return lambda array: pc.cast(pc.cast(array, pa.int8()), kind), False
-    if target.name == "boolean" and (source.is_integer or is_floating(source)):
+    if target.name == "boolean" and (source.is_integer or is_floating(source) or source.name == "decimal"):
         return lambda array: pc.not_equal(array, pa.scalar(0, array.type)), False
     return None
 
@@ -138,33 +150,27 @@ def _decimals(source: DataType, target: DataType) -> tuple[Conversion, bool] | N
         return lambda array: rescale(pc.cast(array, wide)), target.precision - target.scale < digits
     if source.name == "decimal" == target.name:
         if target.scale < source.scale:
-            return None
+            return _rounded(source, target)
         fits = target.precision - target.scale >= source.precision - source.scale
         return _checked(target, "NUMERIC_VALUE_OUT_OF_RANGE"), not fits
-    if source.name == "decimal" and target.name == "double" and source.precision <= 15:
+    if source.name == "decimal" and target.name == "double":
         return lambda array: decimal_to_double(array, source), False
+    if source.name == "decimal" and target.is_integer:
+        if source.precision == 38:
+            return None
+        whole, roomy = _checked(target, "CAST_OVERFLOW"), pa.decimal128(source.precision + 1, source.scale)
+        return lambda array: whole(pc.trunc(pc.cast(array, roomy))), True
     return None
 
 
-def _texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+def _rounded(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    """To fewer digits after the point: halves go away from zero."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if target.name == "string" and (source.is_integer or source.name == "boolean"):
-        return _unsafe(target), False
-    if source.name != "string" or not target.is_integer:
+    if source.precision == 38:
         return None
-    kind = target.to_arrow()
-
-    def convert(array: pa.Array) -> pa.Array:
-        trimmed = pc.ascii_trim(array, characters=_SPACE)
-        good = pc.match_substring_regex(trimmed, r"^[+-]?[0-9]+$")
-        if good.true_count < len(array) - array.null_count:
-            first = array.filter(pc.fill_null(pc.invert(good), False))[0].as_py()
-            raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {first!r:.80} is no {target.ddl()}.")
-        try:
-            return pc.cast(pc.replace_substring_regex(trimmed, r"^\+", ""), kind)
-        except pa.ArrowInvalid:
-            raise EvaluationFailure("CAST_INVALID_INPUT", f"A text does not fit into {target.ddl()}.") from None
-
-    return convert, True
+    roomy = pa.decimal128(source.precision + 1, source.scale)
+    rescale = _checked(target, "NUMERIC_VALUE_OUT_OF_RANGE")
+    fits = target.precision - target.scale > source.precision - source.scale
+    return lambda array: rescale(pc.round(pc.cast(array, roomy), target.scale, round_mode="half_towards_infinity")), not fits

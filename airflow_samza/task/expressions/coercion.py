@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import re
 from typing import Any
@@ -12,7 +11,8 @@ from airflow_samza.task.expressions.expression import VOID, Expression, Frame, U
 
 _PRECEDENCE = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_ISO_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?Z?)?", re.ASCII)
 
 
 def is_numeric(kind: DataType) -> bool:
@@ -32,7 +32,9 @@ def as_decimal(kind: DataType) -> DataType:
 
 def exact_decimal(operand: Expression) -> DataType:
     """The decimal type of an operand beside a decimal: an integer literal has just its digits."""
-    if operand.literal and operand.type.is_integer:
+    if operand.type.is_integer and operand.value is not None:
+        if not operand.literal:
+            raise UnsupportedExpression(f"{operand.value} of type {operand.type.ddl()} beside a decimal may be a literal or a cast")
         return DataType("decimal", len(str(abs(operand.value))), 0)
     return as_decimal(operand.type)
 
@@ -59,13 +61,15 @@ def common_type(left: DataType, right: DataType) -> DataType:
             return wider_decimal(as_decimal(left), as_decimal(right))
         wider = _PRECEDENCE[max(_PRECEDENCE.index(left.name), _PRECEDENCE.index(right.name))]
         return DataType("double" if wider == "float" else wider)  # an integer beside a float: a float would lose digits
+    if {left.name, right.name} == {"date", "timestamp"}:
+        return DataType("timestamp")
     raise UnsupportedExpression(f"{left.ddl()} and {right.ddl()} meet in a conversion that Catalyst decides")
 
 
 def common_of(left: Expression, right: Expression) -> DataType:
-    """Like :func:`common_type`, for two operands of which one may be a date written as text."""
+    """Like :func:`common_type`, for two operands of which one may be a date or a timestamp written as text."""
     for one, other in ((left, right), (right, left)):
-        if one.type.name == "date" and other.type.name == "string" and other.literal:
+        if one.type.name in ("date", "timestamp") and other.type.name == "string" and other.literal:
             return one.type
     return common_type(left.type, right.type)
 
@@ -78,20 +82,43 @@ def widened(operand: Expression, kind: DataType) -> Expression:
         return literal(None, kind)
     if operand.literal and operand.value is not None:
         return literal(_widened_value(operand, kind), kind)
-    return dataclasses.replace(operand, type=kind, run=_widening(operand, kind), fallible=operand.fallible)
+    # a date far away may not fit into a timestamp
+    return Expression(kind, operand.nullable, operand.fallible or kind.name == "timestamp", _widening(operand, kind))
 
 
 def _widened_value(operand: Expression, kind: DataType) -> Any:
     if kind.name == "date" and operand.type.name == "string":
-        if not _ISO_DATE.fullmatch(operand.value):
-            raise UnsupportedExpression(f"{operand.value!r} is compared with a date")
-        try:
-            return datetime.date.fromisoformat(operand.value)
-        except ValueError:
-            raise UnsupportedExpression(f"{operand.value!r} is compared with a date") from None
+        return read_date(operand.value)
+    if kind.name == "timestamp" and operand.type.name == "string":
+        return read_moment(operand.value)
+    if kind.name == "timestamp":
+        return datetime.datetime.combine(operand.value, datetime.time(), datetime.timezone.utc)
     if is_floating(kind):
         return float(operand.value)
     return operand.value
+
+
+def read_date(text: str) -> datetime.date:
+    """A date literal of four, two and two digits; any other form is left to Catalyst."""
+    try:
+        if not _ISO_DATE.fullmatch(text):
+            raise ValueError(text)
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UnsupportedExpression(f"{text!r} is read as a date") from None
+
+
+def read_moment(text: str) -> datetime.datetime:
+    """A timestamp literal without a zone, or with Z: ``2026-01-31``, ``2026-01-31 08:30:00``, with up to six digits of a fraction."""
+    found = _ISO_MOMENT.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError(text)
+        day, clock, fraction = found.groups()
+        moment = datetime.datetime.fromisoformat(f"{day}T{clock or '00:00:00'}")
+    except ValueError:
+        raise UnsupportedExpression(f"{text!r} is read as a timestamp") from None
+    return moment.replace(microsecond=int((fraction or "").ljust(6, "0")), tzinfo=datetime.timezone.utc)
 
 
 def _widening(operand: Expression, kind: DataType) -> Any:
@@ -99,6 +126,10 @@ def _widening(operand: Expression, kind: DataType) -> Any:
     import pyarrow.compute as pc
 
     target = kind.to_arrow()
+    if kind.name == "timestamp":
+        from airflow_samza.task.expressions.temporal_casts import midnights
+
+        return lambda frame: midnights(operand.array(frame))
     if kind.name == "decimal" and operand.type.is_integer:
         wide = pa.decimal128(20, 0)
 
@@ -113,15 +144,16 @@ def _widening(operand: Expression, kind: DataType) -> Any:
 
 
 def decimal_to_double(array: Any, kind: DataType) -> Any:
-    """Exactly rounded: an unscaled value of at most 15 digits is exact as a double, and so is the power of ten."""
+    """Exactly rounded: an unscaled value below 2^53 is exact as a double, and so is a power of ten up to 22; others one by one."""
     import numpy as np
     import pyarrow as pa
 
     from airflow_samza.task.expressions.expression import masked
 
-    if kind.precision > 15:
-        raise UnsupportedExpression(f"{kind.ddl()} is converted to double")
     if len(array) == 0:
         return pa.array([], pa.float64())
     halves = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset)
-    return masked(halves[::2].astype(np.float64) / np.float64(10**kind.scale), array, pa.float64())
+    low, high = halves[::2], halves[1::2]
+    if kind.scale <= 22 and (kind.precision <= 15 or ((np.abs(low) < 1 << 53) & (high == low >> 63)).all()):
+        return masked(low.astype(np.float64) / np.float64(10**kind.scale), array, pa.float64())
+    return pa.array([None if value is None else float(value) for value in array.to_pylist()], pa.float64())

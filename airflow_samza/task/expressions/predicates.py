@@ -23,12 +23,12 @@ def comparison(symbol: str, left: Expression, right: Expression) -> Expression:
     def run(frame: Frame) -> Any:
         import pyarrow as pa
 
-        from airflow_samza.task.expressions.arithmetic import _operands
+        from airflow_samza.task.expressions.arithmetic import both_operands
 
-        one, other = _operands(frame, left, right)
+        one, other = both_operands(frame, left, right)
         if isinstance(one, pa.Scalar):
             one = pa.repeat(one, frame.num_rows)
-        return _compared(symbol, one, other, floating)
+        return compared(symbol, one, other, floating)
 
     return Expression(BOOLEAN, left.nullable or right.nullable, left.fallible or right.fallible, run)
 
@@ -42,17 +42,18 @@ def _same_type(left: Expression, right: Expression) -> tuple[Expression, Express
     return widened(left, kind), widened(right, kind)
 
 
-def _compared(symbol: str, one: Any, other: Any, floating: bool) -> Any:
+def compared(symbol: str, one: Any, other: Any, floating: bool) -> Any:
+    """Two values of one type compared; ``floating`` says that NaN may occur."""
     import pyarrow.compute as pc
 
     if not floating:
         return pc.call_function(_KERNELS[symbol], [one, other])
     if symbol == "<>":
-        return pc.invert(_compared("=", one, other, True))
+        return pc.invert(compared("=", one, other, True))
     if symbol == ">=":
-        return pc.invert(_compared("<", one, other, True))
+        return pc.invert(compared("<", one, other, True))
     if symbol == "<=":
-        return pc.invert(_compared(">", one, other, True))
+        return pc.invert(compared(">", one, other, True))
     plain = pc.call_function(_KERNELS[symbol], [one, other])
     first, second = pc.is_nan(one), pc.is_nan(other)
     if symbol == "=":
@@ -76,7 +77,7 @@ def null_safe_equal(left: Expression, right: Expression) -> Expression:
         import pyarrow.compute as pc
 
         one, other = left.array(frame), right.array(frame)
-        equal = _compared("=", one, other, floating)
+        equal = compared("=", one, other, floating)
         if equal.null_count == 0:
             return equal
         return pc.if_else(equal.is_valid(), equal, pc.and_(one.is_null(), other.is_null()))
@@ -88,13 +89,20 @@ def is_null(operand: Expression) -> Expression:
     """``operand IS NULL``."""
     if operand.type == VOID:
         raise UnsupportedExpression("NULL is tested for null")
+    _refuse_certain(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_null())
+
+
+def _refuse_certain(operand: Expression) -> None:
+    if operand.fallible and not operand.nullable:
+        raise UnsupportedExpression("a value that is never null but can fail is tested for null, which Catalyst may drop")
 
 
 def is_not_null(operand: Expression) -> Expression:
     """``operand IS NOT NULL``."""
     if operand.type == VOID:
         raise UnsupportedExpression("NULL is tested for null")
+    _refuse_certain(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_valid())
 
 
@@ -178,7 +186,7 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
         floating = is_floating(kind)
         found = None
         for choice in choices:
-            equal = _compared("=", value, choice.run(frame), floating)
+            equal = compared("=", value, choice.run(frame), floating)
             found = equal if found is None else pc.or_kleene(found, equal)
         return pc.or_kleene(found, pa.scalar(None, pa.bool_())) if some_null else found
 
@@ -187,7 +195,9 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
 
 def _type_of_all(operands: Sequence[Expression]) -> DataType:
     kind = operands[0].type
-    if kind.name == "date" and all(o.type.name in ("date", "void") or (o.type.name == "string" and o.literal) for o in operands):
+    if kind.name in ("date", "timestamp") and all(
+        o.type.name in (kind.name, "void") or (o.type.name == "string" and o.literal) for o in operands
+    ):
         return kind
     for operand in operands[1:]:
         kind = common_type(kind, operand.type)

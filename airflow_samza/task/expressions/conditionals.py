@@ -1,0 +1,93 @@
+"""Functions that choose among their arguments: coalesce and its kin, greatest and least."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza.task.expressions.coercion import common_type, is_floating, widened
+from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal
+from airflow_samza.task.expressions.predicates import chosen, compared, comparison, is_not_null
+from airflow_samza.task.expressions.signature import Function
+
+_NESTED = ("array", "map", "struct")
+
+
+def coalesce(*operands: Expression) -> Expression:
+    """The first operand that is not null; an operand is evaluated only for the rows on which all before it are null."""
+    ready = _same_type("coalesce", operands)
+
+    def run(frame: Frame) -> Any:
+        import pyarrow.compute as pc
+
+        result = ready[0].array(frame)
+        for operand in ready[1:]:
+            if result.null_count == 0:
+                break
+            missing = result.is_null()
+            result = pc.if_else(missing, operand.array_where(frame, missing) if operand.fallible else operand.run(frame), result)
+        return result
+
+    return Expression(ready[0].type, all(o.nullable for o in operands), any(o.fallible for o in ready), run)
+
+
+def _same_type(name: str, operands: tuple[Expression, ...]) -> list[Expression]:
+    kind = VOID
+    for operand in operands:
+        kind = common_type(kind, operand.type)
+    if kind == VOID:
+        raise UnsupportedExpression(f"{name} has no argument but NULL")
+    if kind.name in _NESTED and any(operand.type != kind for operand in operands):
+        raise UnsupportedExpression(f"{name} is given values of type {kind.ddl()}")
+    return [widened(operand, kind) for operand in operands]
+
+
+def nullif(operand: Expression, other: Expression) -> Expression:
+    """Null where both are equal, else the first."""
+    return chosen([(comparison("=", operand, other), literal(None, operand.type))], operand)
+
+
+def nvl2(operand: Expression, present: Expression, missing: Expression) -> Expression:
+    """``present`` where the operand is not null, else ``missing``."""
+    return chosen([(is_not_null(operand), present)], missing)
+
+
+def greatest(*operands: Expression) -> Expression:
+    """The greatest operand that is not null; NaN is greater than all."""
+    return _extreme("greatest", ">", operands)
+
+
+def least(*operands: Expression) -> Expression:
+    """The least operand that is not null."""
+    return _extreme("least", "<", operands)
+
+
+def _extreme(name: str, symbol: str, operands: tuple[Expression, ...]) -> Expression:
+    ready = _same_type(name, operands)
+    kind = ready[0].type
+    if kind.name in _NESTED:
+        raise UnsupportedExpression(f"{name} is given values of type {kind.ddl()}")
+    floating = is_floating(kind)
+
+    def run(frame: Frame) -> Any:
+        import pyarrow.compute as pc
+
+        result = ready[0].array(frame)
+        for operand in ready[1:]:
+            value = operand.array(frame)
+            better = pc.fill_null(compared(symbol, value, result, floating), False)  # of equal ones the first stays
+            better = pc.or_(better, pc.and_(result.is_null(), value.is_valid()))
+            result = pc.if_else(better, value, result)
+        return result
+
+    return Expression(kind, all(o.nullable for o in operands), any(o.fallible for o in ready), run)
+
+
+FUNCTIONS = {
+    "coalesce": Function(coalesce, 1, None),
+    "nvl": Function(coalesce, 2, 2),
+    "ifnull": Function(coalesce, 2, 2),
+    "nullif": Function(nullif, 2, 2),
+    "nvl2": Function(nvl2, 3, 3),
+    "greatest": Function(greatest, 2, None),
+    "least": Function(least, 2, None),
+}

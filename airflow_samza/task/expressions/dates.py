@@ -1,0 +1,228 @@
+"""Functions of dates and timestamps; the session's zone is UTC, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.casts import cast
+from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, days_of, field, first_of, monday_of, months_of, numbers_of
+from airflow_samza.task.expressions.expression import BIGINT, INT, EvaluationFailure, Expression, UnsupportedExpression, masked
+from airflow_samza.task.expressions.signature import Function, applied, constant, need
+
+DATE, TIMESTAMP = DataType("date"), DataType("timestamp")
+
+_MONTHS = {"YEAR": 12, "YYYY": 12, "YY": 12, "QUARTER": 3, "MONTH": 1, "MON": 1, "MM": 1}
+_MICROS = {"DAY": DAY, "DD": DAY, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
+_PARTS = {
+    **{name: name.lower() for name in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "HOUR", "MINUTE")},
+    **{"DOW": "dayofweek", "DOY": "dayofyear"},
+}
+_CLOCK = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
+_WEEKDAYS = ("THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY")
+
+
+def part(name: str, operand: Expression) -> Expression:
+    """A field of a date or timestamp, or the hour, minute or second of a timestamp; an int."""
+    if name in _CLOCK:
+        unit, size = _CLOCK[name]
+        need(name, operand, "timestamp")
+        return applied(INT, [operand], lambda moments: masked((numbers_of(moments) // unit % size).astype(np.int32), moments, pa.int32()))
+    return applied(INT, [need(name, operand, "date", "timestamp")], lambda array: field(name, array))
+
+
+def extract(name: str, operand: Expression) -> Expression:
+    """``extract(name FROM operand)`` and ``date_part``."""
+    if name.upper() not in _PARTS:
+        raise UnsupportedExpression(f"{name} is extracted")
+    return part(_PARTS[name.upper()], operand)
+
+
+def date_trunc(unit: Expression, operand: Expression) -> Expression:
+    """``date_trunc(unit, operand)``: a timestamp."""
+    name = constant("date_trunc", unit, "string").upper()
+    operand = cast(need("date_trunc", operand, "timestamp", "date"), TIMESTAMP)
+    if name in _MICROS:
+        size = _MICROS[name]
+        return applied(TIMESTAMP, [operand], lambda moments: _not_later(_floored(numbers_of(moments), size), moments), fails=True)
+    shorten = _shortening("date_trunc", name)
+    return applied(TIMESTAMP, [operand], lambda moments: _not_later(shorten(days_of(moments)) * DAY, moments), fails=True)
+
+
+def _not_later(micros: Any, moments: Any) -> Any:
+    """What was cut off is earlier; if it is later, the first of all timestamps was passed."""
+    if (micros > numbers_of(moments)).any():
+        raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
+    return as_moments(micros, moments)
+
+
+def _floored(numbers: Any, size: int) -> Any:
+    return numbers - numbers % size
+
+
+def _shortening(function: str, name: str) -> Callable[[Any], Any]:
+    if name == "WEEK":
+        return monday_of
+    if name not in _MONTHS:
+        raise UnsupportedExpression(f"{function} to {name!r}")
+    months = _MONTHS[name]
+    return lambda days: first_of(_floored(months_of(days), months))
+
+
+def trunc(operand: Expression, unit: Expression) -> Expression:
+    """``trunc(operand, unit)``: a date."""
+    shorten = _shortening("trunc", constant("trunc", unit, "string").upper())
+    return applied(DATE, [_date("trunc", operand)], lambda dates: as_dates(shorten(days_of(dates)), dates))
+
+
+def _date(name: str, operand: Expression) -> Expression:
+    return cast(need(name, operand, "date", "timestamp"), DATE)
+
+
+def shifted(name: str, operand: Expression, count: Expression, sign: int = 1) -> Expression:
+    """``date_add`` and ``date_sub``: some days later or earlier."""
+    need(name, count, "int", "smallint", "tinyint")
+
+    def kernel(dates: Any, counts: Any) -> Any:
+        moved = days_of(dates) + sign * counts.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return masked_by(as_dates(moved, dates), counts)
+
+    return applied(DATE, [_date(name, operand), count], kernel)
+
+
+def masked_by(array: Any, other: Any) -> Any:
+    """An array with the nulls of another, too."""
+    import pyarrow.compute as pc
+
+    return array if other.null_count == 0 else pc.if_else(other.is_valid(), array, pa.scalar(None, array.type))
+
+
+def datediff(end: Expression, start: Expression) -> Expression:
+    """``datediff(end, start)`` in days."""
+
+    def kernel(one: Any, other: Any) -> Any:
+        return masked_by(masked((days_of(one) - days_of(other)).astype(np.int32), one, pa.int32()), other)
+
+    return applied(INT, [_date("datediff", end), _date("datediff", start)], kernel)
+
+
+def add_months(operand: Expression, count: Expression) -> Expression:
+    """``add_months(operand, count)``: the same day of another month, or its last."""
+    need("add_months", count, "int", "smallint", "tinyint")
+
+    def kernel(dates: Any, counts: Any) -> Any:
+        moved = months_later(days_of(dates), counts.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+        ok = masked_by(masked(moved, dates, pa.int64()), counts).drop_null().to_numpy(zero_copy_only=False)
+        if len(ok) and (ok.min() < -(1 << 31) or ok.max() >= 1 << 31):
+            raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A date does not fit.")
+        return masked_by(as_dates(moved, dates), counts)
+
+    return applied(DATE, [_date("add_months", operand), count], kernel, fails=True)
+
+
+def months_later(days: Any, count: Any) -> Any:
+    """Days moved by months: where a month is too short, its last day."""
+    months = months_of(days)
+    target = months + count
+    start = first_of(target)
+    return np.minimum(start + days - first_of(months), first_of(target + 1) - 1)
+
+
+def last_day(operand: Expression) -> Expression:
+    """``last_day(operand)`` of the month."""
+    return applied(DATE, [_date("last_day", operand)], lambda dates: as_dates(first_of(months_of(days_of(dates)) + 1) - 1, dates))
+
+
+def next_day(operand: Expression, weekday: Expression) -> Expression:
+    """``next_day(operand, weekday)``: the first such day after it."""
+    name = constant("next_day", weekday, "string").upper()
+    places = [place for place, full in enumerate(_WEEKDAYS) if name in (full, full[:3], full[:2])]
+    if not places:
+        raise UnsupportedExpression(f"next_day to {name!r}")
+    shift = places[0]
+    return applied(DATE, [_date("next_day", operand)], lambda dates: as_dates(_next(days_of(dates), shift), dates))
+
+
+def _next(days: Any, weekday: int) -> Any:
+    return days + 1 + (weekday - 1 - days) % 7
+
+
+def since_epoch(name: str, unit: int, operand: Expression) -> Expression:
+    """``unix_seconds``, ``unix_millis``, ``unix_micros`` and ``unix_timestamp`` of a timestamp."""
+    operand = cast(need(name, operand, *(("timestamp", "date") if name.endswith("_timestamp") else ("timestamp",))), TIMESTAMP)
+    cut = name.endswith("_timestamp")  # it divides as Java does, the others round down
+
+    def kernel(moments: Any) -> Any:
+        micros = numbers_of(moments)
+        counts = micros // unit
+        return masked(counts + ((micros < 0) & (micros % unit != 0)) if cut else counts, moments, pa.int64())
+
+    return applied(BIGINT, [operand], kernel)
+
+
+def from_epoch(name: str, unit: int, operand: Expression) -> Expression:
+    """``timestamp_seconds``, ``timestamp_millis`` and ``timestamp_micros`` of a whole number."""
+    operand = cast(need(name, operand, "tinyint", "smallint", "int", "bigint"), BIGINT)
+
+    def kernel(counts: Any) -> Any:
+        values = counts.fill_null(0).to_numpy(zero_copy_only=False)
+        limit = (1 << 63) // unit
+        if unit > 1 and len(values) and (values.max() > limit or values.min() < -limit):
+            raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
+        return as_moments(values * unit, counts)
+
+    return applied(TIMESTAMP, [operand], kernel, fails=unit > 1)
+
+
+def unix_date(operand: Expression) -> Expression:
+    """``unix_date(operand)``: days since 1970-01-01."""
+    return applied(INT, [need("unix_date", operand, "date")], lambda dates: dates.view(pa.int32()))
+
+
+def date_from_unix_date(operand: Expression) -> Expression:
+    """``date_from_unix_date(operand)``."""
+    return applied(DATE, [need("date_from_unix_date", operand, "int")], lambda days: days.view(pa.date32()))
+
+
+def _part_function(name: str) -> Function:
+    return Function(lambda operand: part(name, operand))
+
+
+def _to(kind: DataType) -> Function:
+    return Function(lambda operand: cast(operand, kind))
+
+
+FUNCTIONS = {
+    **{name: _part_function(name) for name in ("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", *_CLOCK)},
+    "dayofmonth": _part_function("day"),
+    "weekofyear": _part_function("week"),
+    "date_part": Function(lambda name, operand: extract(constant("date_part", name, "string"), operand), 2, 2),
+    "datepart": Function(lambda name, operand: extract(constant("datepart", name, "string"), operand), 2, 2),
+    "date_trunc": Function(date_trunc, 2, 2),
+    "trunc": Function(trunc, 2, 2),
+    "date_add": Function(lambda operand, count: shifted("date_add", operand, count), 2, 2),
+    "dateadd": Function(lambda operand, count: shifted("dateadd", operand, count), 2, 2),
+    "date_sub": Function(lambda operand, count: shifted("date_sub", operand, count, -1), 2, 2),
+    "datediff": Function(datediff, 2, 2),
+    "date_diff": Function(datediff, 2, 2),
+    "add_months": Function(add_months, 2, 2),
+    "last_day": Function(last_day),
+    "next_day": Function(next_day, 2, 2),
+    "to_date": _to(DATE),
+    "to_timestamp": _to(TIMESTAMP),
+    "unix_date": Function(unix_date),
+    "date_from_unix_date": Function(date_from_unix_date),
+    **{
+        f"unix_{name}": Function(lambda operand, name=name, unit=unit: since_epoch(f"unix_{name}", unit, operand))
+        for name, unit in (("seconds", 1_000_000), ("millis", 1000), ("micros", 1), ("timestamp", 1_000_000))
+    },
+    "to_unix_timestamp": Function(lambda operand: since_epoch("to_unix_timestamp", 1_000_000, operand)),
+    **{
+        f"timestamp_{name}": Function(lambda operand, name=name, unit=unit: from_epoch(f"timestamp_{name}", unit, operand))
+        for name, unit in (("seconds", 1_000_000), ("millis", 1000), ("micros", 1))
+    },
+}

@@ -1,0 +1,347 @@
+"""Syntax tree → compiled expression, node by node; a node outside the known list is refused with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza.schema import DataType, Schema
+from airflow_samza.task.expressions import arithmetic, dropped, nested, patterns, predicates, strings
+from airflow_samza.task.expressions.casts import cast
+from airflow_samza.task.expressions.dates import extract
+from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column, literal
+from airflow_samza.task.expressions.functions import FUNCTIONS
+from airflow_samza.task.expressions.intervals import interval_of, moved_by_days, shifted_by
+from airflow_samza.task.expressions.numbers import whole_quotient
+from airflow_samza.task.expressions.reading import date_literal, decimal_type, moment_literal, number_or_text, only, shown
+
+
+class UnknownColumn(Exception):
+    """An expression names a column that its input does not have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+_SYMBOLS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_PREDICATES = ("Like", "ILike", "Escape", "RegexpLike", "In", "Between", "Is", "Not")
+_ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%"}
+_TYPES = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INT": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "TEXT": "string",
+    "DATE": "date",
+    "TIMESTAMPTZ": "timestamp",
+}
+
+
+_CASTING = {name: name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp")}
+"""Types whose names are functions, too."""
+
+
+class NodeCompiler:
+    """Compiles the nodes of a syntax tree for one input schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._foldable: set[int] = set()
+        """Choices under conditions that can fail, whose values are constants but for one."""
+
+    def compile(self, node: Any) -> Expression:
+        """The compiled expression of a node."""
+        found = self._compiled(node)
+        bare = _bare(node) is node
+        if bare and found.fallible and any(id(_bare(part)) in self._foldable for part in node.iter_expressions()):
+            raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
+        return found
+
+    def _compiled(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        word = type(node).__name__
+        if isinstance(node, exp.Anonymous):
+            return self._function(node)
+        if isinstance(node, exp.Paren):
+            only(node, "this")
+            return self.compile(node.this)
+        if word in _SYMBOLS:
+            only(node, "this", "expression")
+            return self._unlike(node, predicates.comparison(_SYMBOLS[word], self.compile(node.this), self.compile(node.expression)))
+        if word in _ARITHMETIC:
+            only(node, "this", "expression", "typed", "safe")
+            return self._calculated(_ARITHMETIC[word], node.this, node.expression)
+        method = getattr(self, f"_{word.lower()}", None)
+        if method is None:
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        found: Expression = method(node)
+        return found
+
+    def _unlike(self, node: Any, made: Expression) -> Expression:
+        if any(type(side).__name__ in _PREDICATES for side in (node.this, node.expression)):
+            raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
+        if made.fallible and dropped.words_of(node.this) == dropped.words_of(node.expression):
+            raise UnsupportedExpression("a value that can fail is compared with itself, which Catalyst may drop")
+        return made
+
+    def _simple(self, node: Any, made: Expression) -> Expression:
+        if made.fallible and dropped.repeats(node):
+            raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
+        return made
+
+    def _choice(self, node: Any, branches: list[tuple[Expression, Any]], default: Any) -> Expression:
+        """CASE or IF; the values are still nodes."""
+        values = [value for _, value in branches] + ([default] if default is not None else [])
+        compiled = {id(value): self.compile(value) for value in values}
+        if any(condition.fallible for condition, _ in branches):
+            words = [dropped.words_of(value) for value in values]
+            if len(set(words)) < len(words):
+                raise UnsupportedExpression("a choice under a condition that can fail gives a value twice, so that Catalyst may drop it")
+            if sum(value.value is None and not value.literal for value in compiled.values()) <= 1:
+                self._foldable.add(id(node))
+        ready = [(condition, compiled[id(value)]) for condition, value in branches]
+        return predicates.chosen(ready, compiled[id(default)] if default is not None else None)
+
+    def _calculated(self, symbol: str, left: Any, right: Any) -> Expression:
+        from sqlglot import exp
+
+        if isinstance(right, exp.Interval) and symbol in "+-":
+            return shifted_by(self.compile(left), interval_of(right), 1 if symbol == "+" else -1)
+        one, other = self.compile(left), self.compile(right)
+        return moved_by_days(symbol, one, other) or arithmetic.arithmetic(symbol, one, other)
+
+    def _column(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        parts = [node.args[name] for name in ("catalog", "db", "table", "this") if node.args.get(name) is not None]
+        if not all(isinstance(part, exp.Identifier) for part in parts):
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        found = self.named(parts[0].name, alone=len(parts) == 1)
+        for part in parts[1:]:
+            found = nested.field_of(found, part.name)
+        return found
+
+    def named(self, name: str, *, alone: bool = True) -> Expression:
+        """The column of a name; ``alone`` says that the name is not the first part of a longer one."""
+        places = [place for place, field in enumerate(self.schema.fields) if field.name.lower() == name.lower()]
+        if len(places) > 1:
+            raise UnsupportedExpression(f"{name!r} is more than one column when case does not count")
+        if not places:
+            if not alone:
+                raise UnsupportedExpression(f"{name!r} may qualify a column")
+            raise UnknownColumn(name)
+        field = self.schema.fields[places[0]]
+        return column(places[0], field.type, field.nullable)
+
+    def _dot(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this", "expression")
+        if not isinstance(node.expression, exp.Identifier):
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        found = nested.field_of(self.compile(node.this), node.expression.name)
+        if found.fallible and any("struct" in function.name.lower() for function in node.find_all(exp.Anonymous)):
+            raise UnsupportedExpression("one field is read of a struct whose others can fail, which Catalyst may drop")
+        return found
+
+    def _bracket(self, node: Any) -> Expression:
+        only(node, "this", "expressions")
+        if len(node.expressions) != 1:
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        return nested.item(self.compile(node.this), self.compile(node.expressions[0]))
+
+    def _extract(self, node: Any) -> Expression:
+        only(node, "this", "expression")
+        return extract(node.name, self.compile(node.expression))
+
+    def _literal(self, node: Any) -> Expression:
+        return number_or_text(node, negative=False)
+
+    def _neg(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this")
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return number_or_text(node.this, negative=True)  # Spark reads -2147483648 as one int
+        if isinstance(node.this, exp.Cast) and isinstance(node.this.this, exp.Literal):
+            raise UnsupportedExpression(f"{shown(node)} may be one literal, which Catalyst tells from a cast")
+        return arithmetic.negated(self.compile(node.this))
+
+    def _boolean(self, node: Any) -> Expression:
+        return literal(bool(node.this), BOOLEAN)
+
+    def _null(self, node: Any) -> Expression:
+        return literal(None, VOID)
+
+    def _nullsafeeq(self, node: Any) -> Expression:
+        only(node, "this", "expression")
+        return self._unlike(node, predicates.null_safe_equal(self.compile(node.this), self.compile(node.expression)))
+
+    def _nullsafeneq(self, node: Any) -> Expression:
+        only(node, "this", "expression")
+        return predicates.negation(self._nullsafeeq(node))
+
+    def _and(self, node: Any) -> Expression:
+        only(node, "this", "expression")
+        return self._simple(node, predicates.conjunction(self.compile(node.this), self.compile(node.expression)))
+
+    def _or(self, node: Any) -> Expression:
+        only(node, "this", "expression")
+        return self._simple(node, predicates.disjunction(self.compile(node.this), self.compile(node.expression)))
+
+    def _not(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this")
+        inner = node.this
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            only(inner, "this", "expression")
+            return predicates.is_not_null(self.compile(inner.this))
+        return predicates.negation(self.compile(inner))
+
+    def _is(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this", "expression")
+        if not isinstance(node.expression, exp.Null):
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        return predicates.is_null(self.compile(node.this))
+
+    def _tested(self, node: Any) -> Expression:
+        """What stands before IN, BETWEEN or LIKE."""
+        if type(node).__name__ in (*_PREDICATES, *_SYMBOLS, "NullSafeEQ", "And", "Or"):
+            raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
+        return self.compile(node)
+
+    def _in(self, node: Any) -> Expression:
+        only(node, "this", "expressions")
+        return predicates.contained(self._tested(node.this), [self.compile(choice) for choice in node.expressions])
+
+    def _between(self, node: Any) -> Expression:
+        only(node, "this", "low", "high")
+        return predicates.between(self._tested(node.this), self.compile(node.args["low"]), self.compile(node.args["high"]))
+
+    def _case(self, node: Any) -> Expression:
+        only(node, "this", "ifs", "default")
+        subject = self.compile(node.this) if node.this is not None else None
+        branches = []
+        for branch in node.args["ifs"]:
+            only(branch, "this", "true")
+            test = self.compile(branch.this)
+            branches.append((predicates.comparison("=", subject, test) if subject is not None else test, branch.args["true"]))
+        return self._choice(node, branches, node.args.get("default"))
+
+    def _function(self, node: Any) -> Expression:
+        name = node.name.lower()
+        if name == "struct":
+            return self._struct(node)
+        if name in _CASTING and len(node.expressions) == 1:
+            return cast(self.compile(node.expressions[0]), DataType(_CASTING[name]))
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise UnsupportedExpression(f"function {name} is not in the Arrow subset")
+        if not function.takes(len(node.expressions)):
+            raise UnsupportedExpression(f"{name} with {len(node.expressions)} arguments is not in the Arrow subset")
+        return function.build(*(self.compile(operand) for operand in node.expressions))
+
+    def _struct(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        names, values = [], []
+        for part in node.expressions:
+            named = isinstance(part, exp.Alias) or (isinstance(part, exp.Column) and not part.args.get("table"))
+            if not named:
+                raise UnsupportedExpression(f"{shown(part)} has no name in struct(…)")
+            if isinstance(part, exp.Alias):
+                only(part, "this", "alias")
+            names.append(part.alias if isinstance(part, exp.Alias) else part.name)
+            values.append(self.compile(part.this if isinstance(part, exp.Alias) else part))
+        return nested.struct_of(names, values)
+
+    def _dpipe(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this", "expression", "safe")
+        # Spark gives || the rank of + and -, which the reader does not.
+        if any(isinstance(side, exp.Binary) and not isinstance(side, exp.DPipe | exp.Dot) for side in (node.this, node.expression)):
+            raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
+        return strings.concat(self.compile(node.this), self.compile(node.expression))
+
+    def _like(self, node: Any) -> Expression:
+        return self._matching(node, patterns.like)
+
+    def _ilike(self, node: Any) -> Expression:
+        return self._matching(node, patterns.ilike)
+
+    def _escape(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this", "expression")
+        known = {exp.Like: patterns.like, exp.ILike: patterns.ilike}
+        if type(node.this) not in known:
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        return self._matching(node.this, known[type(node.this)], node.expression)
+
+    def _matching(self, node: Any, build: Any, escape: Any = None) -> Expression:
+        only(node, "this", "expression", "negate")
+        parts = (node.expression, escape)
+        found: Expression = build(self._tested(node.this), *(self.compile(part) for part in parts if part is not None))
+        return predicates.negation(found) if node.args.get("negate") else found
+
+    def _trim(self, node: Any) -> Expression:
+        only(node, "this", "expression", "position")
+        position, characters = node.args.get("position"), node.args.get("expression")
+        if characters is not None and not position:
+            raise UnsupportedExpression("trim is given characters without BOTH, LEADING or TRAILING")
+        kernel = {"LEADING": "utf8_ltrim", "TRAILING": "utf8_rtrim"}.get(str(position).upper(), "utf8_trim")
+        return strings.trimmed("trim", kernel, *(self.compile(part) for part in (node.this, characters) if part is not None))
+
+    def _substring(self, node: Any) -> Expression:
+        only(node, "this", "start", "length")
+        parts = (node.this, node.args.get("start"), node.args.get("length"))
+        if parts[1] is None:
+            raise UnsupportedExpression("substring has no position")
+        return strings.substring(*(self.compile(part) for part in parts if part is not None))
+
+    def _strposition(self, node: Any) -> Expression:
+        only(node, "this", "substr", "position")
+        parts = (node.args["substr"], node.this, node.args.get("position"))
+        return strings.locate(*(self.compile(part) for part in parts if part is not None))
+
+    def _intdiv(self, node: Any) -> Expression:
+        only(node, "this", "expression")
+        return whole_quotient(self.compile(node.this), self.compile(node.expression))
+
+    def _if(self, node: Any) -> Expression:
+        only(node, "this", "true", "false")
+        if node.args.get("false") is None:
+            raise UnsupportedExpression("IF has two arguments")
+        return self._choice(node, [(self.compile(node.this), node.args["true"])], node.args["false"])
+
+    def _cast(self, node: Any) -> Expression:
+        from sqlglot import exp
+
+        only(node, "this", "to", "_type")
+        name = node.to.this.name if isinstance(node.to.this, exp.DataType.Type) else ""
+        if name == "DATE" and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return date_literal(node.this.this)
+        if name == "TIMESTAMPTZ" and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return moment_literal(node.this.this)
+        if name == "DECIMAL":
+            return cast(self.compile(node.this), decimal_type(node.to))
+        if name not in _TYPES or node.to.expressions:
+            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        return cast(self.compile(node.this), DataType(_TYPES[name]))
+
+    def _trycast(self, node: Any) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
+        return self._cast(node)
+
+
+def _bare(node: Any) -> Any:
+    while type(node).__name__ == "Paren":
+        node = node.this
+    return node

@@ -1,0 +1,205 @@
+"""Functions of numbers. What Java's and C's libraries round differently (power, exp, the logarithms) is left to Catalyst."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.arithmetic import arithmetic, by_divisor, modulo, negated, overflow
+from airflow_samza.task.expressions.coercion import common_type, is_numeric, widened
+from airflow_samza.task.expressions.expression import (
+    BIGINT,
+    DOUBLE,
+    EvaluationFailure,
+    Expression,
+    UnsupportedExpression,
+    masked,
+    values_of,
+)
+from airflow_samza.task.expressions.signature import Function, applied, constant
+
+_MOST_DIGITS = 15
+"""To this many digits after the point a double is rounded on Arrow: powers of ten up to here are exact, and so is the division by them."""
+
+
+def _number(name: str, operand: Expression) -> Expression:
+    if not is_numeric(operand.type):
+        raise UnsupportedExpression(f"{name} is given a {operand.type.ddl()}")
+    return operand
+
+
+def absolute(operand: Expression) -> Expression:
+    """``abs(operand)``."""
+    kind = _number("abs", operand).type
+    if not kind.is_integer:
+        return applied(kind, [operand], pc.abs)
+
+    def kernel(values: Any) -> Any:
+        try:
+            return pc.abs_checked(values)
+        except pa.ArrowInvalid:
+            raise EvaluationFailure("ARITHMETIC_OVERFLOW", f"The result does not fit into {kind.ddl()}.") from None
+
+    return applied(kind, [operand], kernel, fails=True)
+
+
+def floor(operand: Expression) -> Expression:
+    """``floor(operand)``: a bigint, which stops at its limits; a decimal without fraction."""
+    return _whole("floor", operand, np.floor)
+
+
+def ceil(operand: Expression) -> Expression:
+    """``ceil(operand)``."""
+    return _whole("ceil", operand, np.ceil)
+
+
+def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Expression:
+    kind = _number(name, operand).type
+    if kind.name == "decimal":
+        target = DataType("decimal", kind.precision - kind.scale + 1, 0)
+        if target.precision > 38:
+            raise UnsupportedExpression(f"{name} is given a {kind.ddl()}")
+        return operand if kind.scale == 0 else applied(target, [operand], _cut(kind, target, "down" if name == "floor" else "up"))
+    if kind.is_integer:
+        return widened(operand, BIGINT)
+    return applied(BIGINT, [operand], lambda values: masked(_saturated(function(values_of(values).astype(np.float64))), values, pa.int64()))
+
+
+def _cut(kind: DataType, target: DataType, mode: str) -> Callable[[Any], Any]:
+    """Decimals rounded to the target's scale, with room for one digit more, which rounding may need."""
+    if kind.precision == 38:
+        raise UnsupportedExpression(f"a {kind.ddl()} is rounded")
+    roomy, final = pa.decimal128(kind.precision + 1, kind.scale), target.to_arrow()
+    return lambda values: pc.cast(pc.round(pc.cast(values, roomy), target.scale, round_mode=mode), final)
+
+
+def _saturated(values: Any) -> Any:
+    """Whole doubles as 64-bit integers the way Java casts them: NaN is 0, what is too great is the limit."""
+    limit = 2.0**63
+    inside = (values >= -limit) & (values < limit)
+    whole = np.where(inside, values, 0.0).astype(np.int64)
+    whole[values >= limit] = np.iinfo(np.int64).max
+    whole[values < -limit] = np.iinfo(np.int64).min
+    return whole
+
+
+def rounded(operand: Expression, digits: Expression | None = None) -> Expression:
+    """``round(operand[, digits])``: halves go away from zero; a double is rounded as it is written."""
+    kind = _number("round", operand).type
+    places = 0 if digits is None else constant("round", digits, "int")
+    if places < 0 or places > _MOST_DIGITS:
+        raise UnsupportedExpression(f"round to {places} digits")
+    if kind.is_integer:
+        return operand
+    if kind.name == "decimal":
+        scale = min(places, kind.scale)
+        target = DataType("decimal", kind.precision - kind.scale + 1 + scale, scale)
+        if target.precision > 38:
+            raise UnsupportedExpression(f"round is given a {kind.ddl()}")
+        return applied(target, [operand], _cut(kind, target, "half_towards_infinity"))
+    if kind.name == "float":
+        raise UnsupportedExpression("round is given a float")
+    return applied(kind, [operand], lambda values: masked(_half_up(values_of(values), places), values, pa.float64()))
+
+
+def _half_up(values: Any, places: int) -> Any:
+    """Doubles rounded by their shortest decimal form.
+
+    Away from a half the scaled value tells where to go; near one, and where scaling has no fraction left, the decimal form decides.
+    """
+    scale = np.float64(10.0**places)
+    with np.errstate(all="ignore"):
+        scaled = np.abs(values) * scale
+        down = np.floor(scaled)
+        rest = scaled - down
+        whole = np.where(rest >= 0.5, down + 1.0, down)
+        result = np.copysign(whole / scale, values)
+        # the error of scaling is below one unit in the last place, the width of the band is four
+        close = (np.abs(rest - 0.5) <= 4 * np.spacing(scaled)) | ~(scaled < 2.0**51)
+    for place in np.flatnonzero(close & np.isfinite(values)):
+        result[place] = _written_half_up(float(values[place]), places)
+    result = np.where(result == 0, 0.0, result)  # a decimal has no -0
+    return np.where(np.isfinite(values), result, values)
+
+
+def _written_half_up(value: float, places: int) -> float:
+    written = decimal.Decimal(repr(value))
+    if int(written.as_tuple().exponent) >= -places:
+        return value
+    return float(written.quantize(decimal.Decimal(1).scaleb(-places), decimal.ROUND_HALF_UP, decimal.Context(prec=400)))
+
+
+def sign(operand: Expression) -> Expression:
+    """``sign(operand)``, a double."""
+    return applied(DOUBLE, [_as_double("sign", operand)], lambda values: masked(_signum(values_of(values)), values, pa.float64()))
+
+
+def _signum(values: Any) -> Any:
+    return np.where(values == 0, values, np.sign(values))
+
+
+def square_root(operand: Expression) -> Expression:
+    """``sqrt(operand)``, a double; NaN for what is negative."""
+
+    def kernel(values: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return masked(np.sqrt(values_of(values)), values, pa.float64())
+
+    return applied(DOUBLE, [_as_double("sqrt", operand)], kernel)
+
+
+def _as_double(name: str, operand: Expression) -> Expression:
+    return widened(_number(name, operand), DOUBLE)
+
+
+def whole_quotient(left: Expression, right: Expression) -> Expression:
+    """``left div right``: a bigint, cut off toward zero."""
+    if not (left.type.is_integer and right.type.is_integer):
+        raise UnsupportedExpression(f"{left.type.ddl()} div {right.type.ddl()}")
+
+    def divided(dividend: Any, divisor: Any) -> Any:
+        try:
+            return pc.divide_checked(dividend, pc.if_else(pc.equal(divisor, 0), pa.scalar(1, pa.int64()), divisor))
+        except pa.ArrowInvalid:
+            raise overflow(BIGINT) from None
+
+    return by_divisor("DIVIDE_BY_ZERO", BIGINT, widened(left, BIGINT), widened(right, BIGINT), divided, fails=True)
+
+
+def positive_remainder(left: Expression, right: Expression) -> Expression:
+    """``pmod(left, right)``: the remainder that has not the dividend's sign but the divisor's."""
+    if not (is_numeric(_number("pmod", left).type) and is_numeric(_number("pmod", right).type)):
+        raise UnsupportedExpression("pmod is given no number")
+    kind = common_type(left.type, right.type)
+    if kind.name == "decimal":
+        raise UnsupportedExpression("pmod is given a decimal")
+
+    def shifted(dividend: Any, divisor: Any) -> Any:
+        rest = modulo(dividend, divisor)
+        negative = pc.fill_null(pc.less(rest, pa.scalar(0, rest.type)), False)
+        if negative.true_count == 0:
+            return rest
+        return pc.if_else(negative, modulo(pc.add(rest, divisor), divisor), rest)
+
+    return by_divisor("REMAINDER_BY_ZERO", kind, widened(left, kind), widened(right, kind), shifted)
+
+
+FUNCTIONS = {
+    "abs": Function(absolute),
+    "floor": Function(floor),
+    "ceil": Function(ceil),
+    "ceiling": Function(ceil),
+    "round": Function(rounded, 1, 2),
+    "sign": Function(sign),
+    "signum": Function(sign),
+    "sqrt": Function(square_root),
+    "mod": Function(lambda left, right: arithmetic("%", left, right), 2, 2),
+    "pmod": Function(positive_remainder, 2, 2),
+    "negative": Function(negated),
+}

@@ -1,0 +1,104 @@
+"""Spark SQL text → syntax tree and constants: sqlglot reads, and what it might read otherwise than Spark is refused."""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import re
+from typing import Any
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.coercion import read_date, read_moment
+from airflow_samza.task.expressions.expression import BIGINT, DOUBLE, INT, Expression, UnsupportedExpression, literal
+
+_INTEGER = re.compile(r"\d+")
+_DECIMAL = re.compile(r"\d+\.\d*|\.\d+")
+_DOUBLE = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
+_WITH_SYNTAX = ("CAST", "TRY_CAST", "TRIM", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR")
+
+
+@functools.cache
+def _dialect() -> Any:
+    """Spark's dialect, with every function call as it was written: no synonyms, no rewriting to another dialect's function."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.parsers.spark import SparkParser
+
+    syntax = {name: read for name, read in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_SYNTAX}
+    parser = type(SparkParser)("WrittenParser", (SparkParser,), {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax})
+    return type(Spark)("Written", (Spark,), {"Parser": parser, "parser_class": parser})
+
+
+def parsed(text: str, *, alone: bool) -> Any:
+    """The tree of one select expression; ``alone`` refuses an alias and a star."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if "\\" in text or "--" in text or "/*" in text or ";" in text:
+        raise UnsupportedExpression("it has a backslash, a comment or a semicolon")
+    try:
+        statement = sqlglot.parse_one(f"SELECT {text}", read=_dialect())
+    except (SqlglotError, RecursionError):
+        raise UnsupportedExpression("it cannot be read here") from None
+    if not isinstance(statement, exp.Select) or [name for name, value in statement.args.items() if value and name != "expressions"]:
+        raise UnsupportedExpression("it is not one expression")
+    if len(statement.expressions) != 1 or (alone and isinstance(statement.expressions[0], exp.Alias | exp.Star)):
+        raise UnsupportedExpression("it is not one expression")
+    return statement.expressions[0]
+
+
+def only(node: Any, *known: str) -> None:
+    """Refuse a node that says more than we know of."""
+    more = [name for name, value in node.args.items() if name not in known and value not in (None, False, [])]
+    if more:
+        raise UnsupportedExpression(f"{type(node).__name__.upper()} is used with {', '.join(more)}")
+
+
+def decimal_type(node: Any) -> DataType:
+    """The decimal type of a type node."""
+    sizes = [int(parameter.name) for parameter in node.expressions]
+    precision, scale = (sizes + [10, 0][len(sizes) :])[:2] if sizes else (10, 0)
+    if not 0 < precision <= 38 or not 0 <= scale <= precision:
+        raise UnsupportedExpression(f"decimal({precision},{scale}) is no type")
+    return DataType("decimal", precision, scale)
+
+
+def date_literal(text: str) -> Expression:
+    """A date of four, two and two digits."""
+    return literal(read_date(text), DataType("date"))
+
+
+def moment_literal(text: str) -> Expression:
+    """A timestamp of a plain form."""
+    return literal(read_moment(text), DataType("timestamp"))
+
+
+def number_or_text(node: Any, *, negative: bool) -> Expression:
+    """A literal as Spark types it: int, bigint or decimal by its digits, double by its exponent."""
+    text = str(node.this)
+    if node.is_string:
+        return literal(text, DataType("string"))
+    sign = "-" if negative else ""
+    if _INTEGER.fullmatch(text):
+        value = int(sign + text)
+        if -(1 << 31) <= value < 1 << 31:
+            return literal(value, INT)
+        if -(1 << 63) <= value < 1 << 63:
+            return literal(value, BIGINT)
+    if _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text):
+        number = decimal.Decimal(sign + text)
+        _, digits, exponent = number.as_tuple()
+        assert isinstance(exponent, int)
+        precision = max(len(digits), -exponent)
+        if precision > 38:
+            raise UnsupportedExpression(f"the number {text} has more than 38 digits")
+        return literal(number, DataType("decimal", precision, -exponent))
+    if _DOUBLE.fullmatch(text):
+        return literal(float(sign + text), DOUBLE)
+    raise UnsupportedExpression(f"{text} is no plain number")
+
+
+def shown(node: Any) -> str:
+    """A node for people."""
+    text = str(node.sql(dialect="spark"))
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,80 @@
+"""What a function of the subset is: how many arguments it takes, how it is built, and how its arguments are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.expression import Expression, Frame, UnsupportedExpression
+
+STRING = DataType("string")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the subset: ``build`` takes ``least`` to ``most`` compiled arguments (``most`` None: any number)."""
+
+    build: Callable[..., Expression]
+    least: int = 1
+    most: int | None = 1
+
+    def takes(self, count: int) -> bool:
+        """Whether it takes that many arguments."""
+        return self.least <= count and (self.most is None or count <= self.most)
+
+
+def need(name: str, operand: Expression, *kinds: str) -> Expression:
+    """The operand, whose type must be one of ``kinds`` as it stands: what Catalyst would cast is left to Catalyst."""
+    if operand.type.name not in kinds:
+        raise UnsupportedExpression(f"{name} is given a {operand.type.ddl()}")
+    return operand
+
+
+def constant(name: str, operand: Expression, *kinds: str) -> Any:
+    """The value of a literal operand (or a literal that is cast) of one of ``kinds``."""
+    if operand.value is None:
+        raise UnsupportedExpression(f"an argument of {name} is no literal")
+    return need(name, operand, *kinds).value
+
+
+def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
+    """The operands' values, left to right; like Spark, one that can fail is not evaluated where one before it is null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: list[Any] = []
+    known: pa.Array | None = None
+    for operand in operands:
+        if operand.fallible and known is not None:
+            found.append(operand.array_where(frame, known))
+        else:
+            found.append(operand.array(frame))
+        if found[-1].null_count and len(found) < len(operands):
+            valid = found[-1].is_valid()
+            known = valid if known is None else pc.and_(known, valid)
+    return found
+
+
+def applied(kind: DataType, operands: Sequence[Expression], kernel: Callable[..., Any], *, fails: bool = False) -> Expression:
+    """``kernel`` over the operands' arrays: null where an operand is null; ``fails`` says that it can raise an EvaluationFailure."""
+
+    def run(frame: Frame) -> Any:
+        return kernel(*arrays(frame, operands))
+
+    fallible = fails or any(operand.fallible for operand in operands)
+    return Expression(kind, any(operand.nullable for operand in operands), fallible, run)
+
+
+def row_by_row(kind: DataType, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that calls ``function`` with Python values, for what Arrow has no kernel for."""
+    import pyarrow as pa
+
+    target = kind.to_arrow()
+
+    def kernel(*columns: Any) -> pa.Array:
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([None if None in row else function(*row) for row in rows], target)
+
+    return kernel

@@ -1,0 +1,93 @@
+"""Casts of texts to numbers and booleans, and of numbers to texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.expression import EvaluationFailure
+
+SPACE = "".join(map(chr, [*range(0x21), 0x7F]))
+"""What Spark trims from a text before it reads a number: ASCII white space and control characters."""
+
+_JAVA_SPACE = "".join(map(chr, range(0x21)))
+_PLAIN = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
+_NUMBER = re.compile(r"([+-]?)(?:NaN|Infinity|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?)", re.ASCII)
+_SPECIAL = {"inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf", "nan": "nan"}
+_TRUE, _FALSE = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]
+
+Conversion = Callable[[Any], Any]
+
+
+def texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
+    """The conversion and whether it can fail; None for what is not among texts, numbers and booleans."""
+    if target.name == "string" and (source.is_integer or source.name == "boolean"):
+        return lambda array: pc.cast(array, pa.string()), False
+    if target.name == "string" and source.name == "decimal" and source.scale <= 6:  # smaller ones Arrow writes with an exponent
+        return lambda array: pc.cast(array, pa.string()), False
+    if source.name != "string":
+        return None
+    if target.is_integer:
+        return _integers(target), True
+    if target.name in ("float", "double"):
+        return _floating(target), True
+    return (_booleans, True) if target.name == "boolean" else None
+
+
+def _invalid(array: Any, good: Any, target: DataType) -> EvaluationFailure:
+    first = array.filter(pc.fill_null(pc.invert(good), False))[0].as_py()
+    return EvaluationFailure("CAST_INVALID_INPUT", f"The text {first!r:.80} is no {target.ddl()}.")
+
+
+def _integers(target: DataType) -> Conversion:
+    kind = target.to_arrow()
+
+    def convert(array: Any) -> Any:
+        trimmed = pc.ascii_trim(array, characters=SPACE)
+        good = pc.match_substring_regex(trimmed, r"\A[+-]?[0-9]+\z")
+        if good.true_count < len(array) - array.null_count:
+            raise _invalid(array, good, target)
+        try:
+            return pc.cast(pc.replace_substring_regex(trimmed, r"\A\+", ""), kind)
+        except pa.ArrowInvalid:
+            raise EvaluationFailure("CAST_INVALID_INPUT", f"A text does not fit into {target.ddl()}.") from None
+
+    return convert
+
+
+def _floating(target: DataType) -> Conversion:
+    kind = target.to_arrow()
+
+    def convert(array: Any) -> Any:
+        good = pc.match_substring_regex(array, _PLAIN)
+        if good.true_count < len(array) - array.null_count:
+            array = pa.array([None if text is None else _number(text, target) for text in array.to_pylist()], pa.string())
+        return pc.cast(pc.replace_substring_regex(array, r"\A\+", ""), kind)
+
+    return convert
+
+
+def _number(text: str, target: DataType) -> str:
+    """A number as Java reads it, as a text that Arrow reads."""
+    found = _NUMBER.fullmatch(text.strip(_JAVA_SPACE))
+    if found is not None:
+        sign, digits = found.groups()
+        return sign + digits if digits else "nan" if "NaN" in found.group() else f"{sign}inf"
+    special = _SPECIAL.get(text.strip(_JAVA_SPACE).lower())
+    if special is None:
+        raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {text!r:.80} is no {target.ddl()}.")
+    return special
+
+
+def _booleans(array: Any) -> Any:
+    words = pc.ascii_lower(pc.ascii_trim(array, characters=SPACE))
+    yes, no = pc.is_in(words, value_set=pa.array(_TRUE)), pc.is_in(words, value_set=pa.array(_FALSE))
+    good = pc.or_(yes, no)
+    if good.true_count < len(array) - array.null_count:
+        raise _invalid(array, pc.or_(good, array.is_null()), DataType("boolean"))
+    return yes if array.null_count == 0 else pc.if_else(array.is_valid(), yes, pa.scalar(None, pa.bool_()))
