@@ -21,6 +21,7 @@ from airflow_samza.spark.runtime import LocalRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import standalone_cluster
+from tests.spark.connect.connect_server import connect_server
 
 APPLICATION = "samza_spark_apps.contract:contract"
 SECRET = "a secret that no file, page or command line shows"
@@ -74,9 +75,16 @@ def standalone_in_cluster(folder: Path) -> Iterator[Place]:
         )
 
 
+@contextmanager
+def connect(folder: Path) -> Iterator[Place]:
+    with connect_server(folder) as server:
+        yield Place(server.url, ships_package=True)
+
+
 KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "local": local,
     "standalone-client": standalone_client,
+    "connect": connect,
     "standalone-cluster": standalone_in_cluster,
 }
 

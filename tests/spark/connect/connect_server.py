@@ -1,0 +1,76 @@
+"""A real Spark Connect server on this machine, from the installed pyspark: a process that knows nothing of this package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.spark.clusters.standalone import Daemon, spark_home
+
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+# Two cores, and a task may fail three times.
+MASTER = "local[2,4]"
+
+
+@dataclass
+class ConnectServer:
+    """A server that runs, and may be killed and started again at its port."""
+
+    daemon: Daemon
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its URL without a token."""
+        return f"sc://localhost:{self.port}"
+
+    def java(self) -> psutil.Process:
+        """Its process."""
+        return psutil.Process(self.daemon.process.pid)
+
+
+def start_server(folder: Path, port: int = 0, **settings: str) -> ConnectServer:
+    """Starts a server, at any free port, and waits until it listens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"connect-{len(list(folder.glob('connect-*')))}.log"
+    conf = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **settings,
+    }
+    command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", MASTER, "--driver-memory", "600m"]
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("PYTHONPATH", None)  # not ours to inherit: a server elsewhere has none of the client's environment
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "spark-internal"], stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment, cwd=folder
+        )
+    daemon = Daemon(log, process)
+    try:
+        found = daemon.await_line(r"Spark Connect server started at: \S*:\d+")
+    except BaseException:
+        daemon.stop()
+        raise
+    return ConnectServer(daemon, int(found.rpartition(":")[2]))
+
+
+@contextmanager
+def connect_server(folder: Path, **settings: str) -> Iterator[ConnectServer]:
+    """A server that runs inside the ``with``."""
+    server = start_server(folder, **settings)
+    try:
+        yield server
+    finally:
+        server.daemon.stop()
