@@ -1,32 +1,120 @@
-"""The workloads as stream applications: what the benchmarks run, and the smallest examples of a filter and of a re-partitioning."""
+"""The workloads as stream applications: what the benchmarks run, and small examples of each way to write an operator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza import count, stream_application
 
 PAGE_VIEWS = "member_id bigint, page_id int, ts bigint, country string, dwell_ms int"
+SLOW_VIEWS = f"{PAGE_VIEWS}, slow int"
 PARTITIONS = 4
+STAGES = 30
+"""Of the long chain."""
+
+
+def page_views(app: Any, schema: object = PAGE_VIEWS) -> Any:
+    """The benchmarks' input."""
+    return app.input_stream("page-views", system="lake", schema=schema, path="{config[views]}", partitions=PARTITIONS, format="parquet")
+
+
+def results(app: Any, name: str) -> Any:
+    """An output in Parquet."""
+    return app.output_stream(name, system="results", format="parquet")
 
 
 @stream_application("bench-w1")
 def w1(app: Any) -> None:
     """Long views with their length in seconds: a filter and a projection, Parquet to Parquet."""
-    (
-        app.input_stream("page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=PARTITIONS, format="parquet")
-        .where("dwell_ms > 1000")
-        .select("*", "cast(dwell_ms / 1000 as int) AS slow")
-        .send_to(app.output_stream("slow-views", system="results", format="parquet"))
-    )
+    views = page_views(app).where("dwell_ms > 1000").select("*", "cast(dwell_ms / 1000 as int) AS slow")
+    views.send_to(results(app, "slow-views"))
 
 
 @stream_application("bench-w2")
 def w2(app: Any) -> None:
-    """Views per page: whole rows go through a topic by page, and are counted at the end of the stream."""
-    (
-        app.input_stream("page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=PARTITIONS, format="parquet")
-        .partition_by("page_id", id="by-page")
-        .aggregate("page_id", id="per-page", views=count())
-        .send_to(app.output_stream("views-per-page", system="results", format="parquet"))
-    )
+    """Views per page: rows go through a topic by page, and are counted at the end of the stream."""
+    counted = page_views(app).partition_by("page_id", id="by-page").aggregate("page_id", id="per-page", views=count())
+    counted.send_to(results(app, "views-per-page"))
+
+
+# -- W6: the user's own Python -------------------------------------------------------------------------------------------
+
+
+def is_slow(view: Mapping[str, Any]) -> bool:
+    """What an author writes for a message that is a mapping: the peers call this very function."""
+    return bool(view["dwell_ms"] > 1000)
+
+
+def with_seconds(view: Mapping[str, Any]) -> dict[str, Any]:
+    """The view with its length in seconds."""
+    return {**view, "slow": view["dwell_ms"] // 1000}
+
+
+@stream_application("bench-w6")
+def w6(app: Any) -> None:
+    """W1 with two callables per message, on rows."""
+    page_views(app).filter(is_slow).map(with_seconds, schema=SLOW_VIEWS).send_to(results(app, "slow-views"))
+
+
+@dataclass(frozen=True)
+class PageView:
+    """A page view."""
+
+    member_id: int
+    page_id: int
+    ts: int
+    country: str
+    dwell_ms: int
+
+
+@dataclass(frozen=True)
+class SlowView(PageView):
+    """A page view that took long."""
+
+    slow: int
+
+
+def took_long(view: PageView) -> bool:
+    """The same question to an instance."""
+    return view.dwell_ms > 1000
+
+
+def as_slow_view(view: PageView) -> SlowView:
+    """The same answer as an instance."""
+    return SlowView(**vars(view), slow=view.dwell_ms // 1000)
+
+
+@stream_application("bench-w6-dataclasses")
+def w6_dataclasses(app: Any) -> None:
+    """W1 with two callables per message, on frozen dataclasses."""
+    page_views(app, PageView).filter(took_long).map(as_slow_view).send_to(results(app, "slow-views"))
+
+
+def slow_batch(views: pa.RecordBatch) -> pa.RecordBatch:
+    """W1 for a whole batch."""
+    views = views.filter(pc.greater(views.column("dwell_ms"), 1000))
+    return views.append_column("slow", pc.divide(views.column("dwell_ms"), pa.scalar(1000, pa.int32())))
+
+
+@stream_application("bench-w6-batches")
+def w6_batches(app: Any) -> None:
+    """W1 with one callable per batch."""
+    page_views(app).map_batches(slow_batch, schema=SLOW_VIEWS).send_to(results(app, "slow-views"))
+
+
+# -- W7: many stages -----------------------------------------------------------------------------------------------------
+
+
+@stream_application("bench-w7")
+def w7(app: Any) -> None:
+    """Thirty stages on little data: what a stage costs that has nothing to do."""
+    views = page_views(app)
+    for number in range(STAGES - 1):
+        key = ("member_id", "page_id")[number % 2]
+        views = views.where("dwell_ms >= 0").partition_by(key, id=f"step-{number}")
+    views.send_to(results(app, "page-views-again"))

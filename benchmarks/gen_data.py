@@ -58,10 +58,15 @@ def profiles(*, seed: int = 11) -> pa.Table:
     )
 
 
+def views_file(directory: Path, rows: int) -> Path:
+    """Where the page views of that many rows lie."""
+    return directory / f"pv-{rows}.parquet"
+
+
 def ensure_data(directory: Path, rows: int, *, as_json: bool = False) -> Path:
     """The page views of that many rows, made if they are not there; returns their Parquet file."""
     directory.mkdir(parents=True, exist_ok=True)
-    views = directory / f"pv-{rows}.parquet"
+    views = views_file(directory, rows)
     _ensure(views, rows, lambda: page_views(rows), as_json)
     _ensure(directory / "profiles.parquet", MEMBERS, profiles, as_json)
     return views

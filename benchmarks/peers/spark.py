@@ -1,74 +1,113 @@
-"""The same workloads written by hand in PySpark, as a peer to measure against.
+"""The workloads written by hand in PySpark, as peers to measure against.
 
-``python -m benchmarks.peers.spark --data DIR --rows N --out DIR W1 W2mat W2agg``: W2mat writes the re-partitioned rows to Parquet
-and counts what it reads back, as two jobs with something durable between them have to; W2agg is one job with partial counts.
+``python -m benchmarks.peers.spark --data DIR --out DIR --cores 2`` reads lines ``NAME ROWS`` from standard input, runs each over one
+session, and answers each with a line of JSON: what was measured. The result of a run lies in ``OUT/NAME``.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.measuring import Measured, Meter, report
+from benchmarks.applications import SLOW_VIEWS, STAGES, is_slow, slow_batch, with_seconds
+from benchmarks.gen_data import views_file
+from benchmarks.measuring import Meter
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-WORKLOADS = {"W1": ("W1",), "W2": ("W2mat", "W2agg")}
-"""The peers of each workload."""
+
+def over_dicts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The functions of W6 on the dicts of each batch."""
+    import pyarrow as pa
+
+    from airflow_samza.schema import Schema
+
+    schema = Schema.of(SLOW_VIEWS).to_arrow()
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist([with_seconds(view) for view in batch.to_pylist() if is_slow(view)], schema)
+
+
+def over_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function of W6-batches."""
+    return map(slow_batch, batches)
+
+
+def over_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The same in pandas."""
+    for frame in frames:
+        chosen = frame[frame.dwell_ms > 1000]
+        yield chosen.assign(slow=(chosen.dwell_ms // 1000).astype("int32"))
 
 
 class Peers:
     """The workloads over one session."""
 
-    def __init__(self, spark: SparkSession, views: Path, out: Path) -> None:
+    def __init__(self, spark: SparkSession, data: Path, out: Path) -> None:
         self.spark = spark
-        self.views = views
+        self.data = data
         self.out = out
+        self.rows = 0
+        self._runs: dict[str, Callable[[], DataFrame]] = {
+            "W1": self.long_views,
+            "W2mat": self.counts_of_topic,
+            "W2agg": self.counts,
+            "W6dicts": lambda: self.views().mapInArrow(over_dicts, SLOW_VIEWS),
+            "W6arrow": lambda: self.views().mapInArrow(over_batches, SLOW_VIEWS),
+            "W6pandas": lambda: self.views().mapInPandas(over_frames, SLOW_VIEWS),
+            "W7": self.chain,
+        }
 
-    def run(self, workload: str) -> None:
-        """Runs one workload; its result lies in ``out/<workload>``."""
-        runs: dict[str, Callable[[], DataFrame]] = {"W1": self.long_views, "W2mat": self.counts_of_topic, "W2agg": self.counts}
-        runs[workload]().write.mode("overwrite").parquet(str(self.out / workload))
+    def run(self, name: str, rows: int) -> None:
+        """Runs one workload; its result lies in ``out/<name>``."""
+        self.rows = rows
+        self._runs[name]().write.mode("overwrite").parquet(str(self.out / name))
 
-    def read(self) -> DataFrame:
+    def views(self) -> DataFrame:
         """The page views."""
-        return self.spark.read.parquet(str(self.views))
+        return self.spark.read.parquet(str(views_file(self.data, self.rows)))
 
     def long_views(self) -> DataFrame:
         """W1: a filter and a computed column."""
-        return self.read().where("dwell_ms > 1000").selectExpr("*", "cast(dwell_ms / 1000 as int) AS slow")
+        return self.views().where("dwell_ms > 1000").selectExpr("*", "cast(dwell_ms / 1000 as int) AS slow")
 
     def counts(self) -> DataFrame:
         """W2 in one job, with partial counts before the shuffle."""
-        return self.read().groupBy("page_id").count()
+        return self.views().groupBy("page_id").count()
 
     def counts_of_topic(self) -> DataFrame:
         """W2 with the re-partitioned rows made durable between two jobs."""
-        middle = str(self.out / "W2mat-middle")
-        self.read().repartition(4, "page_id").write.mode("overwrite").parquet(middle)
-        return self.spark.read.parquet(middle).groupBy("page_id").count()
+        return self._through(self.views(), "page_id", "W2mat-middle").groupBy("page_id").count()
+
+    def chain(self) -> DataFrame:
+        """W7: each job reads what the one before it wrote."""
+        views = self.views()
+        for number in range(STAGES - 1):
+            views = self._through(views.where("dwell_ms >= 0"), ("member_id", "page_id")[number % 2], f"W7-middle/{number}")
+        return views
+
+    def _through(self, rows: DataFrame, key: str, name: str) -> DataFrame:
+        place = str(self.out / name)
+        rows.repartition(4, key).write.mode("overwrite").parquet(place)
+        return self.spark.read.parquet(place)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="The workloads in plain PySpark.")
-    parser.add_argument("workloads", nargs="+", choices=[name for names in WORKLOADS.values() for name in names])
-    parser.add_argument("--data", required=True, type=Path)
-    parser.add_argument("--rows", type=int, required=True)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--out", required=True, type=Path)
-    arguments = parser.parse_args()
+def session(cores: int) -> SparkSession:
+    """A session as one would set it up for such jobs."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
 
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local[{arguments.cores}]").appName("peers")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("peers")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -78,17 +117,25 @@ def main() -> None:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark: Any = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    peers = Peers(spark, arguments.data / f"pv-{arguments.rows}.parquet", arguments.out)
-    for workload in arguments.workloads:
-        runs: list[Measured] = []
-        for _ in range(arguments.repeat):
-            shutil.rmtree(arguments.out / workload, ignore_errors=True)
-            with Meter() as meter:
-                peers.run(workload)
-            runs.append(meter.result)
-        report(f"pyspark/local[{arguments.cores}]", workload, arguments.rows, runs)
+    return spark
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The workloads in plain PySpark.")
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--cores", type=int, default=2)
+    arguments = parser.parse_args()
+    spark = session(arguments.cores)
+    peers = Peers(spark, arguments.data, arguments.out)
+    for line in sys.stdin:
+        name, rows = line.split()
+        shutil.rmtree(arguments.out / name, ignore_errors=True)
+        with Meter() as meter:
+            peers.run(name, int(rows))
+        print(json.dumps(dataclasses.asdict(meter.result)), flush=True)
     spark.stop()
 
 

@@ -1,0 +1,103 @@
+"""Those who run the workloads: the application on its warm stage runner, and the peers in a PySpark process of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.systems.system import SystemBinding
+from benchmarks.gen_data import views_file
+from benchmarks.measuring import Measured, Meter
+from benchmarks.workloads import Workload
+
+
+class Runners:
+    """The process ids of the stage runners of a root; looked for until there is one, as looking costs CPU."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._found: list[int] = []
+
+    def __call__(self) -> list[int]:
+        """The ids; empty before the first one is up."""
+        if not any(psutil.pid_exists(pid) for pid in self._found):
+            self._found = [int(p.info["pid"]) for p in psutil.process_iter(["pid", "cmdline"]) if self._is_ours(p.info["cmdline"] or [])]
+        return self._found
+
+    def _is_ours(self, words: list[str]) -> bool:
+        return "airflow_samza.spark.server" in words and any(self._root in word for word in words)
+
+
+class OurRuns:
+    """Runs of one workload's application. Each is planned anew, every stage submitted and finished, the output published."""
+
+    def __init__(self, workload: Workload, data: Path, rows: int, work: Path, cores: int) -> None:
+        self.workload = workload
+        self.output = work / workload.name / workload.output
+        self._views = views_file(data, rows)
+        root = work / f"{workload.name}-root"
+        shutil.rmtree(root, ignore_errors=True)  # run records of an earlier benchmark would be taken up
+        bindings = {
+            "lake": SystemBinding("files", {"root": str(data)}),
+            "results": SystemBinding("files", {"root": str(self.output.parent)}),
+        }
+        self._runtime = LocalRuntime(str(root), bindings, master=f"local[{cores}]")
+        self._runners = Runners(root)
+        self._generation = 0
+        self._run: RunPlan | None = None
+        self.stages: dict[str, float] = {}
+        """Seconds of the last run: of planning, and of each stage from submit to result."""
+
+    def run(self) -> Measured:
+        """One run."""
+        self._generation += 1
+        # Not this process's children: the peers are among them.
+        with Meter(self._runners, children=False) as meter:
+            begin = time.perf_counter()
+            config = {"views": self._views.name}
+            self._run = self._runtime.prepare(self.workload.application, "bench", generation=self._generation, config=config)
+            self.stages = {"plan": round(time.perf_counter() - begin, 3)}
+            for stage in self._run.plan.stages:
+                begin = time.perf_counter()
+                self._runtime.run_stage(self._run, stage.stage_id)
+                self.stages[stage.stage_id] = round(time.perf_counter() - begin, 3)
+        return meter.result
+
+    def close(self) -> None:
+        """Ends the runner."""
+        if self._run is not None:
+            self._runtime.close(self._run, wait_seconds=30)
+
+
+class PeerRuns:
+    """A PySpark process that runs the peers on request."""
+
+    def __init__(self, data: Path, work: Path, cores: int) -> None:
+        self.out = work / "peers"
+        command = [sys.executable, "-m", "benchmarks.peers.spark", "--data", str(data), "--out", str(self.out), "--cores", str(cores)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def run(self, peer: str, rows: int) -> Measured:
+        """One run of a peer, measured by itself."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{peer} {rows}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"The peer {peer} failed; run `echo {peer} {rows} | python -m benchmarks.peers.spark …` by itself.")
+        return Measured(**json.loads(answer))
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)

@@ -1,0 +1,83 @@
+"""The report of a benchmark: a table in docs/benchmarks.md, between its markers, and a picture beside it.
+
+``python -m benchmarks.report RESULTS.json`` makes both anew from the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from benchmarks import pictures
+from benchmarks.results import OURS, Report, WorkloadResult
+from benchmarks.workloads import WORKLOADS
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "benchmarks.md"
+PICTURE = DOCS / "images" / "benchmarks.svg"
+RESULTS = DOCS / "benchmarks.json"
+
+
+def table(found: Report) -> list[str]:
+    """The figures as Markdown."""
+    lines = [f"Measured on {found.machine}; {found.day}.", ""]
+    lines += [
+        "| workload | who | best s | median s | CPU s | memory MiB | ours is faster by | goal |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for result in found.workloads:
+        lines += _rows(result)
+    if any(found.cold.values()):
+        lines += ["", "From nothing to a result (W1 in a process of its own, Spark started and stopped):", ""]
+        lines += ["| who | best s | median s | memory MiB |", "|---|---:|---:|---:|"]
+        for name, runs in found.cold.items():
+            seconds = sorted(run.seconds for run in runs)
+            who = "`airflow-samza run`" if name == OURS else "PySpark, DataFrame"
+            lines.append(
+                f"| {who} | {seconds[0]:.1f} | {seconds[len(seconds) // 2]:.1f} | {max(run.memory for run in runs) / 2**20:,.0f} |"
+            )
+    return lines
+
+
+def _rows(result: WorkloadResult) -> list[str]:
+    workload = WORKLOADS[result.workload]
+    title = f"**{workload.name}** {workload.what}, {result.rows:,} rows"
+    lines = [f"| {title} | **{OURS}** | {_figures(result, OURS)} | | |"]
+    for peer in workload.peers:
+        ratios = sorted(result.ratios(peer.name))
+        ratio = f"**{result.ratio(peer.name):.2f}×** ({ratios[0]:.2f}–{ratios[-1]:.2f}; best runs {result.best_ratio(peer.name):.2f}×)"
+        lines.append(f"| | {peer.what} | {_figures(result, peer.name)} | {ratio} | {f'{peer.goal}×' if peer.goal else ''} |")
+    return lines
+
+
+def _figures(result: WorkloadResult, name: str) -> str:
+    best = result.best(name)
+    seconds = sorted(run.seconds for run in result.runs[name])
+    return f"{best.seconds:.2f} | {seconds[len(seconds) // 2]:.2f} | {best.cpu_seconds:.1f} | {result.memory(name) / 2**20:,.0f}"
+
+
+def between_markers(text: str, name: str, lines: list[str]) -> str:
+    """A page with what stands between its markers of that name replaced."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise SystemExit(f"The page needs one {begin} and one {end}.")
+    return re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: "\n".join([begin, "", *lines, "", end]), text, flags=re.DOTALL)
+
+
+def write_docs(found: Report) -> None:
+    """Writes the table, the picture and the figures themselves."""
+    PAGE.write_text(between_markers(PAGE.read_text(), "figures", table(found)))
+    pictures.draw_ratios(found, PICTURE)
+    RESULTS.write_text(json.dumps(found.to_dict(), indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Writes the report from the figures.")
+    parser.add_argument("results", type=Path, nargs="?", default=RESULTS)
+    write_docs(Report.from_dict(json.loads(parser.parse_args().results.read_text())))
+
+
+if __name__ == "__main__":
+    main()

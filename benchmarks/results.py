@@ -1,0 +1,71 @@
+"""The figures of a benchmark: every run of everybody, and the ratios that follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.measuring import Measured
+
+OURS = "airflow_samza"
+
+
+@dataclass(frozen=True)
+class WorkloadResult:
+    """The warm runs of one workload by contender, in the order in which they took turns; ``stages``: seconds of our best run."""
+
+    workload: str
+    rows: int
+    runs: Mapping[str, list[Measured]]
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    def best(self, contender: str) -> Measured:
+        """The fastest run."""
+        return min(self.runs[contender], key=lambda run: run.seconds)
+
+    def memory(self, contender: str) -> int:
+        """The most memory of all runs, in bytes."""
+        return max(run.memory for run in self.runs[contender])
+
+    def ratios(self, peer: str) -> list[float]:
+        """How many times as long the peer took, round by round."""
+        return [theirs.seconds / ours.seconds for ours, theirs in zip(self.runs[OURS], self.runs[peer], strict=True)]
+
+    def ratio(self, peer: str) -> float:
+        """The median of the rounds' ratios: what else the machine did hit both runs of a round."""
+        return statistics.median(self.ratios(peer))
+
+    def best_ratio(self, peer: str) -> float:
+        """The peer's best run against ours."""
+        return self.best(peer).seconds / self.best(OURS).seconds
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was measured. ``cold`` are whole processes from nothing to a result, by contender."""
+
+    machine: str
+    day: str
+    workloads: list[WorkloadResult]
+    cold: Mapping[str, list[Measured]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Report:
+        """What :meth:`to_dict` made."""
+        return cls(
+            data["machine"],
+            data["day"],
+            [WorkloadResult(w["workload"], w["rows"], _runs(w["runs"]), w["stages"]) for w in data["workloads"]],
+            _runs(data["cold"]),
+        )
+
+
+def _runs(data: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, list[Measured]]:
+    return {name: [Measured(**run) for run in runs] for name, runs in data.items()}

@@ -1,0 +1,76 @@
+"""What is measured: each workload, its peers written by hand in PySpark, and the ratios that are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The same work in plain PySpark. ``goal``: by what factor the application should be faster; None: it is only shown."""
+
+    name: str
+    what: str
+    goal: float | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An application with its output, and its peers. ``rows``: always so many, whatever is asked for."""
+
+    name: str
+    what: str
+    application: str
+    output: str
+    peers: tuple[Peer, ...]
+    rows: int | None = None
+
+
+_DICTS = Peer("W6dicts", "`mapInArrow` over dicts, the same two functions", 1.3)
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload(
+            "W1",
+            "filter and projection in SQL, Parquet to Parquet",
+            "benchmarks.applications:w1",
+            "slow-views",
+            (Peer("W1", "DataFrame", 1.5),),
+        ),
+        Workload(
+            "W2",
+            "re-partitioning by page, then a count per page",
+            "benchmarks.applications:w2",
+            "views-per-page",
+            (
+                Peer("W2mat", "two DataFrame jobs, with the re-partitioned rows in Parquet between them", 2.5),
+                Peer("W2agg", "one DataFrame job, nothing durable between", 0.7),
+            ),
+        ),
+        Workload("W6", "a Python callable per message, on rows", "benchmarks.applications:w6", "slow-views", (_DICTS,)),
+        Workload(
+            "W6-dataclasses",
+            "a Python callable per message, on frozen dataclasses",
+            "benchmarks.applications:w6_dataclasses",
+            "slow-views",
+            (_DICTS,),
+        ),
+        Workload(
+            "W6-batches",
+            "a Python callable per batch (`map_batches`)",
+            "benchmarks.applications:w6_batches",
+            "slow-views",
+            (Peer("W6pandas", "`mapInPandas`", 2.0), Peer("W6arrow", "`mapInArrow` on whole batches")),
+        ),
+        Workload(
+            "W7",
+            "thirty stages on 1,000 rows",
+            "benchmarks.applications:w7",
+            "page-views-again",
+            (Peer("W7", "thirty DataFrame jobs, chained by Parquet"),),
+            rows=1000,
+        ),
+    )
+}
+"""By name, in the order of the report."""
