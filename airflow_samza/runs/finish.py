@@ -89,6 +89,7 @@ def _publish(
         bytes=described_bytes or _number(facts.get("bytes")),
         own=run_plan.is_own(stream_id),
         facts=facts,
+        unit=run_plan.unit(stream_id),
     )
 
 
@@ -107,6 +108,7 @@ def _result(
                 messages=sum(count.get("messages", 0) for count in counts),
                 control=sum(count.get("control", 0) for count in counts),
                 bytes=sum(count.get("bytes", 0) for count in counts),
+                unit=run_plan.unit(stream_id),
             )
         )
     facts: dict[str, Any] = {}

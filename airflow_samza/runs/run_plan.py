@@ -102,6 +102,11 @@ class RunPlan:
         """Whether the stream is one of the run's own topics."""
         return self.plan.stream(stream_id).role == "intermediate"
 
+    def unit(self, stream_id: str) -> str:
+        """What goes through a stream, for people: ``messages`` or ``partial results``."""
+        content = self.contents.get(stream_id)
+        return "messages" if content is None or content.combined_for is None else "partial results"
+
     def producer(self, stage_id: str) -> str:
         """The producer id of a stage of this run."""
         return producer_id(self.application, self.run_id, stage_id)

@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class InputResult:
-    """What a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not tell."""
+    """What a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not tell.
+
+    ``unit`` says what ``messages`` counts where those are partial results of an aggregation.
+    """
 
     stream_id: str
     system: str
@@ -19,13 +22,15 @@ class InputResult:
     messages: int
     control: int
     bytes: int
+    unit: str = "messages"
 
 
 @dataclass(frozen=True)
 class OutputResult:
     """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (SEMANTICS C2).
 
-    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets).
+    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets); ``unit`` as
+    of an input.
     """
 
     stream_id: str
@@ -37,6 +42,7 @@ class OutputResult:
     bytes: int
     own: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "messages"
 
 
 @dataclass(frozen=True)
@@ -72,12 +78,13 @@ class StageResult:
 
 def describe_result(result: StageResult) -> list[str]:
     """A stage's result as lines for a log."""
-    rows = [("read", i.stream_id, _place(i.system, i.stream), i.messages, i.bytes, _read_control(i)) for i in result.inputs]
+    rows = [("read", i.stream_id, _place(i.system, i.stream), f"{i.messages:,} {i.unit}", i.bytes, _read_control(i)) for i in result.inputs]
     for output in result.outputs:
         verb = "sent" if output.own else "wrote"
         place = str(output.facts.get("path") or _place(output.system, output.stream))
-        rows.append((verb, output.stream_id, place, output.messages, output.bytes, _sent_control(output)))
-    cells = [(verb, name, f"{messages:,} messages", size(count), control, place) for verb, name, place, messages, count, control in rows]
+        messages = f"{output.messages:,} {output.unit}"
+        rows.append((verb, output.stream_id, place, messages, output.bytes, _sent_control(output)))
+    cells = [(verb, name, messages, size(count), control, place) for verb, name, place, messages, count, control in rows]
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
     tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
     lines = [
