@@ -48,7 +48,10 @@ class Messages:
     def unchanged(self, name: str, kind: pa.DataType, values: list[Any]) -> pa.Array | None:
         """The batch's column of that name and type, if these are its very values, one for one."""
         mine = self._values.get(name)
-        if mine is None or self.batch.column(name).type != kind:
+        if mine is None:
+            return None
+        column = self.batch.column(name)
+        if column.type != kind and getattr(column.type, "value_type", None) != kind:
             return None
         if self._chosen is not None:
             mine = list(compress(mine, self._chosen))
@@ -57,7 +60,9 @@ class Messages:
             same = mine == values if kind in _equal_is_same() else all(map(is_, mine, values))
         except Exception:  # what does not even compare is something else
             return None
-        return self.batch.column(name) if same else None
+        if not same:
+            return None
+        return column if column.type == kind else column.dictionary_decode()
 
 
 @functools.lru_cache(maxsize=1)

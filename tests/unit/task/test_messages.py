@@ -251,6 +251,13 @@ def test_a_column_of_another_type_is_converted_though_its_values_are_the_sources
     assert MessageWriter(parse_ddl("v bigint")).write(messages.objects, messages).schema.field("v").type == pa.int64()
 
 
+def test_a_dictionary_encoded_column_that_is_handed_on_comes_out_plain() -> None:
+    words = pa.array(["a", None, "a"])
+    messages = read("word string", pa.RecordBatch.from_arrays([words.dictionary_encode()], ["word"]))
+    written = MessageWriter(parse_ddl("word string")).write(messages.objects, messages)
+    assert written.column("word").equals(words)
+
+
 def test_a_null_that_is_handed_on_into_a_column_without_nulls_is_refused() -> None:
     messages = read("v string", batch_of("v string", {"v": "a"}, {"v": None}))
     with pytest.raises(ShapeError, match="v is None, and is declared never null") as caught:
