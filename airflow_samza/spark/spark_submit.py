@@ -96,6 +96,8 @@ def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str],
         WORKERS_PATH: workers_path,
         _WAITS[master.cluster]: "true",
     }
+    if master.cluster == YARN:  # a container's folder for temporary files has a path that is too long for a socket
+        found.setdefault("spark.python.unix.domain.socket.enabled", "false")
     found.setdefault(WORKERS_PYTHON, "python3" if master.cluster == KUBERNETES else sys.executable)  # an image has its own
     if not submit.in_cluster:
         found["spark.pyspark.driver.python"] = sys.executable

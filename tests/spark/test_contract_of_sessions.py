@@ -18,7 +18,7 @@ import pytest
 
 from airflow_samza.errors import MessageError, StageCancelled, StageLost
 from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
-from tests.spark.clusters.sessions import KINDS, SECRET, Session, session_of
+from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of
 from tests.spark.conftest import APPS
 
 # A Spark starts in seconds, and in a minute where eight people share two cores.
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 BOTH = [{"number": 0}, {"number": 1}]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[pytest.param(kind, marks=[pytest.mark.nightly] if kind in NIGHTLY else []) for kind in KINDS])
 def session_kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -117,7 +117,7 @@ def test_a_worker_that_is_killed_costs_a_try_and_its_output_is_there_once(sessio
 
 def test_a_slow_task_is_run_twice_and_its_output_is_there_once(session: Session) -> None:
     if not session.place.speculates:
-        pytest.skip("Spark does not speculate on one machine")
+        pytest.skip("Spark speculates on several hosts only")
     handle = session.runtime.submit(session.run, "straggling")
     assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
     assert session.tries("straggling") == 2

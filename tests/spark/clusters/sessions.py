@@ -20,7 +20,8 @@ from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runtime import LocalRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
-from tests.spark.clusters.standalone import standalone_cluster
+from tests.spark.clusters.standalone import spark_home, standalone_cluster
+from tests.spark.clusters.yarn import yarn_cluster
 from tests.spark.connect.connect_server import connect_server
 
 APPLICATION = "samza_spark_apps.contract:contract"
@@ -81,12 +82,26 @@ def connect(folder: Path) -> Iterator[Place]:
         yield Place(server.url, ships_package=True)
 
 
+def on_yarn(deploy_mode: str) -> Callable[[Path], AbstractContextManager[Place]]:
+    @contextmanager
+    def place(folder: Path) -> Iterator[Place]:
+        jars = {"spark.yarn.jars": f"local:{spark_home()}/jars/*", "spark.executor.instances": "2"}  # else 400 MB are copied to each
+        with yarn_cluster(folder) as cluster:
+            yield Place("yarn", submit=SubmitOptions(deploy_mode), conf={**SMALL, **jars}, executors=cluster.executors, ships_package=True)
+
+    return place
+
+
 KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "local": local,
     "standalone-client": standalone_client,
     "connect": connect,
     "standalone-cluster": standalone_in_cluster,
+    "yarn-client": on_yarn("client"),
+    "yarn-cluster": on_yarn("cluster"),
 }
+NIGHTLY = ("yarn-client", "yarn-cluster")
+"""Those that take too long for every change."""
 
 
 @dataclass

@@ -59,6 +59,18 @@ class Daemon:
                 child.send_signal(signal.SIGKILL)
 
 
+def processes_below(pid: int, program: str) -> list[psutil.Process]:
+    """The processes below one that run a Java program."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        try:
+            if program in child.cmdline():
+                found.append(child)
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+    return found
+
+
 @dataclass
 class StandaloneCluster:
     """The master's URL, and its workers."""
@@ -69,15 +81,8 @@ class StandaloneCluster:
 
     def executors(self) -> list[psutil.Process]:
         """The executors that run now, of all applications."""
-        found = []
-        for worker in self.workers:
-            for child in psutil.Process(worker.process.pid).children(recursive=True):
-                try:
-                    if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in child.cmdline():
-                        found.append(child)
-                except (psutil.NoSuchProcess, psutil.ZombieProcess):
-                    continue
-        return found
+        program = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+        return [process for worker in self.workers for process in processes_below(worker.process.pid, program)]
 
 
 @contextmanager
