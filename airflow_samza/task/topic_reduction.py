@@ -12,9 +12,6 @@ from airflow_samza.application.operator_specs import AggregateSpec, InputOperato
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.topic_contents import TopicContent
-from airflow_samza.schema import Schema
-from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.bounds import input_bounds
 from airflow_samza.task.column_use import NONE, Columns, both, columns_used, cut, lowered
 from airflow_samza.task.operators.partial_groups import decomposable
 from airflow_samza.task.schemas import CompiledOperator
@@ -41,51 +38,6 @@ def reduce_topics(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[
             if kept is not None:
                 contents[stream_id] = TopicContent(kept)
     return contents
-
-
-def flow_notes(
-    spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator], contents: Mapping[str, TopicContent]
-) -> dict[str, dict[str, str]]:
-    """Per stage and stream, what less than whole streams and whole messages is read or sent, for people."""
-    topics = topic_columns(spec, contents)
-    notes: dict[str, dict[str, str]] = {}
-    for stage in plan.stages:
-        members = set(stage.operators)
-        operators = [operator for operator in spec.operators if operator.op_id in members]
-        used = columns_used(operators, topics)
-        inputs = {o.op_id: s for o in operators if isinstance(o, InputOperatorSpec) and (s := compiled[o.op_id].schema) is not None}
-        bounds = input_bounds(operators, compiled, inputs)
-        found: dict[str, str] = {}
-        for operator in operators:
-            if operator.op_id in inputs and isinstance(operator, InputOperatorSpec):
-                stream_id = operator.stream.stream_id
-                texts = [] if stream_id in spec.intermediates else _skipping(bounds.get(stream_id, ()))
-                if not (stream_id in contents and contents[stream_id].combined_for):
-                    texts[:0] = _reading(inputs[operator.op_id], used[operator.op_id])
-                if texts:
-                    found[stream_id] = "; ".join(texts)
-        for stream_id in stage.outputs:
-            if stream_id in contents:
-                found[stream_id] = _sending(compiled, contents[stream_id])
-        if found:
-            notes[stage.stage_id] = found
-    return notes
-
-
-def _reading(schema: Schema, used: Columns) -> list[str]:
-    left = cut(schema, used)
-    return [] if left is schema else [f"reads {len(left.fields)} of {len(schema.fields)} columns: {', '.join(left.names)}"]
-
-
-def _skipping(bounds: Sequence[ColumnBound]) -> list[str]:
-    return [f"skips what statistics rule out by {' and '.join(map(str, bounds))}"] if bounds else []
-
-
-def _sending(compiled: Mapping[str, CompiledOperator], content: TopicContent) -> str:
-    if content.combined_for is not None:
-        return f"sends partial results of {compiled[content.combined_for].spec.title} instead of messages"
-    assert content.columns is not None
-    return f"sends only {', '.join(content.columns)}: nothing else is read later"
 
 
 def topic_columns(spec: ApplicationSpec, contents: Mapping[str, TopicContent]) -> dict[str, Columns]:
