@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -48,14 +49,19 @@ def test_a_topic_carries_what_the_next_stage_reads_and_the_key() -> None:
     assert programs[1].reads == {"m": ("page", "dwell")}
 
 
+def _behind_topic(behind: Callable[[Any, Any], Any], app: Any) -> None:
+    behind(views(app).partition_by("member", id="m"), app)
+
+
 def test_an_output_a_callable_and_a_transform_need_every_column() -> None:
-    for behind in (
+    behinds: list[Callable[[Any, Any], Any]] = [
         lambda stream, app: stream.send_to(app.output_stream("out")),
         lambda stream, app: stream.map(lambda view: view).send_to(app.output_stream("out")),
         lambda stream, app: stream.map_batches(lambda batch: batch).send_to(app.output_stream("out")),
         lambda stream, app: stream.transform(lambda frame: frame, schema="x int").send_to(app.output_stream("out")),
-    ):
-        contents, programs = prepared(lambda app, behind=behind: behind(views(app).partition_by("member", id="m"), app))
+    ]
+    for behind in behinds:
+        contents, programs = prepared(functools.partial(_behind_topic, behind))
         assert contents == {}
         assert programs[0].reads == {}
 
