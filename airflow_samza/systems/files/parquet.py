@@ -21,6 +21,16 @@ ROW_GROUP_ROWS = 131_072
 ROW_GROUP_BYTES = 128 * 2**20
 """A writer lets go of its rows at this size, so that wide rows do not fill the memory."""
 
+BATCH_BYTES = 8 * 2**20
+"""About what the columns of a batch read take; a task holds several batches at a time on their way."""
+
+_LEAST_ROWS = 256
+
+READ_AHEAD_BYTES = 32 * 2**20
+"""The most of a file that is in memory before it is asked for."""
+
+_PAGE_BUFFER = 2**20
+
 _REPEATS = 8
 """How often a value has to come up, on average, for a dictionary to pay."""
 
@@ -73,8 +83,17 @@ class ParquetInput:
         self.schema: pa.Schema = self.parquet.schema_arrow
         metadata = self.parquet.metadata
         repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
-        if repeating:
-            self.parquet = pq.ParquetFile(self.source, metadata=metadata, read_dictionary=repeating, coerce_int96_timestamp_unit="us")
+        # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by page instead.
+        large = any(compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups))
+        if repeating or large:
+            self.parquet = pq.ParquetFile(
+                self.source,
+                metadata=metadata,
+                read_dictionary=repeating,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=not large,
+                buffer_size=_PAGE_BUFFER if large else 0,
+            )
 
     def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
         """The row groups of [start, end) whose statistics do not rule them out: by the slice, and by the file's bounds."""
@@ -99,12 +118,43 @@ class ParquetInput:
             for group in groups:
                 yield from _empty_rows(self.parquet.metadata.row_group(group).num_rows)
             return
-        yield from self.parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(names), use_threads=False)
+        for some in read_together(self.parquet.metadata, groups):
+            rows = batch_rows([self.parquet.metadata.row_group(group) for group in some], names)
+            yield from self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False)
 
     def close(self) -> None:
         """Gives the file back."""
         self.parquet.close()
         self.source.close()
+
+
+def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Row groups that are read at once: what Arrow has read ahead it lets go of only when it has read all that it was asked for."""
+    some: list[int] = []
+    size = 0
+    for group in groups:
+        more = compressed_size(metadata.row_group(group))
+        if some and size + more > READ_AHEAD_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(group)
+        size += more
+    if some:
+        yield some
+
+
+def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> int:
+    """Rows of a batch read of these columns: fewer where rows are wide, so that batches take no more memory for it."""
+    wanted = set(names)
+    size = sum(
+        group.column(place).total_uncompressed_size
+        for group in groups
+        for place in range(group.num_columns)
+        if group.column(place).path_in_schema.partition(".")[0] in wanted
+    )
+    rows = sum(group.num_rows for group in groups)
+    fitting: int = BATCH_BYTES * rows // max(size, 1)
+    return max(min(BATCH_ROWS, fitting), _LEAST_ROWS)
 
 
 def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:

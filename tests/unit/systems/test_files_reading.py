@@ -9,11 +9,12 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -695,3 +696,37 @@ def test_avro_without_its_package_says_what_to_install(tmp_path: Path, monkeypat
     with pytest.raises(RuntimeMissing, match="fastavro") as caught:
         read(files(tmp_path), StreamSpec("in.avro", schema="id int"))
     assert "pip install 'airflow-samza[avro]'" in caught.value.hint
+
+
+def batches(root: Path, stream: StreamSpec) -> Iterator[pa.RecordBatch]:
+    consumer = files(root).consumer(stream, files(root).slice(stream))
+    for envelope in consumer.read(SystemStreamPartition("lake", stream.name, 0), None):
+        if isinstance(envelope, MessageRun):
+            yield envelope.batch
+
+
+def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path) -> None:
+    rows = 20_000
+    table = pa.table({"id": range(rows), "payload": [b"%09d" % n * 200 for n in range(rows)]})
+    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=5_000, use_dictionary=False)
+    found = list(batches(tmp_path, StreamSpec("wide.parquet", schema="id bigint, payload binary")))
+    assert sum(batch.num_rows for batch in found) == rows
+    assert max(batch.nbytes for batch in found) < 10 * 2**20
+    assert [batch.num_rows for batch in batches(tmp_path, StreamSpec("wide.parquet", schema="id bigint"))] == [rows]
+
+
+@pytest.mark.parametrize("group_rows", [2_000, 64_000])
+def test_a_large_file_is_not_read_ahead_as_a_whole(tmp_path: Path, group_rows: int) -> None:
+    rows, width = 64_000, 2_000
+    random = np.random.default_rng(7)
+    payload = pa.array([random.bytes(width) for _ in range(rows)])
+    table = pa.table({"id": range(rows), "payload": payload})
+    pq.write_table(table, tmp_path / "large.parquet", row_group_size=group_rows, use_dictionary=False, compression="none")
+    del table, payload
+    before, most, seen = pa.total_allocated_bytes(), 0, 0
+    for batch in batches(tmp_path, StreamSpec("large.parquet", schema="id bigint, payload binary")):
+        assert batch.column("id").to_pylist() == list(range(seen, seen + batch.num_rows))
+        seen += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert seen == rows
+    assert most < rows * width * 0.75
