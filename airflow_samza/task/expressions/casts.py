@@ -39,7 +39,8 @@ def cast(operand: Expression, kind: DataType) -> Expression:
         return convert(operand.array(frame))
 
     forced = operand.type.name == "string" or (is_floating(operand.type) and kind.is_integer)  # nullable by Catalyst's types
-    return Expression(kind, operand.nullable or forced, fallible or operand.fallible, run, value=_folded(operand, convert))
+    value = _folded(operand, convert)
+    return Expression(kind, operand.nullable or forced, value is None and (fallible or operand.fallible), run, value=value)
 
 
 def _folded(operand: Expression, convert: Conversion) -> Any:

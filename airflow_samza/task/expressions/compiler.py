@@ -9,11 +9,12 @@ from typing import Any
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema
-from airflow_samza.task.expressions import dropped
 from airflow_samza.task.expressions.coercion import is_numeric
+from airflow_samza.task.expressions.dropped import repeats
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.nodes import NodeCompiler, UnknownColumn
+from airflow_samza.task.expressions.nulls_of_filters import columns_of, tested_for_null
 from airflow_samza.task.expressions.predicates import is_not_null
 from airflow_samza.task.expressions.reading import only, parsed
 
@@ -64,17 +65,17 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
 
     if len(compiled) > 1 and any(expression.literal for expression in compiled):
         raise UnsupportedExpression("a constant condition stands beside one that can fail, which Catalyst may drop")
-    if dropped.repeats(*nodes):
+    if repeats(*nodes):
         raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
     if len(nodes) > 1 and any(
         isinstance(n, exp.EQ) and isinstance(n.this, exp.Column) and isinstance(n.expression, exp.Column) for n in nodes
     ):
         raise UnsupportedExpression("two columns are equal beside a condition that can fail, from which Catalyst may derive another")
-    sure, unknown = dropped.tested_for_null(nodes)
+    sure, unknown = tested_for_null(nodes)
     ordered: list[Expression] = []
     for node, expression in zip(nodes, compiled, strict=True):
         if expression.fallible:
-            nullable = [name for name in sorted(dropped.columns_of(node)) if compiler.named(name).nullable]
+            nullable = [name for name in sorted(columns_of(node)) if compiler.named(name).nullable]
             if len(nullable) > 1:
                 if unknown.intersection(nullable):
                     raise UnsupportedExpression("a condition can fail on a row that Catalyst may drop before")
@@ -88,6 +89,7 @@ def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
     from sqlglot import exp
 
     compiler = NodeCompiler(schema)
+    nodes: list[Any] = []
     fields: list[Field] = []
     expressions: list[Expression] = []
     earlier: set[str] = set()
@@ -115,10 +117,12 @@ def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
         if expression.type == VOID:
             raise UnsupportedExpression(f"{text!r} is NULL without a type (write CAST(NULL AS …))")
         earlier.add(name.lower())
+        nodes.append(node)
         fields.append(Field(name, expression.type, expression.nullable))
         expressions.append(expression)
     if not fields:
         raise UnsupportedExpression("nothing is selected")
+    compiler.guard.refuse_evaluated_early(nodes)
     return Projection(Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None), tuple(expressions))
 
 

@@ -1,31 +1,28 @@
-"""What Catalyst drops before it evaluates: an expression that can fail must not fail here when it is never evaluated there."""
+"""What Catalyst's optimizer moves, merges or drops: where that decides whether a row fails, the expression is left to Catalyst.
+
+Only expressions that can fail are concerned: what has a value on every row has the same one in any order.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
+
+from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, UnsupportedExpression
 
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 _UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
-_NULL_IN_NULL_OUT = (
-    "EQ",
-    "NEQ",
-    "LT",
-    "LTE",
-    "GT",
-    "GTE",
-    "Add",
-    "Sub",
-    "Mul",
-    "Div",
-    "Mod",
-    "IntDiv",
-    "Neg",
-    "Not",
-    "Paren",
-    "Cast",
-    "TryCast",
-)
-_NULL_IN_VALUE_OUT = ("NullSafeEQ", "NullSafeNEQ", "Is", "And", "Or", "Case", "If", "In")
+_CONDITIONAL = ("Case", "If")
+_CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "nvl2": (1, (1, 2)), "right": (1, (0,))}
+"""Functions that are an IF inside: how many arguments are its condition, and which are its values."""
+
+
+def bare(node: Any) -> Any:
+    """A node without parentheses around it."""
+    while type(node).__name__ == "Paren":
+        node = node.this
+    return node
 
 
 def words_of(node: Any) -> tuple[str, ...]:
@@ -35,11 +32,18 @@ def words_of(node: Any) -> tuple[str, ...]:
         kind = type(part).__name__
         if kind == "Column":
             words.append(f"column {part.sql().lower()}")
+        elif kind == "Null" or (kind == "Boolean" and not part.this):
+            words.append("no")  # as a condition both are
         elif kind in ("Literal", "Boolean", "DataType", "Anonymous", "Var"):
             words.append(f"{kind} {str(part.this).lower()}")
         elif kind not in _UNTOLD:
             words.append(kind)
     return tuple(sorted(words))
+
+
+def is_constant(node: Any) -> bool:
+    """Whether a node reads no column, so that Catalyst evaluates it before the first row."""
+    return all(type(part).__name__ != "Column" for part in node.walk())
 
 
 def repeats(*nodes: Any) -> bool:
@@ -55,31 +59,113 @@ def _atoms(node: Any) -> list[Any]:
     return _atoms(node.this) if kind in ("Not", "Paren") else [node]
 
 
-def columns_of(node: Any) -> set[str]:
-    """The columns that a node names, in lower case; of a field, the column it is in."""
-    from sqlglot import exp
+class Guard:
+    """Looks at every node that was compiled, inner ones first, and refuses what Catalyst may evaluate otherwise."""
 
-    return {str(column.parts[0].name).lower() for column in node.find_all(exp.Column)}
+    def __init__(self) -> None:
+        self._made: dict[int, Expression] = {}
+        self._foldable: set[int] = set()
+        """Choices under conditions that can fail, whose values are constants but for one: Catalyst moves operations into them."""
+
+    def passed(self, node: Any, found: Expression) -> None:
+        """Remember what a node became; raises :class:`UnsupportedExpression`."""
+        self._made[id(node)] = found
+        kind = type(node).__name__
+        if not found.fallible or kind == "Paren":
+            return
+        if any(id(bare(part)) in self._foldable for part in node.iter_expressions()):
+            raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
+        if kind in ("And", "Or") and repeats(node):
+            raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
+        if kind in _COMPARISONS and words_of(node.this) == words_of(node.expression):
+            raise UnsupportedExpression("a value that can fail is compared with itself, which Catalyst may drop")
+        if kind in (*_COMPARISONS, "In", "Between"):
+            self._refuse_unwrapped(node)
+        if kind in ("Add", "Mul") and found.type.is_integer:
+            _refuse_reordered(node)
+        self._look_at_choice(node)
+
+    def _refuse_unwrapped(self, node: Any) -> None:
+        """Catalyst compares a value before its cast where the other side is constant, and knows that 3.5 is no int."""
+        sides = [bare(part) for part in node.iter_expressions()]
+        kinds = {self._made[id(side)].type for side in sides if id(side) in self._made}
+        if not any(is_constant(side) for side in sides):
+            return
+        for side in sides:
+            inner = bare(side.this) if type(side).__name__ in ("Cast", "TryCast") else side
+            made = self._made.get(id(inner))
+            widened = inner is not side or len(kinds) > 1
+            if made is not None and made.fallible and widened and made.type.name not in ("string", "double"):
+                raise UnsupportedExpression("a value that can fail is widened to be compared with a constant, which Catalyst may simplify")
+
+    def _look_at_choice(self, node: Any) -> None:
+        kind = type(node).__name__
+        if kind in _CONDITIONAL:
+            branches = node.args["ifs"] if kind == "Case" else [node]
+            conditions = [branch.this for branch in branches]
+            values = [branch.args["true"] for branch in branches]
+            otherwise = node.args.get("default" if kind == "Case" else "false")
+            values += [otherwise] if otherwise is not None else []
+            words = [words_of(value) for value in values]
+            if any(self._fails(condition) for condition in conditions) and len(set(words)) < len(words):
+                raise UnsupportedExpression("a choice under a condition that can fail gives a value twice, so that Catalyst may drop it")
+        elif kind == "Anonymous" and node.name.lower() in _CHOOSING_FUNCTIONS:
+            count, places = _CHOOSING_FUNCTIONS[node.name.lower()]
+            conditions, values = node.expressions[:count], [node.expressions[place] for place in places]
+        else:
+            return
+        if any(self._fails(condition) for condition in conditions) and sum(not is_constant(value) for value in values) <= 1:
+            self._foldable.add(id(node))
+
+    def _fails(self, node: Any) -> bool:
+        made = self._made.get(id(node))
+        return made is None or made.fallible
+
+    def refuse_evaluated_early(self, nodes: list[Any]) -> None:
+        """Catalyst evaluates what stands twice once and first, also where AND or OR would have kept it from rows that fail."""
+        seen: Counter[tuple[str, ...]] = Counter()
+        guarded: dict[tuple[str, ...], list[bool]] = {}
+        for node in nodes:
+            for part, is_guarded in _with_guards(node, False):
+                made = self._made.get(id(part))
+                if made is None or not made.fallible or type(part).__name__ in ("Paren", "Column"):
+                    continue
+                words = words_of(part)
+                seen[words] += 2 if type(part.parent).__name__ == "Between" and part.arg_key == "this" else 1
+                guarded.setdefault(words, []).append(is_guarded)
+        if any(count > 1 and all(guarded[words]) for words, count in seen.items()):
+            raise UnsupportedExpression("a value that can fail stands twice behind a condition, and Catalyst evaluates it before")
 
 
-def tested_for_null(nodes: list[Any]) -> tuple[set[str], set[str]]:
-    """The columns that Catalyst tests for null before a filter's conditions, and those of which it is not known here."""
-    sure: set[str] = set()
-    unknown: set[str] = set()
-    for node in nodes:
-        _scan(node, sure, unknown, certain=True)
-    return sure, unknown - sure
-
-
-def _scan(node: Any, sure: set[str], unknown: set[str], *, certain: bool) -> None:
+def _with_guards(node: Any, guarded: bool) -> Iterator[tuple[Any, bool]]:
+    """Every node below, and whether a condition before it decides if it is evaluated."""
+    yield node, guarded
     kind = type(node).__name__
-    if kind == "Column":
-        (sure if certain and len(node.parts) == 1 else unknown).add(str(node.parts[0].name).lower())
-        return
-    if kind == "Not" and type(node.this).__name__ == "Is":
-        kind, node = "NotNull", node.this
-    elif kind in _NULL_IN_VALUE_OUT:
-        return
-    certain = certain and (kind == "NotNull" or kind in _NULL_IN_NULL_OUT)
-    for child in node.iter_expressions():
-        _scan(child, sure, unknown, certain=certain)
+    for place, child in enumerate(node.iter_expressions()):
+        behind = kind in _CONDITIONAL or (kind in ("And", "Or") and child is node.expression) or (kind == "Anonymous" and place > 0)
+        yield from _with_guards(child, guarded or behind)
+
+
+def _refuse_reordered(node: Any) -> None:
+    """Catalyst puts the constants of a sum (or product) of integers last and adds them up."""
+    operands = _flattened(node, type(node))
+    constant = [is_constant(operand) for operand in operands]
+    nested = isinstance(bare(node.expression), type(node))
+    if len(operands) > 2 and any(constant) and (nested or constant.index(True) < len(operands) - 1):
+        raise UnsupportedExpression("integers are added or multiplied with a constant before the last, which Catalyst reorders")
+
+
+def _flattened(node: Any, kind: Any) -> list[Any]:
+    node = bare(node)
+    return [*_flattened(node.this, kind), *_flattened(node.expression, kind)] if type(node) is kind else [node]
+
+
+def folded(found: Expression) -> Expression:
+    """A constant, evaluated now; raises :class:`UnsupportedExpression` if it fails."""
+    import pyarrow as pa
+
+    try:
+        value = found.array(Frame([], 1))[0]
+    except EvaluationFailure as failure:
+        raise UnsupportedExpression(f"a constant fails with {failure.condition}") from None
+    return Expression(found.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=found.value)

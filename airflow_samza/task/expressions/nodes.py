@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.schema import DataType, Schema
-from airflow_samza.task.expressions import arithmetic, dropped, nested, patterns, predicates, strings
+from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.dates import extract
+from airflow_samza.task.expressions.dropped import Guard, folded, is_constant
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column, literal
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.intervals import interval_of, moved_by_days, shifted_by
@@ -49,15 +50,14 @@ class NodeCompiler:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._foldable: set[int] = set()
-        """Choices under conditions that can fail, whose values are constants but for one."""
+        self.guard = Guard()
 
     def compile(self, node: Any) -> Expression:
         """The compiled expression of a node."""
         found = self._compiled(node)
-        bare = _bare(node) is node
-        if bare and found.fallible and any(id(_bare(part)) in self._foldable for part in node.iter_expressions()):
-            raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
+        if not found.literal and not found.type.children and found.type != VOID and is_constant(node):
+            found = folded(found)
+        self.guard.passed(node, found)
         return found
 
     def _compiled(self, node: Any) -> Expression:
@@ -71,7 +71,7 @@ class NodeCompiler:
             return self.compile(node.this)
         if word in _SYMBOLS:
             only(node, "this", "expression")
-            return self._unlike(node, predicates.comparison(_SYMBOLS[word], self.compile(node.this), self.compile(node.expression)))
+            return predicates.comparison(_SYMBOLS[word], self._side(node.this), self._side(node.expression))
         if word in _ARITHMETIC:
             only(node, "this", "expression", "typed", "safe")
             return self._calculated(_ARITHMETIC[word], node.this, node.expression)
@@ -81,30 +81,16 @@ class NodeCompiler:
         found: Expression = method(node)
         return found
 
-    def _unlike(self, node: Any, made: Expression) -> Expression:
-        if any(type(side).__name__ in _PREDICATES for side in (node.this, node.expression)):
-            raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
-        if made.fallible and dropped.words_of(node.this) == dropped.words_of(node.expression):
-            raise UnsupportedExpression("a value that can fail is compared with itself, which Catalyst may drop")
-        return made
+    def _side(self, node: Any) -> Expression:
+        """What stands beside a comparison, or before IN, BETWEEN or LIKE: no other of them without parentheses, since ranks differ."""
+        if type(node).__name__ in (*_PREDICATES, *_SYMBOLS, "NullSafeEQ", "NullSafeNEQ", "And", "Or"):
+            raise UnsupportedExpression(f"{shown(node.parent)} is ambiguous without parentheses")
+        return self.compile(node)
 
-    def _simple(self, node: Any, made: Expression) -> Expression:
-        if made.fallible and dropped.repeats(node):
-            raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
-        return made
-
-    def _choice(self, node: Any, branches: list[tuple[Expression, Any]], default: Any) -> Expression:
+    def _choice(self, branches: list[tuple[Expression, Any]], default: Any) -> Expression:
         """CASE or IF; the values are still nodes."""
-        values = [value for _, value in branches] + ([default] if default is not None else [])
-        compiled = {id(value): self.compile(value) for value in values}
-        if any(condition.fallible for condition, _ in branches):
-            words = [dropped.words_of(value) for value in values]
-            if len(set(words)) < len(words):
-                raise UnsupportedExpression("a choice under a condition that can fail gives a value twice, so that Catalyst may drop it")
-            if sum(value.value is None and not value.literal for value in compiled.values()) <= 1:
-                self._foldable.add(id(node))
-        ready = [(condition, compiled[id(value)]) for condition, value in branches]
-        return predicates.chosen(ready, compiled[id(default)] if default is not None else None)
+        ready = [(condition, self.compile(value)) for condition, value in branches]
+        return predicates.chosen(ready, self.compile(default) if default is not None else None)
 
     def _calculated(self, symbol: str, left: Any, right: Any) -> Expression:
         from sqlglot import exp
@@ -179,7 +165,7 @@ class NodeCompiler:
 
     def _nullsafeeq(self, node: Any) -> Expression:
         only(node, "this", "expression")
-        return self._unlike(node, predicates.null_safe_equal(self.compile(node.this), self.compile(node.expression)))
+        return predicates.null_safe_equal(self._side(node.this), self._side(node.expression))
 
     def _nullsafeneq(self, node: Any) -> Expression:
         only(node, "this", "expression")
@@ -187,11 +173,11 @@ class NodeCompiler:
 
     def _and(self, node: Any) -> Expression:
         only(node, "this", "expression")
-        return self._simple(node, predicates.conjunction(self.compile(node.this), self.compile(node.expression)))
+        return predicates.conjunction(self.compile(node.this), self.compile(node.expression))
 
     def _or(self, node: Any) -> Expression:
         only(node, "this", "expression")
-        return self._simple(node, predicates.disjunction(self.compile(node.this), self.compile(node.expression)))
+        return predicates.disjunction(self.compile(node.this), self.compile(node.expression))
 
     def _not(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -211,19 +197,13 @@ class NodeCompiler:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         return predicates.is_null(self.compile(node.this))
 
-    def _tested(self, node: Any) -> Expression:
-        """What stands before IN, BETWEEN or LIKE."""
-        if type(node).__name__ in (*_PREDICATES, *_SYMBOLS, "NullSafeEQ", "And", "Or"):
-            raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
-        return self.compile(node)
-
     def _in(self, node: Any) -> Expression:
         only(node, "this", "expressions")
-        return predicates.contained(self._tested(node.this), [self.compile(choice) for choice in node.expressions])
+        return predicates.contained(self._side(node.this), [self.compile(choice) for choice in node.expressions])
 
     def _between(self, node: Any) -> Expression:
         only(node, "this", "low", "high")
-        return predicates.between(self._tested(node.this), self.compile(node.args["low"]), self.compile(node.args["high"]))
+        return predicates.between(self._side(node.this), self.compile(node.args["low"]), self.compile(node.args["high"]))
 
     def _case(self, node: Any) -> Expression:
         only(node, "this", "ifs", "default")
@@ -233,7 +213,7 @@ class NodeCompiler:
             only(branch, "this", "true")
             test = self.compile(branch.this)
             branches.append((predicates.comparison("=", subject, test) if subject is not None else test, branch.args["true"]))
-        return self._choice(node, branches, node.args.get("default"))
+        return self._choice(branches, node.args.get("default"))
 
     def _function(self, node: Any) -> Expression:
         name = node.name.lower()
@@ -289,7 +269,7 @@ class NodeCompiler:
     def _matching(self, node: Any, build: Any, escape: Any = None) -> Expression:
         only(node, "this", "expression", "negate")
         parts = (node.expression, escape)
-        found: Expression = build(self._tested(node.this), *(self.compile(part) for part in parts if part is not None))
+        found: Expression = build(self._side(node.this), *(self.compile(part) for part in parts if part is not None))
         return predicates.negation(found) if node.args.get("negate") else found
 
     def _trim(self, node: Any) -> Expression:
@@ -320,7 +300,7 @@ class NodeCompiler:
         only(node, "this", "true", "false")
         if node.args.get("false") is None:
             raise UnsupportedExpression("IF has two arguments")
-        return self._choice(node, [(self.compile(node.this), node.args["true"])], node.args["false"])
+        return self._choice([(self.compile(node.this), node.args["true"])], node.args["false"])
 
     def _cast(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -339,9 +319,3 @@ class NodeCompiler:
 
     def _trycast(self, node: Any) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
         return self._cast(node)
-
-
-def _bare(node: Any) -> Any:
-    while type(node).__name__ == "Paren":
-        node = node.this
-    return node

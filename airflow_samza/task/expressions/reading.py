@@ -24,8 +24,17 @@ def _dialect() -> Any:
     from sqlglot.parsers.spark import SparkParser
 
     syntax = {name: read for name, read in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_SYNTAX}
-    parser = type(SparkParser)("WrittenParser", (SparkParser,), {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax})
+    own = {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
+    parser = type(SparkParser)("WrittenParser", (SparkParser,), own)
     return type(Spark)("Written", (Spark,), {"Parser": parser, "parser_class": parser})
+
+
+def _predicate(parser: Any, kind: Any, this: Any, expression: Any, comments: Any = None, negate: bool = False) -> Any:
+    """A predicate without parentheses that nobody wrote: they would hide that Spark gives operators other ranks."""
+    node = kind(this=this, expression=expression)
+    if negate:
+        node.set("negate", True)
+    return parser.expression(node, comments=comments)
 
 
 def parsed(text: str, *, alone: bool) -> Any:

@@ -1,0 +1,40 @@
+"""Which columns Catalyst tests for null before it evaluates a filter's conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NULL_IN_NULL_OUT = (
+    *("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "Add", "Sub", "Mul", "Div", "Mod", "IntDiv", "Neg", "Not", "Paren", "Cast", "TryCast"),
+)
+_NULL_IN_VALUE_OUT = ("NullSafeEQ", "NullSafeNEQ", "Is", "And", "Or", "Case", "If", "In")
+
+
+def columns_of(node: Any) -> set[str]:
+    """The columns that a node names, in lower case; of a field, the column it is in."""
+    from sqlglot import exp
+
+    return {str(column.parts[0].name).lower() for column in node.find_all(exp.Column)}
+
+
+def tested_for_null(nodes: list[Any]) -> tuple[set[str], set[str]]:
+    """The columns that Catalyst tests for null before a filter's conditions, and those of which it is not known here."""
+    sure: set[str] = set()
+    unknown: set[str] = set()
+    for node in nodes:
+        _scan(node, sure, unknown, certain=True)
+    return sure, unknown - sure
+
+
+def _scan(node: Any, sure: set[str], unknown: set[str], *, certain: bool) -> None:
+    kind = type(node).__name__
+    if kind == "Column":
+        (sure if certain and len(node.parts) == 1 else unknown).add(str(node.parts[0].name).lower())
+        return
+    if kind == "Not" and type(node.this).__name__ == "Is":
+        kind, node = "NotNull", node.this
+    elif kind in _NULL_IN_VALUE_OUT:
+        return
+    certain = certain and (kind == "NotNull" or kind in _NULL_IN_NULL_OUT)
+    for child in node.iter_expressions():
+        _scan(child, sure, unknown, certain=certain)
