@@ -38,12 +38,16 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         runner = newest_runner(files, run, settings.key)
         if runner is not None and runner.accepts(files):
             return runner
-        master = parse_master(settings.master)
-        check_place(master, settings.submit)  # said here, to the one who asks, instead of in the runner's log
-        before = newest_runner(files, run, settings.key)
-        files.make_dirs(f"{run.servers}/{settings.key}")
-        start = _submit if master.is_submitted else _start
-        _await_claim(files, run, settings, before, start(files, run, settings))
+        check_place(parse_master(settings.master), settings.submit)  # said here, to the one who asks, instead of in the runner's log
+        start_runner(files, run, settings)
+
+
+def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> None:
+    """Starts a runner and waits until it, or another that was quicker, has taken the place."""
+    before = newest_runner(files, run, settings.key)
+    files.make_dirs(f"{run.servers}/{settings.key}")
+    start = _submit if parse_master(settings.master).is_submitted else _start
+    _await_claim(files, run, settings, before, start(files, run, settings))
 
 
 def check_place(master: Master, submit: SubmitOptions) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.folders import RunFolder
-from airflow_samza.spark.code_shipping import as_written, ship_code
+from airflow_samza.spark.code_shipping import as_written, ship_archive, ship_code, ship_package
 from airflow_samza.systems.filesystem import LocalFilesystem
 
 RUN = RunFolder("views", "run-1")
@@ -91,3 +91,30 @@ def test_an_application_of_the_main_module_cannot_be_shipped(tmp_path: Path) -> 
 def test_places_in_the_zip_are_shown_as_the_user_wrote_them() -> None:
     for copy in ("/r/code/ab.zip", "/tmp/spark-1/userFiles-2/ab.zip"):
         assert as_written(f"in x ({copy}/p/v.py:3).", "/r/code/ab.zip", "/home/me/dags") == "in x (/home/me/dags/p/v.py:3)."
+
+
+def test_our_own_package_is_shipped_whole_and_under_the_digest_of_its_content(tmp_path: Path) -> None:
+    files = LocalFilesystem(str(tmp_path))
+    path = ship_package(files, RUN)
+    assert path == ship_package(files, RUN)
+    names = content(files, path)
+    assert {"airflow_samza/__init__.py", "airflow_samza/spark/worker_daemon.py"} <= names
+    assert all(name.startswith("airflow_samza/") and not name.endswith(".pyc") for name in names)
+
+
+def test_an_archive_is_copied_once_and_keeps_the_name_under_which_it_is_unpacked(tmp_path: Path) -> None:
+    files = LocalFilesystem(str(tmp_path / "root"))
+    archive = tmp_path / "words.tar.gz"
+    archive.write_bytes(b"not read here")
+    named, plain = ship_archive(files, RUN, f"{archive}#words"), ship_archive(files, RUN, str(archive))
+    copy = named.removesuffix("#words")
+    assert Path(copy).read_bytes() == b"not read here"
+    assert plain == f"{copy}#words.tar.gz"
+    assert [path.name for path in Path(copy).parent.iterdir()] == [Path(copy).name]
+    archive.write_bytes(b"other content")
+    assert ship_archive(files, RUN, f"{archive}#words") != named
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no archive .*words\.tar\.gz"):
+        ship_archive(LocalFilesystem(str(tmp_path)), RUN, str(tmp_path / "words.tar.gz#words"))
