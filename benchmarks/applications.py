@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza import count, stream_application
+from airflow_samza import count, stream_application, sum_
 
 PAGE_VIEWS = "member_id bigint, page_id int, ts bigint, country string, dwell_ms int"
 SLOW_VIEWS = f"{PAGE_VIEWS}, slow int"
@@ -118,3 +118,26 @@ def w7(app: Any) -> None:
         key = ("member_id", "page_id")[number % 2]
         views = views.where("dwell_ms >= 0").partition_by(key, id=f"step-{number}")
     views.send_to(results(app, "page-views-again"))
+
+
+# -- memory and scale ----------------------------------------------------------------------------------------------------
+
+WIDE_VIEWS = f"{PAGE_VIEWS}, payload binary"
+
+
+def payload_sizes(views: pa.RecordBatch) -> pa.RecordBatch:
+    """What each view weighs. It looks at the payload, so the payload goes through the topic."""
+    return pa.RecordBatch.from_arrays(
+        [views.column("page_id"), pc.binary_length(views.column("payload")).cast(pa.int64())], ["page_id", "bytes"]
+    )
+
+
+@stream_application("bench-wide")
+def wide(app: Any) -> None:
+    """W2 with wide rows, all of which go through the topic."""
+    partitions = int(app.config.get("partitions", str(PARTITIONS)))
+    views = app.input_stream(
+        "page-views", system="lake", schema=WIDE_VIEWS, path="{config[views]}", partitions=partitions, format="parquet"
+    )
+    sizes = views.partition_by("page_id", id="by-page").map_batches(payload_sizes, schema="page_id int, bytes bigint")
+    sizes.aggregate("page_id", id="per-page", views=count(), bytes=sum_("bytes")).send_to(results(app, "bytes-per-page"))
