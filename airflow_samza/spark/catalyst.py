@@ -41,7 +41,7 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         result = _applied(given, operator.spec)
         with _refusals(operator.spec, given):  # a session of Spark Connect analyses only now
             columns = Schema.of(_arrow_schema(result))
-        _refuse_wide(result, operator.spec)
+        refuse_wide(result, operator.spec)
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
 
@@ -57,7 +57,7 @@ def stage_frame(spark: SparkSession, program: StageProgram, task: EpochTask, tas
             frame = frame.mapInArrow(dataclasses.replace(task, section=number), schema)
     if len(program.sections) > 1:
         last = next(op for section in reversed(program.sections) if section.kind == CATALYST for op in reversed(section.operators))
-        _refuse_wide(frame, program.operators[last].spec)
+        refuse_wide(frame, program.operators[last].spec)
     return frame
 
 
@@ -100,7 +100,7 @@ def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
         ) from error
 
 
-def _refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
+def refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
     """Refuses a plan that moves rows between partitions, reads its source twice or not at all, or changes the partitions.
 
     Read from the explanation, which a session of Spark Connect gives, too. Only operators that are known to keep every partition as it

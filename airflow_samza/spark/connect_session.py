@@ -8,13 +8,11 @@ has its own, because what a function registers by name (temporary views) would b
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
 from airflow_samza.spark.masters import Master
@@ -23,15 +21,9 @@ from airflow_samza.spark.session import FIXED, set_conf
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_PORT = 15002
-
-# A server that runs answers in milliseconds; gRPC itself would try for minutes, and say nothing.
-REACH_SECONDS = 5.0
-
-# About seven seconds in all: enough for a proxy that restarts. A server that restarted has lost the session anyway.
+# About seven seconds in all, where Spark would try for ten minutes: enough for a proxy that restarts. A server that restarted has lost
+# the session anyway.
 _RETRIES = {"max_retries": 5, "max_backoff": 3000}
-
-_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 
 
 class ConnectSession:
@@ -47,7 +39,6 @@ class ConnectSession:
         self._shared: dict[frozenset[tuple[str, str]], SparkSession] = {}
         self._open: list[SparkSession] = []
         self._lock = threading.Lock()
-        self._reach()
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
         try:
             self._first = self._connect()
@@ -133,20 +124,6 @@ class ConnectSession:
         session.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
         remote: SparkSession = session
         return remote
-
-    def _reach(self) -> None:
-        """Sees that something listens there, unless the way leads through a proxy, which gRPC finds by itself."""
-        if any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES):
-            return
-        place = urlsplit("http" + self._master.url.removeprefix("sc"))
-        try:
-            socket.create_connection((place.hostname or "localhost", place.port or DEFAULT_PORT), timeout=REACH_SECONDS).close()
-        except (OSError, ValueError) as error:
-            raise StageFailed(
-                f"{self._a_server} cannot be reached: {getattr(error, 'strerror', None) or error}.",
-                hint="Is it running, and is this its host and port? It prints the port when it starts.",
-                master=self._master.shown,
-            ) from error
 
     def _refused(self, error: Exception) -> SamzaError:
         """Why the first word with a server failed."""

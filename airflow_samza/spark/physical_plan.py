@@ -27,7 +27,7 @@ _HEADING = "== Physical Plan =="
 _SUBQUERY = re.compile(r"(?m)^Subquery:\d+ Hosting .*\n")
 
 # A column's name may hold anything, a line break too, so that only lines of this form, where a tree can begin, are taken for one.
-_NODE = re.compile(r"(?P<before>[ :]*(?:[:+]- )?)(?:\* )?(?P<name>\S.*?) \((?P<number>\d+)\)\s*")
+_NODE = re.compile(r"(?P<before>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<name>\S.*?) \((?P<number>\d+)\)\s*")
 _ARGUMENTS = r"(?ms)^\({number}\) {name}(?: \[codegen id : \d+\])?\s*\n(?:(?!^\(\d+\) ).)*?^Arguments: (?P<arguments>[^\n]*)"
 
 

@@ -125,7 +125,7 @@ def _lacking(text: str, driver: DriverSession) -> RuntimeMissing | None:
             hint=f"Install it where the workers run: pip install {package}. What only this application needs can be shipped by py_modules.",
             package=package,
         )
-    versions = re.search(r"PYTHON_VERSION_MISMATCH\].*?version: (\S+?),? than that in driver:? (\d\S*?)[,. ]", text, re.DOTALL)
+    versions = re.search(r"PYTHON_VERSION_MISMATCH\].*?version: (\d+\.\d+) than that in driver: (\d+\.\d+)", text)
     if versions is not None:
         return RuntimeMissing(
             f"The Python workers of {driver.place} run Python {versions[1]}, and the stage runner Python {versions[2]}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class ConnectServer:
         return psutil.Process(self.daemon.process.pid)
 
 
-def start_server(folder: Path, port: int = 0, **settings: str) -> ConnectServer:
+def start_server(folder: Path, settings: Mapping[str, str] | None = None, port: int = 0) -> ConnectServer:
     """Starts a server, at any free port, and waits until it listens."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"connect-{len(list(folder.glob('connect-*')))}.log"
@@ -46,7 +46,7 @@ def start_server(folder: Path, port: int = 0, **settings: str) -> ConnectServer:
         "spark.ui.enabled": "false",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **settings,
+        **(settings or {}),
     }
     command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", MASTER, "--driver-memory", "600m"]
     for key, value in conf.items():
@@ -67,9 +67,9 @@ def start_server(folder: Path, port: int = 0, **settings: str) -> ConnectServer:
 
 
 @contextmanager
-def connect_server(folder: Path, **settings: str) -> Iterator[ConnectServer]:
+def connect_server(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[ConnectServer]:
     """A server that runs inside the ``with``."""
-    server = start_server(folder, **settings)
+    server = start_server(folder, settings)
     try:
         yield server
     finally:

@@ -1,0 +1,146 @@
+"""What the job of a stage says when it fails before a word of ours is heard; the texts are Spark 4.2's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.stage_job import run_job
+from airflow_samza.systems.filesystem import open_filesystem
+
+HEAD = "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n[PYTHON_EXCEPTION] An exception was thrown"
+OTHER_PYTHON = (
+    f"{HEAD} from the Python worker: Traceback (most recent call last):\n"
+    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that "
+    "in driver: 3.11, PySpark cannot run with different minor versions.\nPlease check environment variables PYSPARK_PYTHON and "
+    "PYSPARK_DRIVER_PYTHON are correctly set.\n SQLSTATE: 38000"
+)
+NO_PYARROW = (
+    f"{HEAD} from the Python worker: Traceback (most recent call last):\n    import pyarrow as pa\n"
+    "ModuleNotFoundError: No module named 'pyarrow'\n SQLSTATE: 38000"
+)
+DIED = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times: SparkException: Python worker exited unexpectedly (crashed)"
+
+
+class Server:
+    """Stands for a Spark Connect server."""
+
+    place = "the Spark Connect server sc://spark:15002"
+
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
+        return nullcontext()
+
+    def tagged(self, spark: Any, tag: str, description: str) -> Any:
+        return nullcontext()
+
+    def ship(self, code: Any, archives: Any) -> None: ...
+    def cancel(self, tag: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Attempt:
+    """An attempt that is still wanted, until it is cancelled."""
+
+    group = "group"
+    request: Mapping[str, Any] = {}
+
+    def __init__(self) -> None:
+        self.handle = StageHandle("app", "run", "stage", Generation(1, 1), 1)
+        self.is_cancelled = False
+
+    def cancel_asked(self) -> bool:
+        return self.is_cancelled
+
+
+class Frame:
+    """A job that fails with each of the texts in turn, then succeeds."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.runs = 0
+
+    def collect(self) -> None:
+        self.runs += 1
+        if self.texts:
+            raise RuntimeError(self.texts.pop(0))
+
+
+def run(frame: Frame, tmp_path: Path, attempt: Attempt | None = None) -> None:
+    attempt = attempt or Attempt()
+    (tmp_path / attempt.handle.folder.path).mkdir(parents=True, exist_ok=True)
+    program: Any = SimpleNamespace(sections=())
+    spark: Any = None
+    job: Any = frame
+    run_job(Server(), spark, open_filesystem(str(tmp_path)), attempt, program, lambda: job, {})
+
+
+def failure(text: str, tmp_path: Path) -> SamzaError:
+    with pytest.raises(SamzaError) as caught:
+        run(Frame(text, text), tmp_path)
+    return caught.value
+
+
+def test_names_the_package_that_the_workers_lack(tmp_path: Path) -> None:
+    error = failure(NO_PYARROW, tmp_path)
+    assert isinstance(error, RuntimeMissing)
+    assert error.sentence == "The Python workers of the Spark Connect server sc://spark:15002 lack the package 'pyarrow'."
+    assert "pip install pyarrow" in error.hint
+
+
+def test_names_both_versions_when_the_workers_python_is_another(tmp_path: Path) -> None:
+    error = failure(OTHER_PYTHON, tmp_path)
+    assert isinstance(error, RuntimeMissing)
+    assert error.sentence.endswith("sc://spark:15002 run Python 3.12, and the stage runner Python 3.11.")
+
+
+def test_one_silent_death_is_tried_again_and_two_are_reported(tmp_path: Path) -> None:
+    frame = Frame(DIED)
+    run(frame, tmp_path)
+    assert frame.runs == 2
+    error = failure(DIED, tmp_path)
+    assert isinstance(error, StageFailed)
+    assert "ran out of memory" in error.hint
+
+
+def test_what_is_no_death_is_not_tried_again(tmp_path: Path) -> None:
+    frame = Frame("[DIVIDE_BY_ZERO] Division by zero.")
+    with pytest.raises(StageFailed, match="DIVIDE_BY_ZERO"):
+        run(frame, tmp_path)
+    assert frame.runs == 1
+
+
+def test_a_job_that_was_killed_by_a_cancel_is_cancelled(tmp_path: Path) -> None:
+    attempt = Attempt()
+
+    class Killed(Frame):
+        def collect(self) -> None:
+            attempt.is_cancelled = True
+            super().collect()
+
+    with pytest.raises(StageCancelled):
+        run(Killed("Job 3 cancelled"), tmp_path, attempt)
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("StatusCode.UNAVAILABLE failed to connect to all addresses; last error: Connection refused", True),
+        ("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle 00000000 is invalid. Session not found.", True),
+        ("Answer from Java side is empty", True),
+        ("[DIVIDE_BY_ZERO] Division by zero.", False),
+        (DIED, False),
+    ],
+)
+def test_tells_a_spark_that_is_gone_from_a_job_that_failed(text: str, gone: bool, tmp_path: Path) -> None:
+    assert is_gone(RuntimeError(text)) is gone
+    with pytest.raises(RuntimeError if gone else SamzaError):
+        run(Frame(text, text), tmp_path)
