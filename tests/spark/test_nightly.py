@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -17,13 +19,20 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import LocalRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
+from benchmarks.contenders import Runners
 from benchmarks.gen_data import ensure_data
+from benchmarks.memory_limit import MemoryLimit
+from benchmarks.wide_data import PAYLOAD_BYTES, ROW_BYTES, write_wide_views
 
 pytestmark = [pytest.mark.nightly, pytest.mark.spark]
 
 APPLICATION = "benchmarks.applications:w2"
 ROUNDS = int(os.environ.get("NIGHTLY_ROUNDS", "20"))
 ROWS = int(os.environ.get("NIGHTLY_ROWS", "40000000"))
+BYTES = int(os.environ.get("NIGHTLY_BYTES", str(10 * 2**30)))
+"""Of the large input: on the disk and in memory alike, as it does not compress."""
+MEMORY = int(os.environ.get("NIGHTLY_MEMORY", str(4 * 2**30)))
+"""What all processes together may take meanwhile, this one included."""
 
 
 def runtime_over(tmp_path: Path, views: Path) -> LocalRuntime:
@@ -84,3 +93,33 @@ def test_many_rows_are_counted_as_duckdb_counts_them(tmp_path: Path) -> None:
     runtime.run_application(APPLICATION, "many", config={"views": views.name})
     expected = counts(f"SELECT page_id, count(*) AS views FROM '{views}' GROUP BY page_id")
     assert counts(f"SELECT page_id, views FROM '{tmp_path}/out/views-per-page/part-*.parquet'") == expected
+
+
+@pytest.fixture
+def roomy() -> Iterator[Path]:
+    """A folder that is gone afterwards: pytest would keep those of the last three runs."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("NIGHTLY_DATA"), prefix="nightly-") as place:
+        yield Path(place)
+
+
+def test_ten_gigabytes_go_through_a_topic_in_four(roomy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    views = write_wide_views(roomy / "data", BYTES // ROW_BYTES)
+    size = sum(file.stat().st_size for file in views.iterdir())
+    assert size > 0.97 * BYTES
+    runtime = runtime_over(roomy, views)
+    started = time.monotonic()
+    with MemoryLimit(MEMORY, Runners(roomy / "root")) as limit:
+        results = runtime.run_application("benchmarks.applications:wide", "wide", config={"views": views.name, "partitions": "16"})
+    seconds = time.monotonic() - started
+    through = sum(output.bytes for result in results for output in result.outputs if output.own)
+    with capsys.disabled():
+        parts = ", ".join(f"{name} {bytes_ / 2**20:,.0f}" for name, bytes_ in sorted(limit.by_process.items(), key=lambda part: -part[1]))
+        print(
+            f"\n{size / 2**30:.2f} GiB of Parquet in {views.name}, {through / 2**30:.2f} GiB through the topic, in {seconds:.0f} s; "
+            f"at most {limit.peak / 2**20:,.0f} of {MEMORY / 2**20:,.0f} MiB: {parts}"
+        )
+    assert through > 0.97 * BYTES
+    expected = counts(f"SELECT page_id, count(*) AS views FROM '{views}/*.parquet' GROUP BY page_id")
+    found = f"{roomy}/out/bytes-per-page/part-*.parquet"
+    assert counts(f"SELECT page_id, views FROM '{found}'") == expected
+    assert counts(f"SELECT page_id, bytes // {PAYLOAD_BYTES} AS views FROM '{found}'") == expected
