@@ -99,10 +99,16 @@ def run(
         str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Run a run of this name anew; what it wrote replaces the former output.")] = False,
-    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master, such as local[2].")] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."),
+    ] = None,
+    deploy_mode: Annotated[
+        str | None, typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster.")
+    ] = None,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")] = "text",
 ) -> None:
-    """Plan an application and run its stages one after the other on a local Spark. Progress goes to standard error."""
+    """Plan an application and run its stages one after the other on Spark. Progress goes to standard error."""
     from airflow_samza.cli import run_command
 
     look_from_here()
@@ -110,7 +116,14 @@ def run(
         raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
     environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
     done, results = run_command.run_application(
-        application, environment, interval=interval, run_id=run_id, again=again, master=master, tell=run_command.tell_on_stderr
+        application,
+        environment,
+        interval=interval,
+        run_id=run_id,
+        again=again,
+        master=master,
+        deploy_mode=deploy_mode,
+        tell=run_command.tell_on_stderr,
     )
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 

@@ -37,13 +37,17 @@ def run_application(
     run_id: str | None,
     again: bool,
     master: str | None,
+    deploy_mode: str | None,
     tell: Tell,
 ) -> tuple[RunPlan, list[StageResult]]:
-    """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled."""
+    """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled.
+
+    Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own keys.
+    """
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.explain import explain
     from airflow_samza.runs.folders import RunFolder
-    from airflow_samza.spark.masters import DEFAULT_MASTER
+    from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
     from airflow_samza.spark.runtime import LocalRuntime
     from airflow_samza.systems.filesystem import open_filesystem
 
@@ -52,12 +56,15 @@ def run_application(
     folder = RunFolder(application.spec(environment.config).name, name)
     known = folder.plan_generations(open_filesystem(environment.root))
     generation = (known[-1] if known else 0) + (1 if again or not known else 0)
+    conf = dict(environment.spark_conf)
+    named_master, named_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
     runtime = LocalRuntime(
         environment.root,
         environment.systems,
         default_system=environment.default_system,
-        spark_conf=environment.spark_conf,
-        master=master or DEFAULT_MASTER,
+        spark_conf=conf,
+        master=master or named_master,
+        submit=SubmitOptions(deploy_mode or named_mode),
     )
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config)

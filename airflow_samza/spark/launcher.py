@@ -69,6 +69,7 @@ class _Started:
     log: str
     patience: float
     in_cluster: bool = False
+    name: str = "its process"
     only_for_the_start: list[str] = field(default_factory=list)
     """Files, by whole path, that are of no use once the runner is there; the hand-over is the first."""
 
@@ -112,7 +113,7 @@ def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Sta
         arguments=[files.location(settings.package), handover, settings.root, run.application, run.run_id, settings.key],
     )
     process = _spawn(files, command, log, subprocess.DEVNULL)
-    return _Started(process, log, submit.start_seconds, submit.in_cluster, [handover, properties])
+    return _Started(process, log, submit.start_seconds, submit.in_cluster, "spark-submit", [handover, properties])
 
 
 def _spawn(files: Filesystem, command: Sequence[str], log: str, stdin: int) -> subprocess.Popen[bytes]:
@@ -147,9 +148,9 @@ def _await_claim(files: Filesystem, run: RunFolder, settings: RunnerSettings, be
             if exit_code == GAVE_WAY:
                 return
             if exit_code is not None and not (started.in_cluster and exit_code == 0):
-                raise _did_not_start(files, settings, started, f"ended with exit code {exit_code}")
+                raise _did_not_start(files, settings, started, f"{started.name} ended with exit code {exit_code}", _SHARED_ROOT)
             time.sleep(POLL_SECONDS)
-        raise _did_not_start(files, settings, started, f"did not report within {started.patience:.0f} s")
+        raise _did_not_start(files, settings, started, f"{started.patience:.0f} s were not enough", f"{_FULL_CLUSTER} {_SHARED_ROOT}")
     finally:
         for path in started.only_for_the_start:
             withdraw_settings(path)
@@ -173,7 +174,11 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONUNBUFFERED": "1"}
 
 
-def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Started, what: str) -> StageFailed:
+_SHARED_ROOT = "Do all hosts of the cluster have this root, one shared folder, under this path?"
+_FULL_CLUSTER = "A driver waits for room in a full cluster, and [samza] driver_start_timeout says how long it may."
+
+
+def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Started, what: str, hint: str) -> StageFailed:
     try:
         lines = files.read(started.log).decode(errors="replace").strip().splitlines()
     except FileNotFoundError:
@@ -181,11 +186,11 @@ def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Starte
     last = f" Its last line: {telling_line(lines)}" if lines else ""
     where = f"Its log is {files.location(started.log)}"
     if not started.in_cluster:
-        return StageFailed(f"The stage runner {what}.{last}", hint=where, log=files.location(started.log))
+        return StageFailed(f"The stage runner did not start: {what}.{last}", hint=where, log=files.location(started.log))
     master = parse_master(settings.master).shown
     return StageFailed(
-        f"The driver that spark-submit started on {master} never reported under the root {settings.root}: spark-submit {what}.{last}",
-        hint=f"Do all hosts of the cluster have this root, one shared folder, under this path? {where}; the driver's own is in the cluster",
+        f"The driver that spark-submit started on {master} never reported under the root {settings.root}: {what}.{last}",
+        hint=f"{hint} {where}; the driver's own is in the cluster",
         log=files.location(started.log),
     )
 

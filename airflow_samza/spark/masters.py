@@ -25,6 +25,10 @@ DEPLOY_MODES = ("client", "cluster")
 
 DEFAULT_MASTER = "local[*]"
 
+MASTER_KEY = "spark.master"
+DEPLOY_MODE_KEY = "spark.submit.deployMode"
+"""Spark's settings for the same; a place has them, so they are no settings of a stage."""
+
 # A driver in the cluster waits for its place in a queue; ten minutes of a full cluster are no failure.
 DEFAULT_START_SECONDS = 600.0
 

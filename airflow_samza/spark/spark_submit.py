@@ -41,7 +41,7 @@ def find_spark_submit(binary: str) -> str:
         hint = "Install pyspark 4.2 (not pyspark-client alone), or name a spark-submit in the Spark connection (spark-binary)."
     else:
         found = shutil.which(binary)
-        where = f"at {binary}" if os.sep in binary else f"named {binary!r} on PATH ({os.environ.get('PATH', '')})"
+        where = f"at {binary}" if os.sep in binary else f"named {binary!r} on PATH"
         hint = "Put it there, or leave spark-binary out of the Spark connection: then that of the installed pyspark is taken."
     if found is None:
         raise RuntimeMissing(f"There is no spark-submit {where}.", hint=hint, binary=binary)

@@ -25,6 +25,7 @@ from airflow_samza.runs.stage_state import (
     stage_status,
 )
 from airflow_samza.spark.launcher import ensure_runner
+from airflow_samza.spark.masters import DEPLOY_MODE_KEY, MASTER_KEY
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import POLL_SECONDS
 from airflow_samza.spark.session import FIXED, is_per_job
@@ -90,6 +91,13 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
 def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
     """Spark settings as a user gave them; those that the rules of the package hang on are refused."""
     for key, value in conf.items():
+        if key in (MASTER_KEY, DEPLOY_MODE_KEY):
+            raise ConfigError(
+                f"The Spark setting {key} is {value!r}, and where stages run is no setting of theirs.",
+                hint="Name it in the Spark connection (host, deploy-mode), or on the command line with --master and --deploy-mode.",
+                key=key,
+                value=str(value),
+            )
         if key in FIXED and str(value) != FIXED[key]:
             raise ConfigError(
                 f"The Spark setting {key} is {value!r}, and stages run correctly only with {FIXED[key]!r}.",

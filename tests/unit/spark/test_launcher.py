@@ -97,7 +97,7 @@ def test_a_driver_that_does_not_come_in_time_is_told_and_its_handover_withdrawn(
         "time.sleep(600)",
         start_seconds=2,
     )
-    with pytest.raises(StageFailed, match=r"did not report within 2 s\. Its last line: .*state: ACCEPTED"):
+    with pytest.raises(StageFailed, match=r"never reported under the root .*: 2 s were not enough\. Its last line: .*state: ACCEPTED"):
         ensure_runner(launch.files, RUN, settings)
     assert launch.left() == []
     assert not psutil.pid_exists(int((launch.folder / "pid").read_text()))

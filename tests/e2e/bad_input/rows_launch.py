@@ -1,0 +1,108 @@
+"""Rows that whoever submits a stage is told of the Spark that it should run on; no Spark is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable
+
+from airflow_samza.spark.masters import SubmitOptions
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+
+FIRST = "before anything else"
+SUBMIT = "when a stage is submitted"
+MASTER = "spark://127.0.0.1:7077"
+
+
+@row("launch", "A master that Spark does not know", FIRST)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.command("run", APPLICATION, "--master", "spark:/spark:7077")
+
+
+@row("launch", "A deploy mode that Spark does not know", FIRST)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.command("run", APPLICATION, "--master", MASTER, "--deploy-mode", "clutser")
+
+
+@row("launch", "The master among the Spark settings", FIRST)
+def _(scene: Scene) -> str:
+    return raised(lambda: scene.runtime(spark_conf={"spark.master": MASTER}))
+
+
+@row("launch", "A spark-submit that is not there", SUBMIT)
+def _(scene: Scene) -> str:
+    return _submitted(scene, MASTER, SubmitOptions(binary="spark3-submit"))
+
+
+@row("launch", "A master that does not answer", SUBMIT)
+def _(scene: Scene) -> str:
+    return _submitted(scene, "spark://127.0.0.1:1")
+
+
+@row("launch", "YARN without a HADOOP_CONF_DIR", SUBMIT)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    scene.monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    return _submitted(scene, "yarn")
+
+
+@row("launch", "A HADOOP_CONF_DIR without YARN's settings", SUBMIT)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    scene.monkeypatch.setenv("HADOOP_CONF_DIR", str(scene.folder / "hadoop"))
+    return _submitted(scene, "yarn")
+
+
+@row("launch", "An archive that is not there", SUBMIT)
+def _(scene: Scene) -> str:
+    return _listening(scene, lambda master: _submitted(scene, master, archives=["/data/words.tar.gz#words"]))
+
+
+@row("launch", "A root that the driver's host does not have", SUBMIT)
+def _(scene: Scene) -> str:
+    root = str(scene.folder / "samza")
+    submit = _spark_submit(
+        scene,
+        "at = next(number for number, argument in enumerate(sys.argv) if argument.endswith('driver.py'))",
+        f"elsewhere = [part.replace({root!r}, '/not/mounted') for part in sys.argv[at + 1:] if part]",
+        "sys.exit(subprocess.call([sys.executable, sys.argv[at], *elsewhere]))",
+    )
+    return _listening(scene, lambda master: _submitted(scene, master, submit))
+
+
+@row("launch", "A cluster that has no place for the driver", SUBMIT)
+def _(scene: Scene) -> str:
+    submit = _spark_submit(scene, "print('Application report for application_1_0001 (state: ACCEPTED)', flush=True)", "time.sleep(60)")
+    return _listening(scene, lambda master: _submitted(scene, master, submit))
+
+
+def _spark_submit(scene: Scene, *lines: str) -> SubmitOptions:
+    """A script in the place of spark-submit, which does what a cluster would."""
+    program = scene.write("bin/spark-submit", f"#!{sys.executable}", "import subprocess, sys, time", *lines)
+    program.chmod(0o755)
+    return SubmitOptions("cluster", str(program), start_seconds=2)
+
+
+def _listening(scene: Scene, call: Callable[[str], str]) -> str:
+    """With something that listens where the master should be."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        text = call(f"spark://127.0.0.1:{port}").replace(f"127.0.0.1:{port}", "127.0.0.1:7077")
+    text = re.sub(r"airflow_samza-[0-9a-f]{16}|(?<=/servers/)[0-9a-f]{12}", "…", text)
+    return text.replace(f"this host ({os.uname().nodename})", "this host (worker-7)")
+
+
+def _submitted(scene: Scene, master: str, submit: SubmitOptions | None = None, **more: object) -> str:
+    """What whoever submits a stage is told; no runner is started."""
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    runtime = scene.runtime(master=master, submit=submit, **more)
+    run = runtime.prepare(APPLICATION, "run-1")
+    text = raised(lambda: runtime.submit(run, "views"))
+    assert runtime.live_runners(run) == []
+    return text
