@@ -40,11 +40,11 @@ from airflow_samza.systems.system import ControlEnvelope, Envelope, Publication,
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.not_yet import refuse_not_yet
+from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.run_loop import TaskInput, run_task
 from airflow_samza.task.stage_program import check_application, compile_stage
 from airflow_samza.task.table_store import TableStore
-from airflow_samza.task.topic_reduction import reduce_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,10 +32,10 @@ from airflow_samza.spark.bound_systems import bind_systems, declared_systems, ru
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
-from airflow_samza.task.flow_notes import flow_notes
+from airflow_samza.task.pruning.notes import flow_notes
+from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.schemas import CompiledOperator
 from airflow_samza.task.stage_program import check_application
-from airflow_samza.task.topic_reduction import reduce_topics
 
 
 def prepare_run(

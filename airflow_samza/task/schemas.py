@@ -36,7 +36,6 @@ from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
-from airflow_samza.task.column_use import Columns, cut, lowered
 from airflow_samza.task.expressions.compiler import (
     UnknownColumn,
     compile_condition,
@@ -46,6 +45,7 @@ from airflow_samza.task.expressions.compiler import (
 from airflow_samza.task.expressions.expression import UnsupportedExpression
 from airflow_samza.task.operators.combiner import Combining
 from airflow_samza.task.operators.partial_groups import partial_schema
+from airflow_samza.task.pruning.columns import Columns, cut, lowered
 
 ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
 

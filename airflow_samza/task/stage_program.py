@@ -27,11 +27,11 @@ from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.bounds import input_bounds
-from airflow_samza.task.column_use import columns_used, cut
 from airflow_samza.task.phases import Phases, order_phases
+from airflow_samza.task.pruning.bounds import input_bounds
+from airflow_samza.task.pruning.columns import columns_used, cut
+from airflow_samza.task.pruning.topics import topic_columns
 from airflow_samza.task.schemas import CATALYST, CompiledOperator, SchemaResolver
-from airflow_samza.task.topic_reduction import topic_columns
 
 TASK = "task"
 

@@ -12,8 +12,8 @@ from airflow_samza.application.operator_specs import AggregateSpec, InputOperato
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.topic_contents import TopicContent
-from airflow_samza.task.column_use import NONE, Columns, both, columns_used, cut, lowered
 from airflow_samza.task.operators.partial_groups import decomposable
+from airflow_samza.task.pruning.columns import NONE, Columns, both, columns_used, cut, lowered
 from airflow_samza.task.schemas import CompiledOperator
 
 

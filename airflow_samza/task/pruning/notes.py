@@ -18,10 +18,10 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.bounds import input_bounds
-from airflow_samza.task.column_use import Columns, columns_used, cut, lowered
+from airflow_samza.task.pruning.bounds import input_bounds
+from airflow_samza.task.pruning.columns import Columns, columns_used, cut, lowered
+from airflow_samza.task.pruning.topics import topic_columns
 from airflow_samza.task.schemas import CATALYST, CompiledOperator
-from airflow_samza.task.topic_reduction import topic_columns
 
 
 def flow_notes(
