@@ -161,7 +161,7 @@ def test_the_submitter_may_be_killed_and_another_process_goes_on(session: Sessio
 
 
 def test_no_secret_is_in_a_file_or_on_a_command_line(session: Session) -> None:
-    session.runtime.submit(session.run, "held", generation=5)
+    handle = session.runtime.submit(session.run, "held", generation=5)
     until(session.holders)
     shown = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
     assert not [line for line in shown if SECRET in line]
@@ -169,6 +169,7 @@ def test_no_secret_is_in_a_file_or_on_a_command_line(session: Session) -> None:
     assert files
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
     session.go.touch()
+    assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
 
 
 def test_a_runner_that_is_killed_loses_and_doubles_nothing(session: Session) -> None:
@@ -184,6 +185,24 @@ def test_a_runner_that_is_killed_loses_and_doubles_nothing(session: Session) -> 
     assert result.outputs[0].messages == 2
     assert numbers(session, "held") == [0, 1]
     assert session.runtime.status(handle).attempt == 2
+
+
+def test_a_java_that_is_killed_loses_and_doubles_nothing(session: Session) -> None:
+    """The runner lives on without its Spark, and has to see that."""
+    handle = session.runtime.submit(session.run, "held", generation=7)
+    until(session.holders)
+    java = session.java()
+    if java is None:
+        pytest.skip("the runner has no Java")
+    java.kill()
+    session.runtime.wait(handle, timeout=300)
+    with pytest.raises(StageLost) as caught:
+        session.runtime.finish(handle)
+    assert caught.value.retryable
+    session.go.touch()
+    result = session.runtime.run_stage(session.run, "held", generation=7)
+    assert result.outputs[0].messages == 2
+    assert numbers(session, "held") == [0, 1]
 
 
 def test_closing_the_run_ends_everything_that_it_started(session: Session) -> None:

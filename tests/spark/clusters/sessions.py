@@ -57,10 +57,17 @@ SPECULATION = {
 SMALL = {"spark.executor.memory": "600m", "spark.driver.memory": "600m"}
 
 
+def told(folder: Path) -> dict[str, str]:
+    """Has Spark tell all events into a file that a test can read."""
+    (folder / "events").mkdir()
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false", "spark.eventLog.dir": f"file:{folder / 'events'}"}
+
+
 @contextmanager
 def standalone_client(folder: Path) -> Iterator[Place]:
     with standalone_cluster(folder, workers=2) as cluster:
-        yield Place(cluster.master, conf={**SPECULATION, **SMALL}, executors=cluster.executors, speculates=True, ships_package=True)
+        conf = {**SPECULATION, **SMALL, **told(folder)}
+        yield Place(cluster.master, conf=conf, executors=cluster.executors, speculates=True, ships_package=True)
 
 
 @contextmanager
@@ -69,7 +76,7 @@ def standalone_in_cluster(folder: Path) -> Iterator[Place]:
         yield Place(
             cluster.master,
             submit=SubmitOptions("cluster"),
-            conf={**SPECULATION, **SMALL},
+            conf={**SPECULATION, **SMALL, **told(folder)},
             executors=cluster.executors,
             speculates=True,
             ships_package=True,
@@ -149,6 +156,13 @@ class Session:
         files = open_filesystem(str(self.folder / "root"))
         claims = [read(files, runner.claim) for runner in self.runtime.live_runners(self.run)]
         return [psutil.Process(int(claim["pid"])) for claim in claims if claim is not None]
+
+    def java(self) -> psutil.Process | None:
+        """The Java that is the runner's Spark, started by it or above it; None when there is none."""
+        (runner,) = self.runners()
+        return next(
+            (process for process in [*runner.children(), runner.parent()] if process is not None and process.name() == "java"), None
+        )
 
 
 @contextmanager
