@@ -41,8 +41,8 @@ class ConnectSession:
         self._lock = threading.Lock()
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
         try:
-            self._first = self._connect()
-            version = str(self._first.version)
+            self._spare: SparkSession | None = self._connect()
+            version = str(self._spare.version)
         except Exception as error:
             raise self._refused(error) from error
         if not version.startswith("4."):
@@ -100,11 +100,12 @@ class ConnectSession:
 
     def stop(self) -> None:
         """Releases the sessions; the server ends what still runs in them."""
-        for session in [self._first, *self._open]:
+        for session in [*self._open, *([self._spare] if self._spare is not None else [])]:
             session.stop()
 
     def _start(self, conf: Mapping[str, str]) -> SparkSession:
-        session = self._connect()
+        spare, self._spare = self._spare, None
+        session = spare if spare is not None else self._connect()
         set_conf(session, {**conf, **FIXED}, self.place)
         path = list(sys.path)
         try:

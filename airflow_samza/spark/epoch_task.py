@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import json
+import platform
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.end_of_stream import stage_assignment
-from airflow_samza.errors import StageError
+from airflow_samza.errors import StageError, TopicError
 from airflow_samza.runs.epoch_records import Intent, Manifest, Staged
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import StageFolder, must_read, replace, write_once
@@ -24,7 +25,7 @@ from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.worker_errors import from_worker
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemProducer, SystemStreamPartition
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.run_loop import SectionRun, TaskInput
@@ -78,6 +79,7 @@ class _Section:
         self._attempt = attempt
         self._files = open_filesystem(epoch.root)
         self._folder = StageFolder(epoch.stage_folder)
+        _see(self._files, self._folder.intent)
         self._intent = Intent.from_dict(must_read(self._files, self._folder.intent))
         self._program = _program(epoch.root, epoch.program)
         self._systems = _systems(json.dumps(epoch.bindings, sort_keys=True), self._files.root)
@@ -235,6 +237,17 @@ class _Envelopes:
 def _abort(producers: Mapping[str, SystemProducer]) -> None:
     for producer in producers.values():
         producer.abort()
+
+
+def _see(files: Filesystem, intent: str) -> None:
+    """Refuses a host that does not see what the stage runner has just written."""
+    if not files.exists(intent):
+        raise TopicError(
+            f"The Python worker on {platform.node()} does not see the run's records: {files.location(intent)} is missing there.",
+            hint="The root has to be one folder that all of Spark's hosts share, under the same path. "
+            "If it is: was the run's folder deleted?",
+            path=files.location(intent),
+        )
 
 
 @functools.lru_cache(maxsize=1)

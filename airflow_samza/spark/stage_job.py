@@ -144,4 +144,10 @@ def _suspects(program: StageProgram) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:300] if text.strip() else "no reason given"
+    """What says most in the text of a failed job: the line in which a Python traceback ends, else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    traced = next((number for number, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), None)
+    if traced is not None:
+        ends = [line for line in lines[traced + 1 :] if re.match(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b", line)]
+        lines = ends or lines
+    return lines[0][:300] if lines else "no reason given"

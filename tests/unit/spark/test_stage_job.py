@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed
+from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystem import open_filesystem
 
@@ -144,3 +146,17 @@ def test_tells_a_spark_that_is_gone_from_a_job_that_failed(text: str, gone: bool
     assert is_gone(RuntimeError(text)) is gone
     with pytest.raises(RuntimeError if gone else SamzaError):
         run(Frame(text, text), tmp_path)
+
+
+def test_a_traceback_is_told_by_the_line_in_which_it_ends(tmp_path: Path) -> None:
+    trace = 'Traceback (most recent call last):\n  File "/x.py", line 3, in f\n    g()\nOSError: disk is full'
+    error = failure(f"{HEAD} from the Python worker: {trace}\n\n SQLSTATE: 38000", tmp_path)
+    assert error.sentence == "The Spark job of the stage 'stage' failed: OSError: disk is full"
+
+
+def test_a_host_that_does_not_see_the_root_says_so(tmp_path: Path) -> None:
+    task = EpochTask(str(tmp_path), {}, "stage", "runs/app/run/stages/stage/1.1", "program.json", {}, {}, ())
+    with pytest.raises(TopicError, match="does not see the run's records") as caught:
+        _Section(task, 0, "0-0")
+    assert platform.node() in caught.value.sentence
+    assert "share, under the same path" in caught.value.hint

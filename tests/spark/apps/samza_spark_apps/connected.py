@@ -12,9 +12,11 @@ def through_a_view(name: str, other: str) -> Any:
     """A function that registers a view, and says whether it sees the other's."""
 
     def transformed(frame: Any) -> Any:
-        frame.createOrReplaceTempView(name)
+        from pyspark.sql import functions
+
+        frame.withColumn("number", functions.col("number") + 10).createOrReplaceTempView(name)
         sees = "both" if frame.sparkSession.catalog.tableExists(other) else "own"
-        return frame.sparkSession.sql(f"SELECT number + 10 AS number, '{sees}' AS sees FROM {name}")
+        return frame.sparkSession.sql(f"SELECT number, '{sees}' AS sees FROM {name}")
 
     return transformed
 
