@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, StageLost, UnsupportedShape
@@ -17,7 +16,7 @@ from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_result import describe_result
-from airflow_samza.runs.stage_state import CANCELLED, FAILED, LOST, RUNNING, SUCCEEDED, newest_attempt
+from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED, newest_attempt
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -171,21 +170,6 @@ def test_killing_the_runner_loses_and_doubles_nothing(lake: Lake) -> None:
     assert len(lake.rows("waited")) == 1
     status = lake.runtime.status(handle)
     assert (status.state, status.attempt) == (SUCCEEDED, 2)
-
-
-def test_a_runner_whose_java_dies_gives_way_to_another(lake: Lake) -> None:
-    lake.flag.unlink(missing_ok=True)
-    lake.entered.unlink(missing_ok=True)
-    handle = lake.runtime.submit(lake.run, "for-waiting", generation=3)
-    until(lake.entered.exists)
-    (runner,) = lake.runner_pids()
-    (java,) = [process for process in psutil.Process(runner).children() if process.name() == "java"]
-    java.kill()
-    assert lake.runtime.wait(handle).state == FAILED
-    with pytest.raises(StageLost, match=r"Spark \(local\[\*\]\) went away while the stage for-waiting ran"):
-        lake.runtime.finish(handle)
-    until(lambda: runner not in lake.runner_pids(), 60)
-    lake.flag.touch()
 
 
 def test_a_worker_that_dies_after_its_manifest_doubles_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
