@@ -92,17 +92,20 @@ class Config(Mapping[str, str]):
     @property
     def intermediate_partitions(self) -> int | None:
         """The partition count of intermediate streams that nothing else decides; -1 and absence are None (SEMANTICS P3)."""
-        number = self.integer(INTERMEDIATE_PARTITIONS)
-        if number is None or number == -1:
-            return None
-        if number < 1:
-            self.refuse(INTERMEDIATE_PARTITIONS, "a number of partitions from 1, or -1 for unset")
-        return number
+        return self._count(INTERMEDIATE_PARTITIONS)
 
     @property
     def intermediate_partitions_max(self) -> int:
         """The cap on inferred counts (SEMANTICS P2): 256 unless set."""
-        return self.integer(INTERMEDIATE_PARTITIONS_MAX, 256, least=1) or 256
+        return self._count(INTERMEDIATE_PARTITIONS_MAX) or 256
+
+    def _count(self, key: str) -> int | None:
+        number = self.integer(key)
+        if number is None or number == -1:
+            return None
+        if number < 1:
+            self.refuse(key, "a number of partitions from 1, or -1 for unset")
+        return number
 
     @property
     def whole_messages(self) -> bool:

@@ -12,9 +12,7 @@ _WIDEST = 72
 """Characters of one cell; a longer expression ends in an ellipsis, the JSON has it whole."""
 
 
-def explain(
-    plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes: Mapping[str, Mapping[str, str]] | None = None
-) -> str:
+def explain(plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """The plan as text: stages with what they read, do and write, every partition count with its reason, tables, warnings.
 
     ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which the run-time layer

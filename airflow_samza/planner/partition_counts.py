@@ -11,15 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.errors import ConfigError, PartitionMismatch, PlanError, UnresolvedPartitions
+from airflow_samza.config import INTERMEDIATE_PARTITIONS, Config
+from airflow_samza.errors import PartitionMismatch, PlanError, UnresolvedPartitions
 from airflow_samza.planner.join_groups import JoinedStreams
 from airflow_samza.planner.stream_edges import StreamEdge
-
-PARTITIONS_KEY = "job.intermediate.stream.partitions"
-CAP_KEY = "job.intermediate.stream.partitions.max"
-
-# A bounded input of many files has as many partitions as files; without a cap every intermediate stream would have them, too.
-DEFAULT_CAP = 256
 
 
 @dataclass(frozen=True)
@@ -92,13 +87,13 @@ def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mappi
     """Intermediate streams that no join decides: configuration, else the maximum of inputs and outputs, capped."""
     if not any(edge.is_intermediate for edge in edges.values()):
         return  # the configuration is read only when something depends on it (SEMANTICS P3)
-    configured = configured_count(config, PARTITIONS_KEY)
-    cap = configured_count(config, CAP_KEY) or DEFAULT_CAP
+    keys = Config(config)
+    configured, cap = keys.intermediate_partitions, keys.intermediate_partitions_max
     open_streams = [stream_id for stream_id, edge in edges.items() if edge.is_intermediate and stream_id not in counts]
     if not open_streams:
         return
     if configured is not None:
-        answer = PartitionCount(configured, PARTITIONS_KEY)
+        answer = PartitionCount(configured, INTERMEDIATE_PARTITIONS)
     else:
         # Side inputs do not count (SEMANTICS P2); streams that are inputs as well do.
         outer = (StreamRole.INPUT, StreamRole.OUTPUT)
@@ -106,27 +101,6 @@ def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mappi
         answer = PartitionCount(min(most, cap), "max of inputs and outputs" + (f", capped at {cap}" if most > cap else ""))
     for stream_id in open_streams:
         counts[stream_id] = answer
-
-
-def configured_count(config: Mapping[str, str], key: str) -> int | None:
-    """A partition count from the configuration; None when it is unset or -1."""
-    value = config.get(key)
-    if value is None or not str(value).strip():
-        return None
-    try:
-        number = int(str(value).strip())
-    except ValueError:
-        number = 0
-    if number == -1:
-        return None
-    if number < 1:
-        raise ConfigError(
-            f"{key} is {value!r}, which is not a partition count.",
-            hint="Set a whole number from 1, or -1 for unset.",
-            key=key,
-            value=value,
-        )
-    return number
 
 
 def _declared_where(edge: StreamEdge) -> str:
