@@ -8,10 +8,11 @@ from airflow_samza.schema import DataType, Schema
 from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.dates import extract
-from airflow_samza.task.expressions.dropped import Guard, folded, is_constant
+from airflow_samza.task.expressions.dropped import Guard, bare, folded, is_constant
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column, literal
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.intervals import interval_of, moved_by_days, shifted_by
+from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
 from airflow_samza.task.expressions.numbers import whole_quotient
 from airflow_samza.task.expressions.reading import date_literal, decimal_type, moment_literal, number_or_text, only, shown
 
@@ -226,7 +227,10 @@ class NodeCompiler:
             raise UnsupportedExpression(f"function {name} is not in the Arrow subset")
         if not function.takes(len(node.expressions)):
             raise UnsupportedExpression(f"{name} with {len(node.expressions)} arguments is not in the Arrow subset")
-        return function.build(*(self.compile(operand) for operand in node.expressions))
+        operands = node.expressions
+        if name in CASE_CHANGES:
+            operands = [_before_case_changed(operands[0])]
+        return function.build(*(self.compile(operand) for operand in operands))
 
     def _struct(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -255,7 +259,14 @@ class NodeCompiler:
         return self._matching(node, patterns.like)
 
     def _ilike(self, node: Any) -> Expression:
+        node.set("this", _before_case_changed(node.this))
         return self._matching(node, patterns.ilike)
+
+    def _regexplike(self, node: Any) -> Expression:
+        raise UnsupportedExpression("regular expressions are Java's")
+
+    def _interval(self, node: Any) -> Expression:
+        raise UnsupportedExpression("an interval stands alone")
 
     def _escape(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -319,3 +330,13 @@ class NodeCompiler:
 
     def _trycast(self, node: Any) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
         return self._cast(node)
+
+
+def _before_case_changed(node: Any) -> Any:
+    """Catalyst drops an upper or lower below another one, which shows: lower(upper('ß')) stays 'ß'."""
+    inner = bare(node)
+    if type(inner).__name__ == "Anonymous" and inner.name.lower() in CASE_CHANGES and len(inner.expressions) == 1:
+        if is_constant(inner):
+            raise UnsupportedExpression("the case of a constant is changed twice")
+        return _before_case_changed(inner.expressions[0])
+    return node

@@ -89,7 +89,7 @@ def concat(*operands: Expression) -> Expression:
     ready = [cast(need("concat", operand, *kinds), STRING) for operand in operands]
 
     def run(frame: Frame) -> Any:
-        return pc.binary_join_element_wise(*(operand.array(frame) for operand in ready), "", null_handling="emit_null")
+        return pc.binary_join_element_wise(*(operand.run(frame) for operand in ready), "", null_handling="emit_null")
 
     return Expression(STRING, any(o.nullable for o in ready), any(o.fallible for o in ready), run)
 
