@@ -14,135 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
+from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import StorageFull, TopicError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.log_records import KNOWN_COMMITS, Commit, Segment, control_entry, parse_commit, refuse_gap
 from airflow_samza.systems.log_topic import VERSION, Topic
 from airflow_samza.systems.producers_seen import ProducersSeen
 
 SNAPSHOT_EVERY = 100
 """Commits per snapshot: opening a topic reads one file per so many commits, and at most so many records one by one."""
-
-
-@dataclass(frozen=True)
-class Segment:
-    """One segment file as a commit names it: per record batch its partition, rows, where it ends in the file, and its CRC-32.
-
-    ``ends`` and ``checksums`` have one entry more than there are batches: the file's footer.
-    """
-
-    name: str
-    bytes: int
-    partitions: tuple[int, ...]
-    rows: tuple[int, ...]
-    ends: tuple[int, ...]
-    checksums: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON form, in manifests and commit records alike."""
-        return {
-            "segment": self.name,
-            "bytes": self.bytes,
-            "partitions": self.partitions,
-            "rows": self.rows,
-            "ends": self.ends,
-            "checksums": self.checksums,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Segment:
-        """What :meth:`to_json` wrote."""
-        segment = cls(
-            str(data["segment"]),
-            int(data["bytes"]),
-            tuple(data["partitions"]),
-            tuple(data["rows"]),
-            tuple(data["ends"]),
-            tuple(data["checksums"]),
-        )
-        if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
-            raise ValueError(f"names segment {segment.name} with lists of different lengths")
-        return segment
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit: what a producer's epoch added to the topic.
-
-    ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition. ``once``
-    marks a producer that never comes back (an append), so that nobody has to remember it.
-    """
-
-    number: int
-    producer: str
-    generation: str
-    epoch: int
-    at: int
-    segments: tuple[Segment, ...]
-    control: tuple[tuple[int, Mapping[str, Any]], ...]
-    next: tuple[int, ...]
-    once: bool = False
-    schema: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "version": VERSION,
-            "number": self.number,
-            "producer": self.producer,
-            "generation": self.generation,
-            "epoch": self.epoch,
-            "at": self.at,
-            "segments": [segment.to_json() for segment in self.segments],
-            "control": self.control,
-            "next": self.next,
-            "once": self.once,
-            "schema": self.schema,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Commit:
-        """What :meth:`to_json` wrote."""
-        return cls(
-            int(data["number"]),
-            str(data["producer"]),
-            str(data["generation"]),
-            int(data["epoch"]),
-            int(data["at"]),
-            tuple(Segment.from_json(segment) for segment in data["segments"]),
-            tuple((int(kind), body) for kind, body in data["control"]),
-            tuple(data["next"]),
-            bool(data["once"]),
-            data["schema"],
-        )
-
-    @property
-    def rows(self) -> int:
-        """User messages in all partitions."""
-        return sum(sum(segment.rows) for segment in self.segments)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the segment files."""
-        return sum(segment.bytes for segment in self.segments)
-
-    def rows_by_partition(self) -> list[int]:
-        """User messages per partition."""
-        counts = [0] * len(self.next)
-        for segment in self.segments:
-            for partition, rows in zip(segment.partitions, segment.rows, strict=True):
-                counts[partition] += rows
-        return counts
-
-
-def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:
-    """A control message as a commit keeps it."""
-    return int(message_type(message)), to_json(message)
-
-
-def control_message(kind: int, body: object, topic: Topic, partition: int, offset: int) -> ControlMessage:
-    """The control message of a commit's entry."""
-    return from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
 
 
 @dataclass
@@ -185,7 +65,7 @@ def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None) 
     """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from."""
     path = topic.commit_path(number)
     try:
-        record = topic.read_json(path)
+        data = topic.filesystem.read(path)
     except FileNotFoundError:
         if topic.filesystem.exists(topic.commit_path(number + 1)):
             # It may have been written between the two questions.
@@ -193,28 +73,12 @@ def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None) 
                 return read_commit(topic, number, before)
             raise topic.damaged(path, "is missing, and later commits are there") from None
         return None
-    return parse_commit(topic, path, record, number, before)
-
-
-def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int, before: Sequence[int] | None = None) -> Commit:
-    """A commit from its JSON, checked: a record that contradicts itself or its place is a TopicError naming the file."""
-    try:
-        commit = Commit.from_json(record)
-    except KeyError as error:
-        raise topic.damaged(path, f"has no {error.args[0]!r}") from None
-    except (ValueError, TypeError) as error:
-        raise topic.damaged(path, f"cannot be understood ({error})") from None
-    if commit.number != number:
-        raise topic.damaged(path, f"says that it is commit {commit.number}")
-    if len(commit.next) != topic.partitions:
-        raise topic.damaged(path, f"speaks of {len(commit.next)} partitions, and the topic has {topic.partitions}")
-    if any(partition not in range(topic.partitions) for segment in commit.segments for partition in segment.partitions):
-        raise topic.damaged(path, "names a partition that the topic does not have")
+    commit = KNOWN_COMMITS.find(topic, path, data)
+    if commit is None:
+        commit = parse_commit(topic, path, topic.parse_json(path, data), number)
+        KNOWN_COMMITS.keep(topic, path, data, commit)
     if before is not None:
-        added = commit.rows_by_partition()
-        expected = tuple(base + rows + len(commit.control) for base, rows in zip(before, added, strict=True))
-        if expected != commit.next:
-            raise topic.damaged(path, "has offsets that do not follow from the commit before it")
+        refuse_gap(topic, path, commit, before)
     return commit
 
 
@@ -289,7 +153,7 @@ def append_commit(
                 wanted=schema,
             )
         base = Commit(tail.number, producer, generation, epoch, time.time_ns() // 1_000_000, tuple(segments), entries, tuple(tail.next))
-        offsets = tuple(before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition(), strict=True))
+        offsets = tuple(before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True))
         commit = Commit(base.number, producer, generation, epoch, base.at, base.segments, entries, offsets, once, schema or tail.schema)
         if topic.filesystem.put_if_absent(topic.commit_path(commit.number), _encode(commit.to_json())):
             tail.take(commit)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.log_commits import Commit, read_commit, record_numbers
+from airflow_samza.systems.log_commits import read_commit, record_numbers
 from airflow_samza.systems.log_index import LogIndex
+from airflow_samza.systems.log_records import Commit
 from airflow_samza.systems.log_segments import SegmentReaders
 from airflow_samza.systems.log_topic import Topic
 

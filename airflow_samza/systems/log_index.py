@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from airflow_samza.systems.log_commits import Commit, Segment, load_tail, read_commits, record_numbers, tail_from_state
+from airflow_samza.systems.log_commits import load_tail, read_commits, record_numbers, tail_from_state
+from airflow_samza.systems.log_records import Commit, Segment
 from airflow_samza.systems.log_topic import Topic
 
 
@@ -28,11 +29,13 @@ class Run(NamedTuple):
 
 
 class Control(NamedTuple):
-    """One control message at its offset."""
+    """One control message at its offset; entry ``number`` of ``commit``, where it is one's."""
 
     offset: int
     kind: int
     body: Mapping[str, Any]
+    commit: Commit | None = None
+    number: int = 0
 
     @property
     def end(self) -> int:
@@ -124,9 +127,13 @@ class LogIndex:
 
     def oldest(self, partition: int) -> int:
         """The offset of the first message that can be read; the head when there is none."""
-        for owned in self.owned(partition):
+        for owned in self._compacted_entries(partition, self.floor.offset(partition)):
             if owned.entries:
                 return owned.entries[0].offset
+        for commit in self.live_commits():
+            first = first_offset(commit, partition)
+            if first < commit.next[partition]:
+                return first
         return self.head[partition]
 
     def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
@@ -197,21 +204,20 @@ class LogIndex:
         return {segment.name for segment in self.live_segments()}
 
 
+def first_offset(commit: Commit, partition: int) -> int:
+    """The offset of the first message that a commit adds to a partition; the next one's when it adds none."""
+    return commit.next[partition] - len(commit.control) - commit.rows_by_partition[partition]
+
+
 def commit_entries(commit: Commit, partition: int) -> list[Entry]:
     """What one commit adds to one partition: the rows of its segments in task order, then the control messages."""
-    places: list[tuple[Segment, int, int]] = []
-    for segment in commit.segments:
-        if partition in segment.partitions:
-            for batch, owner in enumerate(segment.partitions):
-                if owner == partition:
-                    places.append((segment, batch, segment.rows[batch]))
-    offset = commit.next[partition] - len(commit.control) - sum(rows for _, _, rows in places)
+    offset = first_offset(commit, partition)
     entries: list[Entry] = []
-    for segment, batch, rows in places:
-        entries.append(Run(offset, segment, batch, 0, rows))
-        offset += rows
-    for kind, body in commit.control:
-        entries.append(Control(offset, kind, body))
+    for segment, batch in commit.places.get(partition, ()):
+        entries.append(Run(offset, segment, batch, 0, segment.rows[batch]))
+        offset += segment.rows[batch]
+    for number, (kind, body) in enumerate(commit.control):
+        entries.append(Control(offset, kind, body, commit, number))
         offset += 1
     return entries
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_commits import Segment, read_commits
+from airflow_samza.systems.log_commits import read_commits
 from airflow_samza.systems.log_index import Control, LogIndex, Run, read_floor
+from airflow_samza.systems.log_records import Segment
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log_topic import VERSION, Topic, list_topics, open_topic
 from airflow_samza.systems.topic_rows import arrow_schema

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
-from airflow_samza.systems.log_commits import Segment
+from airflow_samza.systems.log_records import Segment
 from airflow_samza.systems.log_topic import Topic
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 

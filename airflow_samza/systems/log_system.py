@@ -16,8 +16,8 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems import log_commits
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
-from airflow_samza.systems.log_commits import Segment
 from airflow_samza.systems.log_index import Control, LogIndex, Run
+from airflow_samza.systems.log_records import Commit, Segment, control_message
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, open_topic
 from airflow_samza.systems.system import (
@@ -183,7 +183,7 @@ def publish_segments(
     duplicate = commit is None
     if commit is None:
         commit = _published(topic, producer, generation, epoch)
-    added = commit.rows_by_partition()
+    added = commit.rows_by_partition
     return {
         "topic": topic.name,
         "commit": commit.number,
@@ -213,7 +213,7 @@ def _check_staged(topic: Topic, segments: Sequence[Segment]) -> None:
             )
 
 
-def _published(topic: Topic, producer: str, generation: str, epoch: int) -> log_commits.Commit:
+def _published(topic: Topic, producer: str, generation: str, epoch: int) -> Commit:
     for commit in reversed(list(log_commits.read_commits(topic, 0))):
         if (commit.producer, commit.generation, commit.epoch) == (producer, generation, epoch):
             return commit
@@ -406,7 +406,10 @@ class LogConsumer:
 
     def _envelope(self, ssp: SystemStreamPartition, entry: Run | Control, start: int, end: int, columns: Sequence[str] | None) -> Envelope:
         if isinstance(entry, Control):
-            message = log_commits.control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset)
+            if entry.commit is not None:
+                message = entry.commit.control_message(entry.number, self.topic, ssp.partition, entry.offset)
+            else:
+                message = control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset)
             return ControlEnvelope(ssp, entry.offset, message)
         batch = self._readers.read(entry.segment, entry.batch, columns)
         skip = max(start - entry.offset, 0)

@@ -62,6 +62,10 @@ class Topic:
         """A record of this topic; a damaged one is a TopicError that names the file. A missing one is FileNotFoundError."""
         return read_record(self.filesystem, path, self.name)
 
+    def parse_json(self, path: str, data: bytes) -> dict[str, Any]:
+        """A record of this topic from the bytes of its file."""
+        return parse_record(self.filesystem, path, self.name, data)
+
     def damaged(self, path: str, what: str) -> TopicError:
         """The error for a file that is not as it was written."""
         return damaged(self.filesystem, path, self.name, what)
@@ -83,7 +87,11 @@ def topic_directory(name: str) -> str:
 
 def read_record(filesystem: Filesystem, path: str, name: str) -> dict[str, Any]:
     """A JSON object of this version."""
-    data = filesystem.read(path)
+    return parse_record(filesystem, path, name, filesystem.read(path))
+
+
+def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> dict[str, Any]:
+    """A JSON object of this version, from the bytes of its file."""
     try:
         record = json.loads(data)
     except ValueError as error:
