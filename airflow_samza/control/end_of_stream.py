@@ -217,17 +217,18 @@ def task_name(number: int) -> str:
     return f"task-{number}"
 
 
+def task_partitions(plan: ExecutionPlan, stage_id: str, number: int) -> list[tuple[str, int]]:
+    """What one task of a stage owns: partition *k* of every input that has one, and all of a broadcast. Side inputs are left out (C5)."""
+    return [
+        (stream.stream_id, partition)
+        for stream in (plan.stream(stream_id) for stream_id in plan.stage(stage_id).inputs)
+        for partition in (range(stream.partitions) if stream.broadcast else ([number] if number < stream.partitions else []))
+    ]
+
+
 def stage_assignment(plan: ExecutionPlan, stage_id: str) -> dict[str, list[tuple[str, int]]]:
-    """What each task of a stage owns: partition *k* of every input that has one, and all of a broadcast. Side inputs are left out (C5)."""
-    stage = plan.stage(stage_id)
-    return {
-        task_name(number): [
-            (stream.stream_id, partition)
-            for stream in (plan.stream(stream_id) for stream_id in stage.inputs)
-            for partition in (range(stream.partitions) if stream.broadcast else ([number] if number < stream.partitions else []))
-        ]
-        for number in range(stage.task_count)
-    }
+    """What each task of a stage owns, by the task's name."""
+    return {task_name(number): task_partitions(plan, stage_id, number) for number in range(plan.stage(stage_id).task_count)}
 
 
 def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.end_of_stream import stage_assignment
+from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.errors import StageError, TopicError
 from airflow_samza.runs.epoch_records import Intent, Manifest, Staged
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import StageFolder, must_read, replace, write_once
-from airflow_samza.runs.names import Generation, task_name, writer_attempt
+from airflow_samza.runs.names import Generation, writer_attempt
 from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
@@ -155,7 +155,7 @@ class _Section:
 
     def _inputs(self, consumers: dict[str, SystemConsumer]) -> list[TaskInput]:
         """The partitions that this task owns; envelopes are read when their turn comes."""
-        owned = stage_assignment(self._program.plan, self._program.stage.stage_id).get(task_name(self._task), [])
+        owned = task_partitions(self._program.plan, self._program.stage.stage_id, self._task)
         inputs = []
         for stream_id, partition in owned:
             bound = BoundStream.from_dict(self._epoch.inputs[stream_id])

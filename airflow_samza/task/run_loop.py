@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.operator_specs import TableJoinSpec
-from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, stage_assignment, task_name
+from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, task_name, task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import NotYet, StageError
 from airflow_samza.systems.system import Envelope, MessageRun
@@ -61,7 +61,7 @@ class SectionRun:
         self._task = task
         self._name = task_name(task)
         self._started = time.perf_counter()
-        self._owned = dict(_by_stream(stage_assignment(program.plan, program.stage.stage_id).get(self._name, [])))
+        self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
         self._tables = tables if tables is not None else {}
         for table_id in program.stage.tables:
@@ -257,7 +257,8 @@ class SectionRun:
                 report.tables[table_id] = TableReport(rows.num_rows, rows.nbytes, store.ignored)
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
-        report.bookkeeping = self._bookkeeping.checkpoint()
+        # What has ended needs no names any more, and every task naming every task would make manifests grow with their number squared.
+        report.bookkeeping = [{**entry, "tasks": []} if entry["ended"] else entry for entry in self._bookkeeping.checkpoint()]
         report.seconds = round(time.perf_counter() - self._started, 6)
 
 
