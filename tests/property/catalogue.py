@@ -131,6 +131,16 @@ TOGETHER = [
     "timestamp_micros(b) + INTERVAL 1 MONTH", "timestamp_micros(b) - INTERVAL 2 HOURS", "date_trunc('year', timestamp_micros(b))",
 ]  # fmt: skip
 
+ATTEMPTS = [
+    "try_cast(x AS int)", "try_cast(x AS tinyint)", "try_cast(x AS bigint)", "try_cast(x AS double)", "try_cast(x AS float)",
+    "try_cast(x AS boolean)", "try_cast(x AS date)", "try_cast(i AS bigint)", "try_cast(b AS int)", "try_cast(h AS int)", "try_add(i, j)",
+    "try_add(b, c)", "try_subtract(t, t)", "try_multiply(b, c)", "try_multiply(s, t)", "try_add(d, e)", "try_add(i, d)",
+    "try_divide(i, j)", "try_divide(d, e)", "try_divide(1, i)", "try_add(n, i)", "try_add(u, 1)", "try_subtract(k, 1)", "try_add(k, k)",
+    "try_multiply(f, g)", "try_cast(concat(x, '0') AS bigint)", "try_cast(w AS string)", "try_cast(x AS timestamp)", "try_add(i / j, 1)",
+    "try_add(CAST(x AS int), 1)", "try_cast(i + j AS bigint)", "try_mod(i, j)", "try_cast(x AS decimal(5,2))", "try_add(i, 1)",
+    "try_add(1, try_add(i, 2147483647))", "TRY_CAST(x AS smallint)", "try_cast(concat('000000000000000000000000', x) AS bigint)",
+]  # fmt: skip
+
 ALL = {
     "core": CORE,
     "choices": CHOICES,
@@ -141,6 +151,7 @@ ALL = {
     "casts": CASTS,
     "nested": NESTED,
     "together": TOGETHER,
+    "attempts": ATTEMPTS,
 }
 """By subject."""
 

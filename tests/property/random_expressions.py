@@ -38,6 +38,7 @@ RULES: dict[str, list[str]] = {
         ({short} - {tiny}); greatest({short}, {tiny})
     """),
     "int": _templates("""
+        try_add({int}, {short}); try_cast({string} AS int); try_multiply({int}, {int});
         ({int} + {int}); ({int} - {short}); ({int} * {int}); ({int} % {int}); (- {int}); abs({int}); pmod({int}, {int});
         length({string}); char_length({string}); instr({string}, {text}); locate({text}, {string}, 2); octet_length({string});
         year({date}); month({timestamp}); day({date}); quarter({date}); dayofweek({date}); weekday({timestamp}); weekofyear({date});
@@ -56,6 +57,7 @@ RULES: dict[str, list[str]] = {
         ({float} + {float}); CAST({double} AS float); abs({float}); nullif({float}, {float}); CAST({string} AS float)
     """),
     "double": _templates("""
+        try_divide({int}, {double}); try_cast({string} AS double);
         ({double} + {double}); ({double} - {float}); ({double} * {int}); ({double} / {double}); ({int} / {int}); ({double} % {int});
         sqrt({double}); sign({double}); signum({int}); round({double}, {digits}); abs({double}); CAST({decimal} AS double);
         CAST({string} AS double); CAST({int} AS double); CAST({timestamp} AS double); greatest({double}, {double}); (- {double});
@@ -85,6 +87,7 @@ RULES: dict[str, list[str]] = {
         '); CASE WHEN {boolean} THEN {string} WHEN {boolean} THEN {string} END; nvl2({int}, {string}, {string})
     """),
     "date": _templates("""
+        try_cast({string} AS date);
         date_add({date}, {small}); date_sub({date}, {few}); ({date} + {short}); add_months({date}, {few}); last_day({date});
         trunc({date}, {unit}); to_date({timestamp}); ({date} + INTERVAL 1 DAY); ({date} - INTERVAL 3 MONTHS); CAST({string} AS date);
         next_day({date}, 'mon'); coalesce({date}, {date}); least({date}, {date})

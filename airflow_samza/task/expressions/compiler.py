@@ -13,7 +13,8 @@ from airflow_samza.task.expressions.coercion import is_numeric
 from airflow_samza.task.expressions.dropped import repeats
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column
 from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.expressions.nodes import NodeCompiler, UnknownColumn
+from airflow_samza.task.expressions.nodes import NodeCompiler
+from airflow_samza.task.expressions.nodes import UnknownColumn as UnknownColumn
 from airflow_samza.task.expressions.nulls_of_filters import columns_of, tested_for_null
 from airflow_samza.task.expressions.predicates import is_not_null
 from airflow_samza.task.expressions.reading import only, parsed
@@ -63,8 +64,8 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
     """The conjuncts, each that can fail behind the null tests of its columns that Catalyst derives and puts before it."""
     from sqlglot import exp
 
-    if len(compiled) > 1 and any(expression.literal for expression in compiled):
-        raise UnsupportedExpression("a constant condition stands beside one that can fail, which Catalyst may drop")
+    if len(compiled) > 1:
+        compiler.guard.refuse_decided(nodes)
     if repeats(*nodes):
         raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
     if len(nodes) > 1 and any(

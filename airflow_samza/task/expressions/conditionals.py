@@ -15,6 +15,8 @@ _NESTED = ("array", "map", "struct")
 def coalesce(*operands: Expression) -> Expression:
     """The first operand that is not null; an operand is evaluated only for the rows on which all before it are null."""
     ready = _same_type("coalesce", operands)
+    if not operands[0].nullable:
+        return ready[0]
 
     def run(frame: Frame) -> Any:
         import pyarrow.compute as pc

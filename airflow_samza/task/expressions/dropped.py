@@ -9,11 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, UnsupportedExpression
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.coercion import common_type
+from airflow_samza.task.expressions.expression import BOOLEAN, VOID, EvaluationFailure, Expression, Frame, UnsupportedExpression, literal
 
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 _UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
 _CONDITIONAL = ("Case", "If")
+_SUMS = ("try_add", "try_multiply")
 _CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "nvl2": (1, (1, 2)), "right": (1, (0,))}
 """Functions that are an IF inside: how many arguments are its condition, and which are its values."""
 
@@ -67,36 +70,53 @@ class Guard:
         self._foldable: set[int] = set()
         """Choices under conditions that can fail, whose values are constants but for one: Catalyst moves operations into them."""
 
+        self._decided: set[int] = set()
+        """Comparisons of a widened value with a constant: Catalyst may know their outcome."""
+
     def passed(self, node: Any, found: Expression) -> None:
         """Remember what a node became; raises :class:`UnsupportedExpression`."""
         self._made[id(node)] = found
         kind = type(node).__name__
+        if kind in (*_COMPARISONS, "In", "Between"):
+            self._look_at_widened(node)
+        _refuse_equal(node)
+        if kind == "Anonymous" and found.type.is_integer and node.name.lower() in _SUMS and _is_nested(node):
+            raise UnsupportedExpression(f"{node.name.lower()} of a sum or product, which Catalyst reorders")
         if not found.fallible or kind == "Paren":
             return
         if any(id(bare(part)) in self._foldable for part in node.iter_expressions()):
             raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
-        if kind in ("And", "Or") and repeats(node):
-            raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
-        if kind in _COMPARISONS and words_of(node.this) == words_of(node.expression):
-            raise UnsupportedExpression("a value that can fail is compared with itself, which Catalyst may drop")
-        if kind in (*_COMPARISONS, "In", "Between"):
-            self._refuse_unwrapped(node)
+        if kind in ("And", "Or"):
+            self.refuse_decided([node])
+            if repeats(node):
+                raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
         if kind in ("Add", "Mul") and found.type.is_integer:
             _refuse_reordered(node)
         self._look_at_choice(node)
 
-    def _refuse_unwrapped(self, node: Any) -> None:
+    def _look_at_widened(self, node: Any) -> None:
         """Catalyst compares a value before its cast where the other side is constant, and knows that 3.5 is no int."""
         sides = [bare(part) for part in node.iter_expressions()]
-        kinds = {self._made[id(side)].type for side in sides if id(side) in self._made}
         if not any(is_constant(side) for side in sides):
             return
+        kind = _widest([self._made[id(side)].type for side in sides if id(side) in self._made])
         for side in sides:
             inner = bare(side.this) if type(side).__name__ in ("Cast", "TryCast") else side
             made = self._made.get(id(inner))
-            widened = inner is not side or len(kinds) > 1
-            if made is not None and made.fallible and widened and made.type.name not in ("string", "double"):
+            if made is None or is_constant(inner) or made.type.name == "string" or (inner is side and made.type == kind):
+                continue
+            self._decided.add(id(node))
+            if made.fallible:
                 raise UnsupportedExpression("a value that can fail is widened to be compared with a constant, which Catalyst may simplify")
+
+    def refuse_decided(self, nodes: list[Any]) -> None:
+        """Refuse conditions beside one that can fail if Catalyst may find out that one of them is always false."""
+        for node in nodes:
+            for part in node.walk():
+                made = self._made.get(id(part))
+                constant = made is not None and made.type == BOOLEAN and is_constant(part)
+                if constant or id(part) in self._decided:
+                    raise UnsupportedExpression("a condition that Catalyst may decide ahead stands beside one that can fail")
 
     def _look_at_choice(self, node: Any) -> None:
         kind = type(node).__name__
@@ -137,6 +157,16 @@ class Guard:
             raise UnsupportedExpression("a value that can fail stands twice behind a condition, and Catalyst evaluates it before")
 
 
+def _widest(kinds: list[DataType]) -> DataType | None:
+    found = VOID
+    try:
+        for kind in kinds:
+            found = common_type(found, kind) if kind.name != "string" else found
+    except UnsupportedExpression:
+        return None
+    return found
+
+
 def _with_guards(node: Any, guarded: bool) -> Iterator[tuple[Any, bool]]:
     """Every node below, and whether a condition before it decides if it is evaluated."""
     yield node, guarded
@@ -144,6 +174,20 @@ def _with_guards(node: Any, guarded: bool) -> Iterator[tuple[Any, bool]]:
     for place, child in enumerate(node.iter_expressions()):
         behind = kind in _CONDITIONAL or (kind in ("And", "Or") and child is node.expression) or (kind == "Anonymous" and place > 0)
         yield from _with_guards(child, guarded or behind)
+
+
+def _refuse_equal(node: Any) -> None:
+    kind = type(node).__name__
+    sides = [node.this, node.expression] if kind in _COMPARISONS else []
+    if kind == "Anonymous" and node.name.lower() == "nullif":
+        sides = node.expressions
+    if len(sides) == 2 and words_of(sides[0]) == words_of(sides[1]):
+        raise UnsupportedExpression("a value is compared with itself, which Catalyst may decide ahead")
+
+
+def _is_nested(node: Any) -> bool:
+    inner = [bare(operand) for operand in node.expressions]
+    return any(type(i).__name__ in ("Add", "Mul") or (type(i).__name__ == "Anonymous" and i.name.lower() in _SUMS) for i in inner)
 
 
 def _refuse_reordered(node: Any) -> None:
@@ -168,4 +212,6 @@ def folded(found: Expression) -> Expression:
         value = found.array(Frame([], 1))[0]
     except EvaluationFailure as failure:
         raise UnsupportedExpression(f"a constant fails with {failure.condition}") from None
+    if found.type == BOOLEAN:
+        return literal(value.as_py(), BOOLEAN)
     return Expression(found.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=found.value)

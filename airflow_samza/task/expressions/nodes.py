@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
+from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.dates import extract
 from airflow_samza.task.expressions.dropped import Guard, bare, folded, is_constant
@@ -263,7 +264,7 @@ class NodeCompiler:
         return self._matching(node, patterns.ilike)
 
     def _regexplike(self, node: Any) -> Expression:
-        raise UnsupportedExpression("regular expressions are Java's")
+        raise UnsupportedExpression("RLIKE takes Java's regular expressions")
 
     def _interval(self, node: Any) -> Expression:
         raise UnsupportedExpression("an interval stands alone")
@@ -322,14 +323,24 @@ class NodeCompiler:
             return date_literal(node.this.this)
         if name == "TIMESTAMPTZ" and isinstance(node.this, exp.Literal) and node.this.is_string:
             return moment_literal(node.this.this)
-        if name == "DECIMAL":
-            return cast(self.compile(node.this), decimal_type(node.to))
-        if name not in _TYPES or node.to.expressions:
-            raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
-        return cast(self.compile(node.this), DataType(_TYPES[name]))
+        return cast(self.compile(node.this), _target(node))
 
     def _trycast(self, node: Any) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
-        return self._cast(node)
+        if not node.args.get("safe"):
+            return self._cast(node)
+        only(node, "this", "to", "_type", "safe")
+        return try_cast(self.compile(node.this), _target(node))
+
+
+def _target(node: Any) -> DataType:
+    from sqlglot import exp
+
+    name = node.to.this.name if isinstance(node.to.this, exp.DataType.Type) else ""
+    if name == "DECIMAL":
+        return decimal_type(node.to)
+    if name not in _TYPES or node.to.expressions:
+        raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+    return DataType(_TYPES[name])
 
 
 def _before_case_changed(node: Any) -> Any:

@@ -133,7 +133,7 @@ def disjunction(left: Expression, right: Expression) -> Expression:
 def _logic(kernel: str, decided: bool, left: Expression, right: Expression) -> Expression:
     left, right = _condition(left), _condition(right)
     if (left.literal and right.fallible) or (right.literal and left.fallible):
-        raise UnsupportedExpression("a constant condition stands beside one that can fail, which Catalyst may drop")
+        raise UnsupportedExpression("a condition that Catalyst may decide ahead stands beside one that can fail")
 
     def run(frame: Frame) -> Any:
         import pyarrow as pa

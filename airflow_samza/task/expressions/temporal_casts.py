@@ -25,7 +25,7 @@ def temporal(source: DataType, target: DataType) -> tuple[Conversion, bool] | No
     if target.name == "date" and source.name == "timestamp":
         return lambda moments: as_dates(days_of(moments), moments), False
     if target.name == "date" and source.name == "string":
-        return _read_dates, True
+        return read_dates, True
     if target.name == "timestamp" and source.name == "date":
         return midnights, True
     if target.name == "string" and source.name in ("date", "timestamp"):
@@ -67,17 +67,18 @@ def _moments(seconds: Any) -> Any:
     return as_moments(result, seconds)
 
 
-def _read_dates(texts: Any) -> Any:
+def read_dates(texts: Any) -> Any:
+    """Texts as dates; raises on the first that is none."""
     plain = pc.match_substring_regex(texts, r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z")
     if plain.true_count == len(texts) - texts.null_count:
         try:
             return pc.cast(texts, pa.date32())
         except pa.ArrowInvalid:
             pass  # one of them is no day of the calendar; below it is found
-    return pa.array([None if text is None else _read_date(text) for text in texts.to_pylist()], pa.int32()).view(pa.date32())
+    return pa.array([None if text is None else read_date(text) for text in texts.to_pylist()], pa.int32()).view(pa.date32())
 
 
-def _read_date(text: str) -> int:
+def read_date(text: str) -> int:
     """The days of a text: a year of 4 to 7 digits, perhaps a month, perhaps a day, perhaps a blank or T and anything."""
     found = _DATE.fullmatch(text.strip(SPACE))
     if found is not None:

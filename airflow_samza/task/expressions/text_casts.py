@@ -19,7 +19,8 @@ _JAVA_SPACE = "".join(map(chr, range(0x21)))
 _PLAIN = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 _NUMBER = re.compile(r"([+-]?)(?:NaN|Infinity|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?)", re.ASCII)
 _SPECIAL = {"inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf", "nan": "nan"}
-_TRUE, _FALSE = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]
+TRUE, FALSE = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]
+"""The words, in any case, that are read as booleans."""
 
 Conversion = Callable[[Any], Any]
 
@@ -66,13 +67,13 @@ def _floating(target: DataType) -> Conversion:
     def convert(array: Any) -> Any:
         good = pc.match_substring_regex(array, _PLAIN)
         if good.true_count < len(array) - array.null_count:
-            array = pa.array([None if text is None else _number(text, target) for text in array.to_pylist()], pa.string())
+            array = pa.array([None if text is None else read_number(text, target) for text in array.to_pylist()], pa.string())
         return pc.cast(pc.replace_substring_regex(array, r"\A\+", ""), kind)
 
     return convert
 
 
-def _number(text: str, target: DataType) -> str:
+def read_number(text: str, target: DataType) -> str:
     """A number as Java reads it, as a text that Arrow reads."""
     found = _NUMBER.fullmatch(text.strip(_JAVA_SPACE))
     if found is not None:
@@ -86,7 +87,7 @@ def _number(text: str, target: DataType) -> str:
 
 def _booleans(array: Any) -> Any:
     words = pc.ascii_lower(pc.ascii_trim(array, characters=SPACE))
-    yes, no = pc.is_in(words, value_set=pa.array(_TRUE)), pc.is_in(words, value_set=pa.array(_FALSE))
+    yes, no = pc.is_in(words, value_set=pa.array(TRUE)), pc.is_in(words, value_set=pa.array(FALSE))
     good = pc.or_(yes, no)
     if good.true_count < len(array) - array.null_count:
         raise _invalid(array, pc.or_(good, array.is_null()), DataType("boolean"))

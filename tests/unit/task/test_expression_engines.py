@@ -66,7 +66,7 @@ def test_what_dags_demo_and_docs_show_runs_on_arrow() -> None:
     ("text", "reason"),
     [
         ("rlike(x, '^a')", "function rlike is not in the Arrow subset"),
-        ("x RLIKE '^a'", "regular expressions are Java's"),
+        ("x RLIKE '^a'", "RLIKE takes Java's regular expressions"),
         ("initcap(x)", "function initcap is not in the Arrow subset"),
         ("year(w, w)", "year with 2 arguments is not in the Arrow subset"),
         ("upper(i)", "upper is given a int"),

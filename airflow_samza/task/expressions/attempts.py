@@ -1,0 +1,125 @@
+"""``try_…``: null instead of an error, where the operation itself fails; errors of its operands stay errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.casts import cast
+from airflow_samza.task.expressions.coercion import common_type, is_floating, is_numeric, widened
+from airflow_samza.task.expressions.expression import DOUBLE, EvaluationFailure, Expression, UnsupportedExpression
+from airflow_samza.task.expressions.signature import Function, applied
+from airflow_samza.task.expressions.temporal_casts import read_date, read_dates
+from airflow_samza.task.expressions.text_casts import FALSE, SPACE, TRUE, read_number
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_PYTHON: dict[str, Callable[[int, int], int]] = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}
+
+
+def try_cast(operand: Expression, kind: DataType) -> Expression:
+    """``TRY_CAST(operand AS kind)``: of a text, or of anything whose cast cannot fail."""
+    if operand.type.name == "string" and kind.is_integer:
+        return _nullable(kind, applied(kind, [operand], lambda texts: _integers(texts, kind)))
+    if operand.type.name == "string" and is_floating(kind):
+        return _nullable(kind, applied(kind, [operand], lambda texts: _floating(texts, kind)))
+    if operand.type.name == "string" and kind.name == "boolean":
+        return _nullable(kind, applied(kind, [operand], _booleans))
+    if operand.type.name == "string" and kind.name == "date":
+        return _nullable(kind, applied(kind, [operand], _dates))
+    made = cast(operand, kind)
+    if made.fallible and not operand.fallible:
+        raise UnsupportedExpression(f"a {operand.type.ddl()} is tried as {kind.ddl()}")
+    if operand.fallible:
+        raise UnsupportedExpression("TRY_CAST of a value that can fail")
+    return _nullable(kind, made)
+
+
+def _nullable(kind: DataType, made: Expression) -> Expression:
+    return Expression(kind, True, made.fallible, made.run)
+
+
+def _integers(texts: Any, kind: DataType) -> Any:
+    trimmed = pc.ascii_trim(texts, characters=SPACE)
+    good = pc.fill_null(pc.match_substring_regex(trimmed, r"\A[+-]?[0-9]{1,18}\z"), False)
+    values = pc.cast(pc.replace_substring_regex(pc.if_else(good, trimmed, None), r"\A\+", ""), pa.int64())
+    long = pc.fill_null(pc.match_substring_regex(trimmed, r"\A[+-]?[0-9]{19,}\z"), False)
+    if long.true_count:
+        values = pc.replace_with_mask(
+            values, long, pa.array([_within(int(text), 64) for text in trimmed.filter(long).to_pylist()], pa.int64())
+        )
+    limit = 1 << (_BITS[kind.name] - 1)
+    fits = pc.and_(pc.greater_equal(values, -limit), pc.less_equal(values, limit - 1))
+    return pc.cast(pc.if_else(fits, values, pa.scalar(None, pa.int64())), kind.to_arrow())
+
+
+def _within(value: int, bits: int) -> int | None:
+    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+
+
+def _tried(function: Callable[..., Any], *values: Any) -> Any:
+    try:
+        return function(*values)
+    except EvaluationFailure:
+        return None
+
+
+def _floating(texts: Any, kind: DataType) -> Any:
+    read = pa.array([None if text is None else _tried(read_number, text, kind) for text in texts.to_pylist()], pa.string())
+    return pc.cast(pc.replace_substring_regex(read, r"\A\+", ""), kind.to_arrow())
+
+
+def _booleans(texts: Any) -> Any:
+    words = pc.ascii_lower(pc.ascii_trim(texts, characters=SPACE))
+    yes, no = pc.is_in(words, value_set=pa.array(TRUE)), pc.is_in(words, value_set=pa.array(FALSE))
+    return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
+
+
+def _dates(texts: Any) -> Any:
+    found = _tried(read_dates, texts)
+    if found is not None:
+        return found
+    days = [None if text is None else _tried(read_date, text) for text in texts.to_pylist()]
+    return pa.array(days, pa.int32()).view(pa.date32())
+
+
+def _arithmetic(name: str) -> Function:
+    def build(left: Expression, right: Expression) -> Expression:
+        if not (is_numeric(left.type) and is_numeric(right.type)) or "decimal" in (left.type.name, right.type.name):
+            raise UnsupportedExpression(f"try_{name} is given {left.type.ddl()} and {right.type.ddl()}")
+        kind = common_type(left.type, right.type)
+
+        def kernel(one: Any, other: Any) -> Any:
+            if not kind.is_integer:
+                return pc.call_function(name, [one, other])
+            try:
+                return pc.call_function(f"{name}_checked", [one, other])
+            except pa.ArrowInvalid:
+                pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+                results = [None if None in pair else _within(_PYTHON[name](*pair), _BITS[kind.name]) for pair in pairs]
+                return pa.array(results, kind.to_arrow())
+
+        made = applied(kind, [widened(left, kind), widened(right, kind)], kernel)
+        return _nullable(kind, made) if kind.is_integer else made
+
+    return Function(build, 2, 2)
+
+
+def try_divide(left: Expression, right: Expression) -> Expression:
+    """``try_divide(left, right)``: a double; null for a divisor of 0."""
+    if not (is_numeric(left.type) and is_numeric(right.type)) or "decimal" in (left.type.name, right.type.name):
+        raise UnsupportedExpression(f"try_divide is given {left.type.ddl()} and {right.type.ddl()}")
+
+    def kernel(dividend: Any, divisor: Any) -> Any:
+        return pc.divide(dividend, pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor))
+
+    return _nullable(DOUBLE, applied(DOUBLE, [widened(left, DOUBLE), widened(right, DOUBLE)], kernel))
+
+
+FUNCTIONS = {
+    **{f"try_{name}": _arithmetic(name) for name in _PYTHON},
+    "try_divide": Function(try_divide, 2, 2),
+}
