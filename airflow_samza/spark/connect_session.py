@@ -106,12 +106,15 @@ class ConnectSession:
     def _start(self, conf: Mapping[str, str]) -> SparkSession:
         spare, self._spare = self._spare, None
         session = spare if spare is not None else self._connect()
-        set_conf(session, {**conf, **FIXED}, self.place)
         path = list(sys.path)
         try:
+            set_conf(session, {**conf, **FIXED}, self.place)
             session.addArtifacts(*self._code, pyfile=True)
             if self._archives:
                 session.addArtifacts(*self._archives, archive=True)
+        except BaseException:
+            session.stop()
+            raise
         finally:
             sys.path[:] = path  # it puts what it ships first on the path of this process, which has it all already
         self._open.append(session)

@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bad_input import page, rows_files, rows_launch, rows_plan, rows_spark, rows_stage, rows_wrong_use  # noqa: F401 (they enter the rows)
+from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
+    page,
+    rows_connect,
+    rows_files,
+    rows_launch,
+    rows_plan,
+    rows_spark,
+    rows_stage,
+    rows_wrong_use,
+)
 from tests.e2e.bad_input.page import ROWS, Row
 from tests.e2e.bad_input.scene import Scene
 
