@@ -128,3 +128,38 @@ class Generator:
     def any(self, depth: int) -> str:
         """An expression of any type."""
         return self.of(self.random.choice([*RULES]), depth)
+
+    def flat(self) -> str:
+        """A condition without any parentheses, for the ranks of operators."""
+        parts = [self._flat_part() for _ in range(self.random.randrange(1, 4))]
+        return " ".join(f"{self.random.choice(['AND', 'OR']) if place else ''} {part}" for place, part in enumerate(parts)).strip()
+
+    def _flat_part(self) -> str:
+        one, other, third = self._sum(), self._sum(), self._sum()
+        compare = self.random.choice(WORDS["compare"])
+        forms = [
+            *(
+                f"{one} {compare} {other}",
+                f"{one} {compare} {other}",
+                f"{one} BETWEEN {other} AND {third}",
+                f"{one} NOT BETWEEN {other} AND {third}",
+            ),
+            *(f"{one} IN (1, 7)", f"{one} NOT IN (2, 3)", f"{one} IS NULL", f"{one} IS NOT NULL", "p", "p <=> q", f"{one} <=> {other}"),
+            *("x LIKE 'a%'", "x || y LIKE '%a%'", "x NOT LIKE y || '%'", "x = y || 'a'", "x || '-' || y > 'b'", "x NOT LIKE '_' ", "p = q"),
+            *(
+                f"{one} IS DISTINCT FROM {other}",
+                f"{one} {compare} {other} {compare} {third}",
+                "x IS NOT NULL = p",
+                f"{one} {compare} {other} IS NULL",
+            ),
+        ]
+        return self.random.choice(["", "", "NOT ", "! "]) + self.random.choice(forms)
+
+    def _sum(self) -> str:
+        words = [self.random.choice(["d", "e", "i", "2", "- d", "1.5", "j", "e", "k"])]
+        for _ in range(self.random.randrange(3)):
+            words += [
+                self.random.choice(["+", "-", "*", "/", "%", "DIV", "+", "*", "||", "&"]),
+                self.random.choice(["d", "j", "3", "- e", "i"]),
+            ]
+        return " ".join(words)
