@@ -155,6 +155,7 @@ class SectionRun:
         conformer = self._conformer(op_id, stream)
         descriptor = self._program.spec.stream(stream)
         report.next_offsets[source.partition] = source.start
+        low_level = self._instance.low_level_tasks
         for envelope in source.envelopes:
             if isinstance(envelope, MessageRun):
                 batch = envelope.batch
@@ -163,7 +164,7 @@ class SectionRun:
                     continue
                 report.messages += batch.num_rows
                 report.bytes += batch.nbytes
-                for task in self._instance.low_level_tasks:
+                for task in low_level:
                     task.origin = (descriptor, source.partition, envelope.offset)
                 yield from self._instance.push(op_id, conformer.conform(batch, envelope.offset))
             else:
@@ -175,7 +176,7 @@ class SectionRun:
                     if ended is not None and self._bookkeeping.stream_ended(stream):
                         # What was sent before the last end-of-stream message has been processed: ends follow in band.
                         yield from self._instance.end(op_id, self._bookkeeping.is_final(stream))
-            if self._shut_down:
+            if low_level and self._shut_down:
                 return
 
     def _conformer(self, op_id: str, stream: str) -> Conformer:
