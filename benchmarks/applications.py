@@ -141,3 +141,12 @@ def wide(app: Any) -> None:
     )
     sizes = views.partition_by("page_id", id="by-page").map_batches(payload_sizes, schema="page_id int, bytes bigint")
     sizes.aggregate("page_id", id="per-page", views=count(), bytes=sum_("bytes")).send_to(results(app, "bytes-per-page"))
+
+
+@stream_application("bench-scale")
+def scale(app: Any) -> None:
+    """Two re-partitions over ``partitions``: the stage in the middle reads a topic of so many and writes one of so many."""
+    partitions = int(app.config["partitions"])
+    views = app.input_stream("page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=partitions, format="parquet")
+    again = views.partition_by("member_id", id="by-member").partition_by("page_id", id="by-page")
+    again.send_to(results(app, "page-views-again"))
