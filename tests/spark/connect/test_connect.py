@@ -30,6 +30,7 @@ from tests.e2e.bad_input.rows_connect import compare_with_page
 from tests.spark.clusters.sessions import Place, Session
 from tests.spark.conftest import APPS
 from tests.spark.connect.connect_server import ConnectServer, connect_server, start_server
+from tests.spark.connect.tls_proxy import tls_proxy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 
 @contextmanager
-def session_over(server: ConnectServer, folder: Path, idle_seconds: float = 600) -> Iterator[Session]:
+def session_over(server: ConnectServer, folder: Path, *, idle_seconds: float = 600, url: str = "") -> Iterator[Session]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -73,7 +74,7 @@ def session_over(server: ConnectServer, folder: Path, idle_seconds: float = 600)
         pq.write_table(
             pa.Table.from_pylist([{"number": number, "folder": str(folder / "files")}]), folder / "data" / "marks" / f"{number}.parquet"
         )
-    place = Place(f"{server.url}/;token={TOKEN}")
+    place = Place(url or f"{server.url}/;token={TOKEN}")
     lake = SystemBinding("files", {"root": str(folder / "data")})
     runtime = LocalRuntime(str(folder / "root"), {"lake": lake}, master=place.master, idle_seconds=idle_seconds)
     session = Session("connect", folder, place, runtime, runtime.prepare(APPLICATION, "run 1"))
@@ -181,6 +182,15 @@ def test_an_idle_runner_ends(server: ConnectServer, tmp_path: Path) -> None:
         (runner,) = list((tmp_path / "root").rglob("claim.json"))
         until(lambda: not session.runtime.live_runners(session.run), 60)
         assert json.loads(runner.with_name("closed.json").read_bytes())["why"] == "idle"
+
+
+def test_a_server_behind_tls_is_reached_with_its_token(server: ConnectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tls_proxy(tmp_path, server.port) as proxy:
+        monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(proxy.certificate))
+        url = f"sc://localhost:{proxy.port}/;use_ssl=true;token={TOKEN}"
+        with session_over(server, tmp_path, url=url) as session:
+            session.runtime.run_stage(session.run, "zoned")
+            assert len(session.rows("zoned")) == 2
 
 
 def refused(url: str, tmp_path: Path) -> SamzaError:
