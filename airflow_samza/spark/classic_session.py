@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ class ClassicSession:
     def __init__(self, name: str, master: str, conf: Mapping[str, str]) -> None:
         self._master = master
         self._session = start_session(name, master, conf)
+        self._shared: dict[tuple[tuple[str, str], ...], SparkSession] = {}
+        self._making = threading.Lock()
 
     @property
     def place(self) -> str:
@@ -33,9 +36,15 @@ class ClassicSession:
 
     @contextmanager
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:
-        """A new session for every stage: it costs nothing here, and workers are shared by all."""
-        session = self._session.newSession()
-        set_conf(session, conf, self.place)
+        """A session of the stage's settings. Stages with the same settings share one, unless they register names in it."""
+        key = tuple(sorted(conf.items()))
+        with self._making:
+            session = None if own else self._shared.get(key)
+            if session is None:
+                session = self._session.newSession()
+                set_conf(session, conf, self.place)
+                if not own:
+                    self._shared[key] = session
         yield session
 
     @contextmanager

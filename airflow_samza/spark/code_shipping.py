@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import os
 import re
 import shutil
 import sys
@@ -176,19 +177,28 @@ def _travels(path: Path) -> bool:
 def _imported_from(origin: Path) -> set[str]:
     """The top-level names of the modules that this process imported from a folder, under the name that their place gives them."""
     found = set()
+    inside = f"{origin}{os.sep}"
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str):
+        if not isinstance(file, str) or not (real := _real_path(file)).startswith(inside):
             continue
-        try:
-            relative = Path(file).resolve().relative_to(origin)
-        except (ValueError, OSError):
-            continue
-        parts = relative.with_suffix("").parts
+        parts = Path(real.removeprefix(inside)).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
         if ".".join(parts) == name:
             found.add(parts[0])
     return found
+
+
+def _real_path(file: str) -> str:
+    """A file's path without links. Thousands of modules lie in few folders, and looking at every part of every path takes long."""
+    folder, _, name = file.rpartition(os.sep)
+    path = os.path.join(_real_folder(folder), name)
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+@functools.lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def _is_library(origin: Path) -> bool:

@@ -31,6 +31,10 @@ log = logging.getLogger("airflow_samza.runner")
 # Short against the 0.1 s that the smallest Spark job takes; listing one small folder costs microseconds.
 POLL_SECONDS = 0.05
 
+# Around the beginning and the end of a stage: a short one ends soon, and the next one of the run comes at once.
+EAGER_POLL_SECONDS = 0.02
+EAGER_SECONDS = 2.0
+
 HEARTBEAT_SECONDS = 1.0
 
 DEFAULT_IDLE_SECONDS = 360.0
@@ -101,10 +105,13 @@ class StageRunner:
             self._refuse_all(error, "did not start")
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
-        last_busy = time.monotonic()
+        last_busy = last_change = time.monotonic()
+        was_busy = False
         while not self._stop.is_set():
-            if self._take_requests() or self._busy():
-                last_busy = time.monotonic()
+            busy = self._take_requests() or self._busy()
+            last_busy = time.monotonic() if busy else last_busy
+            last_change = time.monotonic() if busy != was_busy else last_change
+            was_busy = busy
             self._pass_on_cancels()
             if self._run_is_over():
                 break
@@ -119,7 +126,7 @@ class StageRunner:
                     break
                 self._drain()
                 break
-            self._stop.wait(POLL_SECONDS)
+            self._stop.wait(EAGER_POLL_SECONDS if time.monotonic() - last_change < EAGER_SECONDS else POLL_SECONDS)
         self._end()
 
     def _start_session(self) -> None:
