@@ -1,0 +1,68 @@
+"""How often a task asks for the state of its stage, by a clock that only sleeping moves."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_samza.provider import stage_watch
+from airflow_samza.provider.stage_watch import StageWatch
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.stage_state import RUNNING, SUCCEEDED, StageHandle, StageStatus
+
+
+class Service:
+    """A stage that succeeds at a moment; remembers when it was asked."""
+
+    def __init__(self, ends_at: float, clock: Any) -> None:
+        self.ends_at = ends_at
+        self.clock = clock
+        self.asked: list[float] = []
+
+    def submit(self, run: Any, stage_id: str, generation: int) -> StageHandle:
+        return StageHandle("views", "run-1", stage_id, Generation(1, generation), 1)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        self.asked.append(self.clock.now)
+        return StageStatus(SUCCEEDED if self.clock.now >= self.ends_at else RUNNING, 1)
+
+    def cancel(self, handle: StageHandle) -> None:
+        raise AssertionError("nothing is to be cancelled")
+
+    def finish(self, handle: StageHandle) -> Any:
+        return None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=0.0)
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    monkeypatch.setattr(stage_watch, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    return clock
+
+
+def watched(service: Service, poll_interval: float) -> None:
+    stage = SimpleNamespace(stage_id="views", upstream=())
+    run: Any = SimpleNamespace(plan=SimpleNamespace(stages=[stage]), run_id="run-1")
+    StageWatch(service, logging.getLogger("test"), poll_interval).run(run, ["views"], 1)
+
+
+def test_a_short_stage_is_not_waited_for_much_longer_than_it_takes(clock: SimpleNamespace) -> None:
+    service = Service(0.25, clock)
+    watched(service, poll_interval=60)
+    assert clock.now < 0.25 + 0.11
+
+
+def test_a_long_stage_is_asked_at_the_poll_interval(clock: SimpleNamespace) -> None:
+    service = Service(1000, clock)
+    watched(service, poll_interval=10)
+    late = [moment for moment in service.asked if moment > 100]
+    assert {round(after - before, 6) for before, after in pairwise(late)} == {10.0}
+    assert len(service.asked) < 130
