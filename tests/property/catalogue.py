@@ -141,6 +141,20 @@ ATTEMPTS = [
     "try_add(1, try_add(i, 2147483647))", "TRY_CAST(x AS smallint)", "try_cast(concat('000000000000000000000000', x) AS bigint)",
 ]  # fmt: skip
 
+NULLS = [
+    "i % CAST(NULL AS int)", "pmod(i, CAST(NULL AS int))", "i / CAST(NULL AS int)", "i + CAST(NULL AS int)", "i div CAST(NULL AS int)",
+    "x = CAST(NULL AS string)", "x LIKE CAST(NULL AS string)", "coalesce(CAST(NULL AS int), i)", "greatest(i, CAST(NULL AS int))",
+    "concat(x, CAST(NULL AS string))", "u + CAST(NULL AS int)", "i IN (CAST(NULL AS int), 1)", "NOT CAST(NULL AS boolean)",
+    "p AND CAST(NULL AS boolean)", "- CAST(NULL AS int)", "date_add(u, CAST(NULL AS int))", "ai[CAST(NULL AS int)]",
+    "CASE WHEN p THEN CAST(NULL AS int) END", "substring(x, CAST(NULL AS int))", "abs(CAST(NULL AS int))", "CAST(NULL AS int) / i",
+    "CAST(NULL AS int) % i", "n + CAST(NULL AS int)", "d % CAST(NULL AS double)", "d > CAST(NULL AS double)",
+    "x <=> CAST(NULL AS string)", "i <=> CAST(NULL AS int)", "u < CAST(NULL AS date)", "CAST(NULL AS int) IS NULL",
+    "upper(CAST(NULL AS string))", "nullif(1, 1)", "nullif(i, CAST(NULL AS int))", "i + nullif(1, 1)",
+    "try_divide(d, CAST(NULL AS double))", "i BETWEEN CAST(NULL AS int) AND 5", "CAST(NULL AS timestamp) + INTERVAL 1 DAY",
+    "concat_ws('-', x, CAST(NULL AS string))", "struct(i AS a, CAST(NULL AS int) AS b)", "CAST(CAST(NULL AS int) AS bigint)",
+    "coalesce(1.5, st.a) <=> (length(x) * k)", "coalesce(d, 1)", "lower(upper(x))",
+]  # fmt: skip
+
 ALL = {
     "core": CORE,
     "choices": CHOICES,
@@ -152,6 +166,7 @@ ALL = {
     "nested": NESTED,
     "together": TOGETHER,
     "attempts": ATTEMPTS,
+    "nulls": NULLS,
 }
 """By subject."""
 

@@ -120,6 +120,8 @@ def modulo(dividend: Any, divisor: Any) -> pa.Array:
     import pyarrow.compute as pc
 
     kind = dividend.type
+    if isinstance(divisor, pa.Scalar) and not divisor.is_valid:
+        return pa.nulls(len(dividend), kind)
     below = divisor.as_py() if isinstance(divisor, pa.Scalar) else None
     top = values_of(dividend)
     with np.errstate(all="ignore"):

@@ -113,10 +113,9 @@ def try_divide(left: Expression, right: Expression) -> Expression:
     if not (is_numeric(left.type) and is_numeric(right.type)) or "decimal" in (left.type.name, right.type.name):
         raise UnsupportedExpression(f"try_divide is given {left.type.ddl()} and {right.type.ddl()}")
 
-    def kernel(dividend: Any, divisor: Any) -> Any:
-        return pc.divide(dividend, pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor))
-
-    return _nullable(DOUBLE, applied(DOUBLE, [widened(left, DOUBLE), widened(right, DOUBLE)], kernel))
+    # As everywhere Spark looks at the divisor first, and at the dividend only where the divisor is neither null nor 0.
+    usable = _nullable(DOUBLE, applied(DOUBLE, [widened(right, DOUBLE)], lambda divisor: pc.if_else(pc.equal(divisor, 0.0), None, divisor)))
+    return _nullable(DOUBLE, applied(DOUBLE, [usable, widened(left, DOUBLE)], lambda divisor, dividend: pc.divide(dividend, divisor)))
 
 
 FUNCTIONS = {

@@ -16,6 +16,7 @@ from airflow_samza.task.expressions.expression import BOOLEAN, VOID, EvaluationF
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 _UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
 _CONDITIONAL = ("Case", "If")
+_NULL_TAKING = ("Case", "If", "And", "Or", "Paren")
 _SUMS = ("try_add", "try_multiply")
 _CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "nvl2": (1, (1, 2)), "right": (1, (0,))}
 """Functions that are an IF inside: how many arguments are its condition, and which are its values."""
@@ -79,11 +80,15 @@ class Guard:
         kind = type(node).__name__
         if kind in (*_COMPARISONS, "In", "Between"):
             self._look_at_widened(node)
+        if kind == "Is" and not self._made[id(node.this)].nullable:
+            self._decided.add(id(node))
         _refuse_equal(node)
         if kind == "Anonymous" and found.type.is_integer and node.name.lower() in _SUMS and _is_nested(node):
             raise UnsupportedExpression(f"{node.name.lower()} of a sum or product, which Catalyst reorders")
         if not found.fallible or kind == "Paren":
             return
+        if kind not in _NULL_TAKING and any(self._is_null(part) for part in node.iter_expressions()):
+            raise UnsupportedExpression("a NULL stands beside a value that can fail, which Catalyst may drop")
         if any(id(bare(part)) in self._foldable for part in node.iter_expressions()):
             raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
         if kind in ("And", "Or"):
@@ -97,13 +102,13 @@ class Guard:
     def _look_at_widened(self, node: Any) -> None:
         """Catalyst compares a value before its cast where the other side is constant, and knows that 3.5 is no int."""
         sides = [bare(part) for part in node.iter_expressions()]
-        if not any(is_constant(side) for side in sides):
+        if not any(self._is_constant(side) for side in sides):
             return
         kind = _widest([self._made[id(side)].type for side in sides if id(side) in self._made])
         for side in sides:
             inner = bare(side.this) if type(side).__name__ in ("Cast", "TryCast") else side
             made = self._made.get(id(inner))
-            if made is None or is_constant(inner) or made.type.name == "string" or (inner is side and made.type == kind):
+            if made is None or self._is_constant(inner) or made.type.name == "string" or (inner is side and made.type == kind):
                 continue
             self._decided.add(id(node))
             if made.fallible:
@@ -114,7 +119,7 @@ class Guard:
         for node in nodes:
             for part in node.walk():
                 made = self._made.get(id(part))
-                constant = made is not None and made.type == BOOLEAN and is_constant(part)
+                constant = made is not None and made.type == BOOLEAN and self._is_constant(part)
                 if constant or id(part) in self._decided:
                     raise UnsupportedExpression("a condition that Catalyst may decide ahead stands beside one that can fail")
 
@@ -126,7 +131,7 @@ class Guard:
             values = [branch.args["true"] for branch in branches]
             otherwise = node.args.get("default" if kind == "Case" else "false")
             values += [otherwise] if otherwise is not None else []
-            words = [words_of(value) for value in values]
+            words = [self._value_words(value) for value in values]
             if any(self._fails(condition) for condition in conditions) and len(set(words)) < len(words):
                 raise UnsupportedExpression("a choice under a condition that can fail gives a value twice, so that Catalyst may drop it")
         elif kind == "Anonymous" and node.name.lower() in _CHOOSING_FUNCTIONS:
@@ -134,8 +139,21 @@ class Guard:
             conditions, values = node.expressions[:count], [node.expressions[place] for place in places]
         else:
             return
-        if any(self._fails(condition) for condition in conditions) and sum(not is_constant(value) for value in values) <= 1:
+        if any(self._fails(condition) for condition in conditions) and sum(not self._is_constant(value) for value in values) <= 1:
             self._foldable.add(id(node))
+
+    def _is_null(self, node: Any) -> bool:
+        made = self._made.get(id(bare(node)))
+        return made is not None and made.literal and made.value is None
+
+    def _is_constant(self, node: Any) -> bool:
+        """Whether Catalyst knows the value: there is no column in it, or only where it does not count, as in coalesce(1, x)."""
+        made = self._made.get(id(bare(node)))
+        return is_constant(node) or (made is not None and made.literal)
+
+    def _value_words(self, node: Any) -> tuple[str, ...]:
+        made = self._made.get(id(bare(node)))
+        return ("value", str(made.value)) if made is not None and made.literal else words_of(node)
 
     def _fails(self, node: Any) -> bool:
         made = self._made.get(id(node))
@@ -212,6 +230,6 @@ def folded(found: Expression) -> Expression:
         value = found.array(Frame([], 1))[0]
     except EvaluationFailure as failure:
         raise UnsupportedExpression(f"a constant fails with {failure.condition}") from None
-    if found.type == BOOLEAN:
-        return literal(value.as_py(), BOOLEAN)
+    if found.type == BOOLEAN or not value.is_valid:
+        return literal(value.as_py(), found.type)
     return Expression(found.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=found.value)

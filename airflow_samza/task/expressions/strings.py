@@ -80,6 +80,8 @@ def left(operand: Expression, count: Expression) -> Expression:
 def right(operand: Expression, count: Expression) -> Expression:
     """``right(operand, count)``, with a literal count."""
     number = constant("right", count, "int")
+    if number <= 0 and operand.fallible:
+        raise UnsupportedExpression("right takes nothing of a value that can fail, which Catalyst may drop")
     return applied(STRING, [need("right", operand, "string")], _slicing(-number) if number > 0 else _emptied)
 
 
