@@ -22,7 +22,7 @@ from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import spark_home, standalone_cluster
 from tests.spark.clusters.yarn import yarn_cluster
-from tests.spark.connect.connect_server import connect_server
+from tests.spark.connect.connect_server import FOUR_TRIES, connect_server
 
 APPLICATION = "samza_spark_apps.contract:contract"
 SECRET = "a secret that no file, page or command line shows"
@@ -85,7 +85,7 @@ def standalone_in_cluster(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def connect(folder: Path) -> Iterator[Place]:
-    with connect_server(folder) as server:
+    with connect_server(folder, master=FOUR_TRIES) as server:
         yield Place(server.url, ships_package=True)
 
 

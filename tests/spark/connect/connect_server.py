@@ -16,8 +16,9 @@ from tests.spark.clusters.standalone import Daemon, spark_home
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
-# Two cores, and a task may fail three times.
-MASTER = "local[2,4]"
+TWO_CORES = "local[2]"
+FOUR_TRIES = "local[2,4]"
+"""Two cores, and a task may fail three times."""
 
 
 @dataclass
@@ -37,7 +38,7 @@ class ConnectServer:
         return psutil.Process(self.daemon.process.pid)
 
 
-def start_server(folder: Path, settings: Mapping[str, str] | None = None, port: int = 0) -> ConnectServer:
+def start_server(folder: Path, settings: Mapping[str, str] | None = None, *, port: int = 0, master: str = TWO_CORES) -> ConnectServer:
     """Starts a server, at any free port, and waits until it listens."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"connect-{len(list(folder.glob('connect-*')))}.log"
@@ -48,7 +49,7 @@ def start_server(folder: Path, settings: Mapping[str, str] | None = None, port: 
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **(settings or {}),
     }
-    command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", MASTER, "--driver-memory", "600m"]
+    command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", master, "--driver-memory", "600m"]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -67,9 +68,9 @@ def start_server(folder: Path, settings: Mapping[str, str] | None = None, port: 
 
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[ConnectServer]:
+def connect_server(folder: Path, settings: Mapping[str, str] | None = None, *, master: str = TWO_CORES) -> Iterator[ConnectServer]:
     """A server that runs inside the ``with``."""
-    server = start_server(folder, settings)
+    server = start_server(folder, settings, master=master)
     try:
         yield server
     finally:
