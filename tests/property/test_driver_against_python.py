@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import decimal
 import math
 from collections import defaultdict
-from typing import Any
+from typing import Annotated, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -117,3 +120,64 @@ def test_table_joins_equal_a_dict_lookup(rows: list[dict[str, Any]], words: list
 
     assert shown((r.i, r.k, r.word) for r in driver.output("left-joined")) == shown((r["i"], r["k"], table.get(r["i"])) for r in rows)
     assert shown((r.i, r.k) for r in driver.output("inner-joined")) == shown((r["i"], table[r["i"]]) for r in rows if r["i"] in table)
+
+
+TYPED = "n bigint, d double, s string, at timestamp, day date, price decimal(12,2), ok boolean, tags array<string>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Typed:
+    n: int | None
+    d: float | None
+    s: str | None
+    at: datetime.datetime | None
+    day: datetime.date | None
+    price: Annotated[decimal.Decimal | None, "decimal(12,2)"]
+    ok: bool | None
+    tags: list[str] | None
+
+
+def or_none(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), values)
+
+
+TYPED_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "n": or_none(st.integers(-(2**63), 2**63 - 1)),
+    "d": or_none(st.one_of(st.floats(allow_nan=False), st.sampled_from([0.0, -0.0]))),
+    "s": or_none(st.text(max_size=3)),
+    "at": or_none(st.datetimes().map(lambda at: at.replace(tzinfo=datetime.timezone.utc, fold=0))),
+    "day": or_none(st.dates()),
+    "price": or_none(st.decimals(-(10**9), 10**9, places=2)),
+    "ok": or_none(st.booleans()),
+    "tags": or_none(st.lists(st.text(max_size=2), max_size=2)),
+}
+TYPED_ROWS = st.lists(st.fixed_dictionaries(TYPED_VALUES), max_size=12)
+
+
+@SETTINGS
+@given(data=st.data(), rows=TYPED_ROWS, as_class=st.booleans())
+def test_callables_per_message_equal_a_python_loop(data: st.DataObject, rows: list[dict[str, Any]], as_class: bool) -> None:
+    """Whatever a callable keeps of a message, and whatever it puts in the place of the rest."""
+    kept = sorted(data.draw(st.sets(st.sampled_from(range(len(rows)))))) if rows else []
+    changes = [
+        {name: data.draw(TYPED_VALUES[name]) for name in sorted(data.draw(st.sets(st.sampled_from(sorted(TYPED_VALUES)), max_size=2)))}
+        for _ in kept
+    ]
+    asked, changed = iter(range(len(rows))), iter(changes)
+
+    def keep(message: Any) -> bool:
+        return next(asked) in kept
+
+    def change(message: Any) -> Any:
+        new = next(changed)
+        return dataclasses.replace(message, **new) if as_class else {**message, **new}
+
+    @stream_application("per-message")
+    def application(app: Any) -> None:
+        stream = app.input_stream("rows", schema=Typed if as_class else TYPED)
+        stream.filter(keep).map(change, schema=Typed if as_class else TYPED).send_to(app.output_stream("out"))
+
+    out = TestDriver(application).pipe("rows", [Typed(**row) if as_class else row for row in rows], partition=0).run().output("out")
+    found = [dataclasses.asdict(message) if as_class else dict(message) for message in out]
+    wanted = [{**rows[place], **new} for place, new in zip(kept, changes, strict=True)]
+    assert [[repr(row[name]) for name in TYPED_VALUES] for row in found] == [[repr(row[name]) for name in TYPED_VALUES] for row in wanted]
