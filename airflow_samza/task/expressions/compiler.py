@@ -76,7 +76,8 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
     ordered: list[Expression] = []
     for node, expression in zip(nodes, compiled, strict=True):
         if expression.fallible:
-            nullable = [name for name in sorted(columns_of(node)) if compiler.named(name).nullable]
+            columns = {name: compiler.named(name) for name in sorted(columns_of(node))}
+            nullable = [name for name, found in columns.items() if found.nullable or found.type.children]
             if len(nullable) > 1:
                 if unknown.intersection(nullable):
                     raise UnsupportedExpression("a condition can fail on a row that Catalyst may drop before")

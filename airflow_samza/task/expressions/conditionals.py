@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from airflow_samza.task.expressions.coercion import common_type, is_floating, widened
@@ -15,8 +16,8 @@ _NESTED = ("array", "map", "struct")
 def coalesce(*operands: Expression) -> Expression:
     """The first operand that is not null; an operand is evaluated only for the rows on which all before it are null."""
     ready = _same_type("coalesce", operands)
-    if not operands[0].nullable:
-        return ready[0]
+    if not operands[0].nullable:  # a literal, too, but not to the types of decimal arithmetic
+        return dataclasses.replace(ready[0], literal=False, place=None)
 
     def run(frame: Frame) -> Any:
         import pyarrow.compute as pc

@@ -78,7 +78,7 @@ class Guard:
         """Remember what a node became; raises :class:`UnsupportedExpression`."""
         self._made[id(node)] = found
         kind = type(node).__name__
-        if kind in (*_COMPARISONS, "In", "Between"):
+        if kind in (*_COMPARISONS, "In", "Between") or (kind == "Anonymous" and node.name.lower() == "nullif"):
             self._look_at_widened(node)
         if kind == "Is" and not self._made[id(node.this)].nullable:
             self._decided.add(id(node))
@@ -149,11 +149,12 @@ class Guard:
     def _is_constant(self, node: Any) -> bool:
         """Whether Catalyst knows the value: there is no column in it, or only where it does not count, as in coalesce(1, x)."""
         made = self._made.get(id(bare(node)))
-        return is_constant(node) or (made is not None and made.literal)
+        return is_constant(node) or (made is not None and (made.literal or made.value is not None))
 
     def _value_words(self, node: Any) -> tuple[str, ...]:
         made = self._made.get(id(bare(node)))
-        return ("value", str(made.value)) if made is not None and made.literal else words_of(node)
+        known = made is not None and (made.literal or made.value is not None)
+        return ("value", str(made.value)) if made is not None and known else words_of(node)
 
     def _fails(self, node: Any) -> bool:
         made = self._made.get(id(node))
