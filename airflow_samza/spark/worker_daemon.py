@@ -38,7 +38,7 @@ def preload() -> None:
 
 COLLECT_AFTER = 20_000
 """Objects made and not yet gone that start the cycle collector. Python's 700 would start it several times for each batch of messages,
-all of which are alive then: a third of the time of a callable per message."""
+all of which are alive then: a fifth of the time of a callable per message."""
 
 
 def quiet_collector() -> None:
