@@ -56,14 +56,14 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
 
 def ship_package(files: Filesystem, run: RunFolder) -> str:
     """Packs this package itself into the run's folder, for hosts that do not have it, or another version; the zip's path from the root."""
-    data = _packed_package()
+    data = packed_package()
     path = f"{run.code}/airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}.zip"
     files.put_if_absent(path, data)
     return path
 
 
 @functools.lru_cache(maxsize=1)
-def _packed_package() -> bytes:
+def packed_package() -> bytes:
     """This package as a zip; read once, so that one process never ships two versions of it."""
     return pack(_files_of(Path(__file__).resolve().parents[2], "airflow_samza"))
 

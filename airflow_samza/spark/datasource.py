@@ -11,16 +11,21 @@ partition of its key.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.spark.code_shipping import packed_package
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
@@ -33,8 +38,22 @@ OPTIONS = ("root", "topic", "metadata", "startingOffsets", "endingOffsets", "key
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format ``samza`` known to a session."""
+    """Makes the format ``samza`` known to a session; one of Spark Connect is sent this package, which its server may not have."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    if not isinstance(spark.range(0), ClassicDataFrame):
+        _send_package(spark)
     spark.dataSource.register(SamzaDataSource)
+
+
+def _send_package(spark: SparkSession) -> None:
+    data = packed_package()
+    path = list(sys.path)
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, f"airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}.zip")
+        package.write_bytes(data)
+        spark.addArtifacts(str(package), pyfile=True)
+    sys.path[:] = path  # Spark puts what it sends first on the path of this process, which has it already
 
 
 class SamzaDataSource(DataSource):

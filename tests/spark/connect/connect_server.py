@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def start_server(folder: Path, settings: Mapping[str, str] | None = None, *, por
     command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", master, "--driver-memory", "600m"]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python_without_us(folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("PYTHONPATH", None)  # not ours to inherit: a server elsewhere has none of the client's environment
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -65,6 +66,15 @@ def start_server(folder: Path, settings: Mapping[str, str] | None = None, *, por
         daemon.stop()
         raise
     return ConnectServer(daemon, int(found.rpartition(":")[2]))
+
+
+def python_without_us(folder: Path) -> Path:
+    """This Python with its installed packages, and without this one, which a server of others does not have."""
+    script = folder / "python"
+    installed = sysconfig.get_paths()["purelib"]  # named on the path, so that no .pth file of it is read: those lead to us
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{installed}" exec {sys.executable} -S "$@"\n')
+    script.chmod(0o755)
+    return script
 
 
 @contextmanager
