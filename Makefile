@@ -45,6 +45,7 @@ check: setup ## Do all that continuous integration does.
 ##@ Now and then
 nightly: setup setup-browser ## Run what takes long: soaks, big data.
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
+	@EXPRESSIONS_SCALE=20 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
 
 bench: setup ## Measure all workloads beside plain PySpark and write docs/benchmarks.md (BENCH_ROWS=5000000; ten minutes).
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt "matplotlib>=3.9"  # draws the pictures

@@ -38,7 +38,9 @@ def test_the_catalogue_equals_spark(spark: Any, values: dict[str, list[Any]], sc
 def test_random_expressions_equal_spark(spark: Any, seed: int, values: dict[str, list[Any]], schema: Schema, count: int) -> None:
     generator = Generator(seed)
     texts = [generator.any(3) for _ in range(50)]
-    assert Referee(spark, rows(values, generator.random, count, schema), schema).check(texts) > 25
+    referee = Referee(spark, rows(values, generator.random, count, schema), schema)
+    # Where several parts of an expression fail on one row, Spark's optimizer decides which it meets first.
+    assert referee.check(texts, conditions=False) > 25
 
 
 @pytest.mark.parametrize("seed", range(SCALE))
