@@ -147,6 +147,8 @@ def wide(app: Any) -> None:
 def scale(app: Any) -> None:
     """Two re-partitions over ``partitions``: the stage in the middle reads a topic of so many and writes one of so many."""
     partitions = int(app.config["partitions"])
-    views = app.input_stream("page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=partitions, format="parquet")
+    views = app.input_stream(
+        "page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=partitions, format="parquet"
+    )
     again = views.partition_by("member_id", id="by-member").partition_by("page_id", id="by-page")
     again.send_to(results(app, "page-views-again"))

@@ -20,6 +20,11 @@ def describe_machine(cores: int) -> str:
     )
 
 
+def describe_load(before: float, after: float) -> str:
+    """What else the machine did, by its load averages before and after the runs; empty when that was nothing much."""
+    return "" if before < 1 else f", busy with other work (load average {before:.0f} before, {after:.0f} after)"
+
+
 def _java() -> str:
     try:
         said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr

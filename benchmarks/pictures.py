@@ -68,6 +68,6 @@ def _partitions(series: Mapping[str, Mapping[int, float]]) -> Sequence[int]:
 
 def _save(plot: Any, figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})  # the same figures make the same file
+    metadata = {"Date": None} if path.suffix == ".svg" else None  # the same figures make the same file
+    figure.savefig(path, metadata=metadata, bbox_inches="tight")
     plot.close(figure)

@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,7 +21,7 @@ from benchmarks import report
 from benchmarks.cold import cold_starts
 from benchmarks.contenders import OurRuns, PeerRuns
 from benchmarks.gen_data import ensure_data
-from benchmarks.machine import describe_machine
+from benchmarks.machine import describe_load, describe_machine
 from benchmarks.measuring import Measured
 from benchmarks.results import OURS, Report, WorkloadResult
 from benchmarks.workloads import WORKLOADS, Workload
@@ -81,6 +82,7 @@ def main() -> None:
     data = arguments.data.resolve()
     data.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="work-", dir=data))
+    before = psutil.getloadavg()[0]
     peers = PeerRuns(data, work, arguments.cores)
     try:
         results = [measure(one, data, arguments.rows, arguments.repeat, arguments.cores, work, peers) for one in chosen]
@@ -90,7 +92,9 @@ def main() -> None:
         colds = cold_starts(data, arguments.rows, arguments.cold, arguments.cores, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    found = Report(describe_machine(arguments.cores), time.strftime("%Y-%m-%d"), results, colds)
+    found = Report(
+        describe_machine(arguments.cores) + describe_load(before, psutil.getloadavg()[0]), time.strftime("%Y-%m-%d"), results, colds
+    )
     if arguments.results:
         arguments.results.write_text(json.dumps(found.to_dict(), indent=1) + "\n")
     print("\n".join(report.table(found)))
