@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, StageLost, UnsupportedShape
+from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, UnsupportedShape
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_result import describe_result
-from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED, newest_attempt
+from airflow_samza.runs.stage_state import CANCELLED, RUNNING, newest_attempt
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -152,24 +150,6 @@ def test_a_topic_without_end_of_stream_does_not_complete_a_stage(lake: Lake) -> 
     write_once(files, folder.result, {**done, "generation": "3.1"})  # as if the writer had ended without saying so in band
     with pytest.raises(StageError, match="has no end-of-stream"):
         lake.runtime.run_stage(third, "by-country")
-
-
-def test_killing_the_runner_loses_and_doubles_nothing(lake: Lake) -> None:
-    lake.flag.unlink(missing_ok=True)
-    lake.entered.unlink(missing_ok=True)
-    handle = lake.runtime.submit(lake.run, "for-waiting", generation=2)
-    until(lake.entered.exists)
-    for pid in lake.runner_pids():
-        os.kill(pid, signal.SIGKILL)
-    assert lake.runtime.wait(handle).state == LOST
-    with pytest.raises(StageLost, match="The runner of the stage for-waiting died"):
-        lake.runtime.finish(handle)
-    lake.flag.touch()  # from here on an orphaned worker may end, too, and race with its successor for the manifest
-    result = lake.runtime.run_stage(lake.run, "for-waiting", generation=2)
-    assert result.outputs[0].messages == 1
-    assert len(lake.rows("waited")) == 1
-    status = lake.runtime.status(handle)
-    assert (status.state, status.attempt) == (SUCCEEDED, 2)
 
 
 def test_a_worker_that_dies_after_its_manifest_doubles_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.folders import RunFolder
-from airflow_samza.spark.code_shipping import as_written, ship_archive, ship_code, ship_package
+from airflow_samza.spark.code_shipping import as_written, code_of, ship_archive, ship_code, ship_package
 from airflow_samza.systems.filesystem import LocalFilesystem
 
 RUN = RunFolder("views", "run-1")
@@ -118,3 +118,19 @@ def test_an_archive_is_copied_once_and_keeps_the_name_under_which_it_is_unpacked
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"There is no archive .*words\.tar\.gz"):
         ship_archive(LocalFilesystem(str(tmp_path)), RUN, str(tmp_path / "words.tar.gz#words"))
+
+
+def test_modules_are_found_through_links_to_their_folder(bundle: Path) -> None:
+    link = bundle.parent / "link"
+    link.symlink_to(bundle)
+    sys.path.remove(str(bundle))
+    sys.path.insert(0, str(link))
+    try:
+        module = importlib.import_module("shipped_pipelines.views")
+        assert str(module.__file__).startswith(str(link))
+        origin, entries = code_of(module)
+    finally:
+        sys.path.remove(str(link))
+        sys.path.insert(0, str(bundle))
+    assert origin == bundle.resolve()
+    assert {"shipped_beside.py", "shipped_pipelines/views.py"} <= {name for name, _ in entries}
