@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import LocalRuntime
@@ -24,7 +25,7 @@ from airflow_samza.systems.system import SystemBinding
 from benchmarks import pictures
 from benchmarks.gen_data import ensure_data
 from benchmarks.in_process import InProcess
-from benchmarks.machine import describe_machine
+from benchmarks.machine import describe_load, describe_machine
 from benchmarks.report import DOCS, between_markers
 
 APPLICATION = "benchmarks.applications:scale"
@@ -195,6 +196,7 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true")
     arguments = parser.parse_args()
     points = []
+    before = psutil.getloadavg()[0]
     _once(arguments.data, 2)  # warms up: what is imported and compiled is not the stage's
     for partitions in arguments.partitions:
         views = ensure_data(arguments.data.resolve(), max(partitions, 16))
@@ -206,7 +208,7 @@ def main() -> None:
                 point = dataclasses.replace(point, spark=on_spark(partitions, views, Path(work)))
         print(json.dumps(dataclasses.asdict(point)), flush=True)
         points.append(point)
-    machine = describe_machine(2)
+    machine = describe_machine(2) + describe_load(before, psutil.getloadavg()[0])
     print("\n".join(table(points, machine)))
     if arguments.write_docs:
         write_docs(points, machine)
