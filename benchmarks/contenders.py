@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.gen_data import views_file
 from benchmarks.measuring import Measured, Meter
@@ -49,7 +49,7 @@ class OurRuns:
             "lake": SystemBinding("files", {"root": str(data)}),
             "results": SystemBinding("files", {"root": str(self.output.parent)}),
         }
-        self._runtime = LocalRuntime(str(root), bindings, master=f"local[{cores}]")
+        self._runtime = SparkRuntime(str(root), bindings, master=f"local[{cores}]")
         self._runners = Runners(root)
         self._generation = 0
         self._run: RunPlan | None = None

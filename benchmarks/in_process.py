@@ -19,7 +19,7 @@ from airflow_samza.spark import epoch
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
@@ -40,7 +40,7 @@ class InProcess:
         self.root = root
         self.files = open_filesystem(str(root))
         self._bindings = dict(systems)
-        self.runtime = LocalRuntime(str(root), systems)
+        self.runtime = SparkRuntime(str(root), systems)
 
     def prepare(self, application: str, config: Mapping[str, str]) -> RunPlan:
         """Plans a run."""

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from benchmarks import pictures
 from benchmarks.gen_data import ensure_data
@@ -102,7 +102,7 @@ def point_of(root: Path, partitions: int, plan: float, seconds: dict[str, float]
 
 def on_spark(partitions: int, views: Path, work: Path) -> float:
     """Seconds of the middle stage on Spark, from submit to result, in a warm session."""
-    runtime = LocalRuntime(str(work / "spark-root"), systems(views, work), master="local[2]")
+    runtime = SparkRuntime(str(work / "spark-root"), systems(views, work), master="local[2]")
     best = float("inf")
     run: RunPlan | None = None
     try:

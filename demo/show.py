@@ -68,9 +68,9 @@ def draw(ticket: Mapping[str, Any] | None, root: Path, file: Path) -> Path:
     """Draws the stored plan that the plan task's ticket names, as an SVG file."""
     if ticket is not None:
         from airflow_samza.planner.pictures import svg
-        from airflow_samza.spark.runtime import LocalRuntime
+        from airflow_samza.spark.runtime import SparkRuntime
 
-        run = LocalRuntime(str(root)).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
+        run = SparkRuntime(str(root)).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
         file.write_text(svg(run.plan), encoding="utf-8")
     return file
 

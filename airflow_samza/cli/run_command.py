@@ -18,7 +18,7 @@ from airflow_samza.runs.stage_result import StageResult, describe_result, size
 from airflow_samza.runs.stage_state import StageStatus
 
 if TYPE_CHECKING:
-    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.spark.runtime import SparkRuntime
 
 # Until a cancelled stage has really stopped; a Spark task looks for its end several times a second.
 CANCEL_SECONDS = 20.0
@@ -48,7 +48,7 @@ def run_application(
     from airflow_samza.planner.explain import explain
     from airflow_samza.runs.folders import RunFolder
     from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
-    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.filesystem import open_filesystem
 
     name = run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
@@ -58,7 +58,7 @@ def run_application(
     generation = (known[-1] if known else 0) + (1 if again or not known else 0)
     conf = dict(environment.spark_conf)
     named_master, named_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
-    runtime = LocalRuntime(
+    runtime = SparkRuntime(
         environment.root,
         environment.systems,
         default_system=environment.default_system,
@@ -80,7 +80,7 @@ def run_application(
     return run, results
 
 
-def _run_stage(runtime: LocalRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:
+def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:
     said = ""
     said_at = 0.0
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_samza.runs.run_plan import RunPlan
     from airflow_samza.runs.stage_result import StageResult
     from airflow_samza.runs.stage_state import StageStatus
-    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.system import SystemBinding
 
 DEFAULT_CONNECTION = "samza_default"
@@ -75,17 +75,17 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         self.spark_conf = text_map("spark_conf", spark_conf)
         self.py_modules = tuple(py_modules)
         self.archives = tuple(archives)
-        self._runtime: LocalRuntime | None = None
+        self._runtime: SparkRuntime | None = None
 
-    def get_conn(self) -> LocalRuntime:
+    def get_conn(self) -> SparkRuntime:
         """The runtime under the connection's root, with all systems bound."""
         if self._runtime is None:
-            from airflow_samza.spark.runtime import LocalRuntime
+            from airflow_samza.spark.runtime import SparkRuntime
 
             connection = self._connection(self.conn_id)
             extra = extra_of(self.conn_id, connection)
             place = self.spark_place()
-            self._runtime = LocalRuntime(
+            self._runtime = SparkRuntime(
                 root_of(self.conn_id, connection),
                 self.bindings(),
                 default_system=str(extra.get("default_system") or "") or None,

@@ -42,7 +42,7 @@ KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
 KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
 
 
-class LocalRuntime:
+class SparkRuntime:
     """Runs stages where ``master`` says (:mod:`airflow_samza.spark.masters`), with everything it knows under ``root``.
 
     ``submit`` says how spark-submit is called, for the masters that it serves.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+
+# A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind its folder for temporary files.
+LONGEST_TEMPORARY_FOLDER = 60
+
 DEFAULTS: Mapping[str, str] = {
     # Stages of one run share the cores evenly instead of queueing behind each other.
     "spark.scheduler.mode": "FAIR",
@@ -28,7 +34,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.python.task.killTimeout": "100ms",
     "spark.python.daemon.module": "airflow_samza.spark.worker_daemon",
     # Between the JVM and its Python workers TCP waits 40 ms for an acknowledgement, in every task; a Unix socket does not.
-    "spark.python.unix.domain.socket.enabled": "true",
+    UNIX_SOCKETS: "true",
     # A retry reads the same slice again and its manifest is adopted, so retries are harmless where the master allows them.
     "spark.task.maxFailures": "4",
 }
@@ -103,7 +109,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**DEFAULTS, **conf, **FIXED}.items():
+    short = {} if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY_FOLDER else {UNIX_SOCKETS: "false"}
+    for key, value in {**DEFAULTS, **short, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_samza.runs.folders import read
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
@@ -37,7 +37,7 @@ class Lake:
     """The data, the root, and a run that all tests share."""
 
     folder: Path
-    runtime: LocalRuntime
+    runtime: SparkRuntime
     run: RunPlan
 
     @property
@@ -81,7 +81,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         for part in range(2):
             pq.write_table(pa.Table.from_pylist(rows[part::2] or rows[:0], pa.schema(SCHEMA)), folder / "data" / name / f"{part}.parquet")
     binding = SystemBinding("files", {"root": str(folder / "data")})
-    runtime = LocalRuntime(str(folder / "root"), {"lake": binding}, idle_seconds=600)
+    runtime = SparkRuntime(str(folder / "root"), {"lake": binding}, idle_seconds=600)
     made = Lake(folder, runtime, runtime.prepare(APPLICATION, "run 1"))
     yield made
     runtime.close(made.run, wait_seconds=60)

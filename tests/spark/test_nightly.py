@@ -16,7 +16,7 @@ import pytest
 from airflow_samza.errors import StageLost
 from airflow_samza.runs.folders import read
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.contenders import Runners
@@ -35,15 +35,15 @@ MEMORY = int(os.environ.get("NIGHTLY_MEMORY", str(4 * 2**30)))
 """What all processes together may take meanwhile, this one included."""
 
 
-def runtime_over(tmp_path: Path, views: Path) -> LocalRuntime:
+def runtime_over(tmp_path: Path, views: Path) -> SparkRuntime:
     bindings = {
         "lake": SystemBinding("files", {"root": str(views.parent)}),
         "results": SystemBinding("files", {"root": str(tmp_path / "out")}),
     }
-    return LocalRuntime(str(tmp_path / "root"), bindings)
+    return SparkRuntime(str(tmp_path / "root"), bindings)
 
 
-def kill_runners(runtime: LocalRuntime, run: RunPlan, root: Path) -> None:
+def kill_runners(runtime: SparkRuntime, run: RunPlan, root: Path) -> None:
     files = open_filesystem(str(root))
     for runner in runtime.live_runners(run):
         claim = read(files, runner.claim)

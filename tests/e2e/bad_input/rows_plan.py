@@ -50,9 +50,9 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A root on a filesystem that cannot hold one", PLAN)
 def _(scene: Scene) -> str:
-    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.spark.runtime import SparkRuntime
 
-    return raised(lambda: LocalRuntime("ftp://host/samza"))
+    return raised(lambda: SparkRuntime("ftp://host/samza"))
 
 
 @row("plan", "Partition counts that differ in a join, all conflicts at once", PLAN)

@@ -19,7 +19,7 @@ from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark import epoch
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
@@ -104,13 +104,13 @@ class Scene:
         """What the ``plan`` task of a Dag run raises."""
         return raised(lambda: self.runtime().prepare(APPLICATION, "run-1", **more))
 
-    def runtime(self, **more: Any) -> LocalRuntime:
+    def runtime(self, **more: Any) -> SparkRuntime:
         """The runtime that Airflow's tasks use."""
         bindings: dict[str, SystemBinding] = {}
         for name, place in self.systems.items():
             kind, _, root = place.partition(":")
             bindings[name] = SystemBinding(kind, {"root": root} if root else {})
-        return LocalRuntime(str(self.folder / "samza"), bindings, **more)
+        return SparkRuntime(str(self.folder / "samza"), bindings, **more)
 
     def run(self, *, before: Mapping[str, Callable[[], object]] | None = None, only: str | None = None) -> str:
         """What the stages raise, run one after the other as a runner runs them, only that a loop of this process stands for Spark.

@@ -17,7 +17,7 @@ import psutil
 from airflow_samza.runs.folders import read
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.masters import SubmitOptions
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import spark_home, standalone_cluster
@@ -118,7 +118,7 @@ class Session:
     kind: str
     folder: Path
     place: Place
-    runtime: LocalRuntime
+    runtime: SparkRuntime
     run: RunPlan
 
     @property
@@ -183,7 +183,7 @@ def session_of(kind: str, folder: Path) -> Iterator[Session]:
     lake = SystemBinding("files", {"root": str(folder / "data")})
     vault = SystemBinding("files", {"root": f"local://{folder / 'data'}", "password": SECRET}, frozenset({"password"}))
     with KINDS[kind](folder / "cluster") as place:
-        runtime = LocalRuntime(
+        runtime = SparkRuntime(
             str(folder / "root"),
             {"lake": lake, "vault": vault},
             master=place.master,

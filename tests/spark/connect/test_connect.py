@@ -22,7 +22,7 @@ from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, St
 from airflow_samza.runs.stage_state import FAILED
 from airflow_samza.spark.catalyst import refuse_wide
 from airflow_samza.spark.datasource import register
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input import rows_connect
@@ -76,7 +76,7 @@ def session_over(server: ConnectServer, folder: Path, *, idle_seconds: float = 6
         )
     place = Place(url or f"{server.url}/;token={TOKEN}")
     lake = SystemBinding("files", {"root": str(folder / "data")})
-    runtime = LocalRuntime(str(folder / "root"), {"lake": lake}, master=place.master, idle_seconds=idle_seconds)
+    runtime = SparkRuntime(str(folder / "root"), {"lake": lake}, master=place.master, idle_seconds=idle_seconds)
     session = Session("connect", folder, place, runtime, runtime.prepare(APPLICATION, "run 1"))
     try:
         yield session
@@ -195,7 +195,7 @@ def test_a_server_behind_tls_is_reached_with_its_token(server: ConnectServer, tm
 
 def refused(url: str, tmp_path: Path) -> SamzaError:
     lake = SystemBinding("files", {"root": str(tmp_path)})
-    runtime = LocalRuntime(str(tmp_path / "root"), {"lake": lake}, master=url)
+    runtime = SparkRuntime(str(tmp_path / "root"), {"lake": lake}, master=url)
     (tmp_path / "marks").mkdir()
     run = runtime.prepare(APPLICATION, "run 1")
     with pytest.raises(SamzaError) as caught:

@@ -139,11 +139,11 @@ def test_a_file_without_a_plan_is_refused(module: str, tmp_path: Path, text: str
 
 def test_diff_last_takes_the_newest_plan_of_a_run(module: str) -> None:
     from airflow_samza.cli.environment import parse_system
-    from airflow_samza.spark.runtime import LocalRuntime
+    from airflow_samza.spark.runtime import SparkRuntime
 
     assert "There is no earlier plan of 'views'" in call("plan", f"{module}:views", *BOUND, "--diff", "last").stderr
     sys.path.insert(0, ".")
-    runtime = LocalRuntime("root", dict(parse_system(option) for option in (BOUND[3], BOUND[5])))
+    runtime = SparkRuntime("root", dict(parse_system(option) for option in (BOUND[3], BOUND[5])))
     runtime.prepare(f"{module}:views", "first")
     runtime.prepare(f"{module}:views", "second", config={"job.intermediate.stream.partitions": "5"})
     done = call("plan", f"{module}:views", *BOUND, "--diff", "last")

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def add(known: dict[str, Connection], conn_id: str, kind: str, host: str | None 
 
 def test_the_hook_gives_a_runtime_under_the_connections_root(connections: Any) -> None:
     hook = SamzaHook()
-    assert isinstance(hook.get_conn(), LocalRuntime)
+    assert isinstance(hook.get_conn(), SparkRuntime)
     assert hook.get_conn() is hook.get_conn()
 
 

@@ -15,7 +15,7 @@ from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 
@@ -37,7 +37,7 @@ import sys
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark import epoch, epoch_task
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 
 class Rows:
@@ -59,7 +59,7 @@ class Attempt:
 epoch.stage_frame = lambda spark, program, task, tasks: Rows(task, tasks)
 root, run_id, generation, *stages = sys.argv[1:]
 files = open_filesystem(root)
-plan = LocalRuntime(root).load_plan("crashing", run_id)
+plan = SparkRuntime(root).load_plan("crashing", run_id)
 from airflow_samza.spark.bound_systems import run_bindings
 for stage in stages:
     handle = StageHandle("crashing", run_id, stage, Generation(1, int(generation)))
@@ -85,7 +85,7 @@ class Crashing:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root = str(folder / "root")
-        self.runtime = LocalRuntime(self.root)
+        self.runtime = SparkRuntime(self.root)
         self.log = LogSystem("log", SystemBinding("log", {"root": self.root}))
 
     def prepare(self, run_id: str) -> RunPlan:

@@ -11,7 +11,7 @@ import pytest
 from airflow_samza.errors import ConfigError, NotYet, PlanChanged, PlanErrors, SamzaError, TopicError, UnknownName
 from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
@@ -49,7 +49,7 @@ def prepare(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> 
         (tmp_path / "prepared_app.py").write_text(HEAD + body)
         sys.modules.pop("prepared_app", None)
         sys.path_importer_cache.clear()
-        return LocalRuntime(str(tmp_path / "root"), systems).prepare("prepared_app:app", run_id, **more)  # type: ignore[arg-type]
+        return SparkRuntime(str(tmp_path / "root"), systems).prepare("prepared_app:app", run_id, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return made
@@ -85,7 +85,7 @@ def test_refuses_another_shape_than_the_dags(prepare: Prepare) -> None:
 
 def test_a_stored_plan_is_found_again(prepare: Prepare, tmp_path: Path) -> None:
     run = prepare(TWO_STAGES)
-    runtime = LocalRuntime(str(tmp_path / "root"))
+    runtime = SparkRuntime(str(tmp_path / "root"))
     assert runtime.load_plan("prepared", "run-1") == run
     with pytest.raises(UnknownName, match="has no plan"):
         runtime.load_plan("prepared", "run-2")

@@ -11,7 +11,7 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.epoch import bind_inputs, program_source
-from airflow_samza.spark.runtime import LocalRuntime
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -40,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPlan:
     monkeypatch.syspath_prepend(str(tmp_path))
     log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
     log.append("lines", pa.table({"word": ["a"], "n": pa.array([1], pa.int64())}), key=["word"], partitions=2)
-    return LocalRuntime(str(tmp_path / "root")).prepare("sourced_app:app", "run")
+    return SparkRuntime(str(tmp_path / "root")).prepare("sourced_app:app", "run")
 
 
 def source_of(run: RunPlan, tmp_path: Path) -> ProgramSource:
