@@ -48,7 +48,7 @@ nightly: setup setup-browser ## Run what takes long: soaks, big data.
 	@EXPRESSIONS_SCALE=20 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
 
 bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/benchmarks.md and docs/scale.md (BENCH_ROWS=5000000).
-	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt "matplotlib>=3.9"  # draws the pictures
+	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt matplotlib  # draws the pictures
 	@$(PYTHON_IN_VENV) -m benchmarks.run --data $(BENCH_DATA) --rows $(BENCH_ROWS) --write-docs $(ARGS)
 	@$(PYTHON_IN_VENV) -m benchmarks.scale --data $(BENCH_DATA) --spark 2 16 256 --write-docs
 
