@@ -8,7 +8,7 @@ from tests.e2e.bad_input.scene import Scene
 ROW_OF_STAGE = {
     "unreadable": "SQL that cannot be read",
     "function": "A function that SQL does not have",
-    "date": "A value on which Catalyst fails",
+    "moment": "A value on which Catalyst fails",
     "wide": "A transform that moves rows between partitions",
     "none": "A transform that returns no DataFrame",
     "raising": "A transform that raises",
@@ -26,7 +26,7 @@ def out(name):
     return app.output_stream(f"out-{name}", system="lake")
 views("unreadable").where("dwell_ms > (1000").send_to(out("unreadable"))
 views("function").where("is_prime(dwell_ms)").send_to(out("function"))
-views("date").select("CAST(country AS date) AS day").send_to(out("date"))
+views("moment").select("CAST(country AS timestamp) AS moment").send_to(out("moment"))
 views("wide").transform(lambda df: df.groupBy("country").count(), schema="country string, n bigint").send_to(out("wide"))
 views("none").transform(lambda df: df.show(), schema=View).send_to(out("none"))
 views("raising").transform(lambda df: df.na_fill(0), schema=View).send_to(out("raising"))
