@@ -57,6 +57,15 @@ class MessageRun:
     offset: int
     batch: pa.RecordBatch
 
+    @property
+    def messages(self) -> int:
+        """How many messages it holds."""
+        return int(self.batch.num_rows)
+
+    def slice(self, first: int, count: int) -> MessageRun:
+        """``count`` messages of it, from message ``first`` on; nothing is copied."""
+        return MessageRun(self.ssp, self.offset + first, self.batch.slice(first, count))
+
 
 @dataclass(frozen=True)
 class ControlEnvelope:
@@ -65,6 +74,15 @@ class ControlEnvelope:
     ssp: SystemStreamPartition
     offset: int
     message: ControlMessage
+
+    @property
+    def messages(self) -> int:
+        """One message stands at its offset."""
+        return 1
+
+    def slice(self, first: int, count: int) -> ControlEnvelope:
+        """A single message cannot be cut: the envelope itself."""
+        return self
 
 
 Envelope = MessageRun | ControlEnvelope

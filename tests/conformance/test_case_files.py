@@ -43,6 +43,11 @@ def graph(*operators: dict[str, object]) -> dict[str, object]:
         {"end_of_stream": [{"name": "x", "task_ssps": [], "steps": [{"message": {}, "expect": {"emit": []}}]}]},
         {"watermark": [{"name": "x"}]},
         {"sequences": [{"name": "x"}]},
+        {"sequences": [{"name": "x", "chooser": {"kind": "psychic"}, "envelopes": {}, "register": [], "steps": [["choose", None]]}]},
+        {"sequences": [{"name": "x", "chooser": {"kind": "round_robin"}, "envelopes": {}, "register": [], "steps": []}]},
+        {"sequences": [{"name": "x", "chooser": {"kind": "round_robin"}, "envelopes": {}, "register": [], "steps": [["wait", 1]]}]},
+        {"config": [{"name": "x", "config": {}, "expect": {}}]},
+        {"config": [{"name": "x", "config": {"task.inputs": "k.a"}, "expect": {"priority": {"k.a": 1}}}]},
         {"starting_offsets": [{"name": "x"}]},
     ],
 )

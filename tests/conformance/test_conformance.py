@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.case_files import KIND_OF_SECTION, ConformanceCase
+from tests.conformance.chooser_cases import run_config_case, run_sequence_case
 from tests.conformance.control_cases import run_checkpoint_case, run_end_of_stream_case
 from tests.conformance.planner_cases import run_planner_case
 
 COMES_WITH = {
     "watermark": "Time and order",
-    "sequences": "Time and order",
-    "config": "Time and order",
     "starting_offsets": "Tables",
     "catch_up": "Tables",
     "processing": "Tables",
@@ -25,6 +24,8 @@ RUNNERS: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "planner": run_planner_case,
     "end_of_stream": run_end_of_stream_case,
     "checkpoint": run_checkpoint_case,
+    "sequences": run_sequence_case,
+    "config": run_config_case,
 }
 
 

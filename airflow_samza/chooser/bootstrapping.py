@@ -1,0 +1,123 @@
+"""The head gate: nothing is chosen while a stream that has to reach its head first has nothing at hand.
+
+Source: message-chooser, "To support bootstrapping"; SEMANTICS M3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic
+
+from airflow_samza.chooser.message_chooser import E, OrderedChooser, Partition, last_offset, stream_name
+from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, is_known, unknown_head
+
+
+class BootstrappingChooser(Generic[E]):
+    """Lets its chooser choose only while every stream that lags has an envelope at hand, of one of the partitions that lag.
+
+    ``is_gated`` says which partitions have to reach their heads; ``heads`` are those taken at start. A partition that is registered at (or
+    beyond) its head, or holds nothing, does not gate, nor does one that is not registered here. A registered one that is gated and whose
+    head is not known is a :class:`~airflow_samza.errors.TopicError` at start. The gate alone does not make a bootstrap stream go first: its
+    priority does.
+    """
+
+    def __init__(
+        self,
+        chooser: OrderedChooser[E],
+        heads: Mapping[Any, PartitionHead],
+        is_gated: Callable[[Partition], bool] | None = None,
+        orders: OffsetOrders | None = None,
+    ) -> None:
+        self._chooser = chooser
+        self._heads = dict(heads)
+        self._is_gated = is_gated or self._heads.__contains__
+        self._orders = orders or OffsetOrders()
+        self._starts: dict[Partition, Any] = {}
+        self._lagging: dict[str, set[Partition]] = {}
+        self._absent: set[str] = set()
+
+    def start(self) -> None:
+        """Starts what it chooses from."""
+        for ssp, offset in self._starts.items():
+            head = self._heads.get(ssp)
+            if head is None:
+                raise unknown_head(ssp)
+            if not self._starts_at_head(ssp, offset, head):
+                self._lagging.setdefault(stream_name(ssp), set()).add(ssp)
+        self._absent = set(self._lagging)
+        self._chooser.start()
+
+    def stop(self) -> None:
+        """Stops what it chooses from."""
+        self._chooser.stop()
+
+    def register(self, ssp: Partition, offset: Any) -> None:
+        """Several tasks may register one partition: the lowest offset counts, and an unknown one says nothing."""
+        self._chooser.register(ssp, offset)
+        if not self._is_gated(ssp):
+            return
+        former = self._starts.setdefault(ssp, offset)
+        if is_known(offset) and (not is_known(former) or self._orders.key(ssp, offset) < self._orders.key(ssp, former)):
+            self._starts[ssp] = offset
+
+    @property
+    def lagging(self) -> frozenset[Partition]:
+        """The partitions that have not reached their heads yet."""
+        return frozenset(ssp for partitions in self._lagging.values() for ssp in partitions)
+
+    def reached(self, ssp: Partition, offset: Any) -> None:
+        """Reading has come up to and with ``offset``, though not by an envelope: what stands there is no message, or was left out."""
+        stream = stream_name(ssp)
+        lagging = self._lagging.get(stream, set())
+        if ssp not in lagging or not is_known(offset):
+            return
+        if self._orders.key(ssp, offset) < self._orders.key(ssp, self._heads[ssp].newest):
+            return
+        lagging.remove(ssp)
+        if not lagging:
+            del self._lagging[stream]
+        self._look_at(stream)
+
+    def update(self, envelope: E) -> None:
+        """An envelope is at hand."""
+        self._chooser.update(envelope)
+        if self._absent:
+            self._look_at(stream_name(envelope.ssp))
+
+    def choose(self) -> E | None:
+        """The next envelope, or None."""
+        return None if self._absent else self._chosen(self._chooser.choose())
+
+    def peek(self) -> Partition | None:
+        """The partition that :meth:`choose` would choose from now."""
+        return None if self._absent else self._chooser.peek()
+
+    def has(self, ssp: Partition) -> bool:
+        """Whether an envelope of a partition is at hand."""
+        return not self._absent and self._chooser.has(ssp)
+
+    def take(self, ssp: Partition) -> E | None:
+        """The oldest envelope at hand of one partition, out of turn."""
+        return None if self._absent else self._chosen(self._chooser.take(ssp))
+
+    def _chosen(self, envelope: E | None) -> E | None:
+        if envelope is not None and self._lagging:
+            self.reached(envelope.ssp, last_offset(envelope))
+            self._look_at(stream_name(envelope.ssp))
+        return envelope
+
+    def _look_at(self, stream: str) -> None:
+        """Whether a stream closes the gate: some of its partitions lag, and none of these has anything at hand."""
+        lagging = self._lagging.get(stream, ())
+        if lagging and not any(self._chooser.has(ssp) for ssp in lagging):
+            self._absent.add(stream)
+        else:
+            self._absent.discard(stream)
+
+    def _starts_at_head(self, ssp: Partition, offset: Any, head: PartitionHead) -> bool:
+        if head.is_empty:
+            return True
+        if not is_known(offset):
+            return False
+        # The offset of registration is the first one to be read, so that the newest message itself is still to come.
+        return bool(self._orders.key(ssp, offset) > self._orders.key(ssp, head.newest))

@@ -1,0 +1,78 @@
+"""The built-in choosers by name, for ``task.chooser.class``: ``airflow_samza.chooser.factories:time_aligned`` and so on.
+
+Source: SEMANTICS M1, M2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza.chooser import alignment
+from airflow_samza.chooser.alignment import AlignmentChooser
+from airflow_samza.chooser.batching import BatchingChooser
+from airflow_samza.chooser.bootstrapping import BootstrappingChooser
+from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
+from airflow_samza.chooser.message_chooser import stream_name
+from airflow_samza.chooser.round_robin import RoundRobinChooser
+from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
+from airflow_samza.config import BATCH_SIZE, CHOOSER_CLASS
+from airflow_samza.errors import ConfigError
+
+default = default_chooser
+"""Head gate, batches, priorities and round robin, as configured."""
+
+
+def round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
+    """Round the partitions, whatever else is configured."""
+    return RoundRobinChooser()
+
+
+def tiered_priority(context: ChooserContext) -> TieredPriorityChooser[Any]:
+    """By priority, without a gate."""
+    return prioritised(context.settings)
+
+
+def bootstrapping(context: ChooserContext) -> BootstrappingChooser[Any]:
+    """The head gate around round robin."""
+    settings = context.settings
+    return BootstrappingChooser(RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)), context.orders)
+
+
+def batching(context: ChooserContext) -> BatchingChooser[Any]:
+    """Batches around round robin; ``task.consumer.batch.size`` has to be set."""
+    if context.settings.batch_size is None:
+        raise ConfigError(
+            f"{BATCH_SIZE} is not set, and the batching chooser needs it.", hint="Set it to a whole number from 1.", key=BATCH_SIZE
+        )
+    return BatchingChooser(RoundRobinChooser(), context.settings.batch_size)
+
+
+def time_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
+    """The earliest message first; the application needs event time."""
+    if context.time_of is None:
+        raise ConfigError(
+            "The time-aligned chooser needs the time of messages, and the inputs have none.",
+            hint=f"Say where event time comes from, or take another {CHOOSER_CLASS}.",
+            key=CHOOSER_CLASS,
+        )
+    return alignment.time_aligned(context.time_of)
+
+
+def offset_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
+    """The lowest offset first."""
+    return alignment.offset_aligned(context.orders)
+
+
+def messages_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
+    """The partition first that is most messages behind its head."""
+    return alignment.messages_behind_head(alignment.behind_heads(context.heads))
+
+
+def percent_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
+    """The partition first of which the greatest share is still to be read."""
+    return alignment.percent_behind_head(alignment.behind_heads(context.heads), alignment.sizes(context.heads))
+
+
+def starting_alignment(context: ChooserContext) -> AlignmentChooser[Any]:
+    """Keeps the distances from the heads that the partitions started with."""
+    return alignment.starting_alignment(alignment.behind_heads(context.heads))

@@ -1,0 +1,117 @@
+"""The protocol of choosers, and what they need to know of an envelope.
+
+Source: message-chooser, "MessageChooser interface"; SEMANTICS M1, M6.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+S = TypeVar("S")
+
+
+class Partition(Protocol):
+    """A partition of a stream of a system: hashable, written ``system.stream/partition``; two that are equal are the same one."""
+
+    @property
+    def system(self) -> str:
+        """The system's name."""
+        ...
+
+    @property
+    def stream(self) -> str:
+        """The stream's name in its system."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class Envelope(Protocol):
+    """Consecutive messages of one partition, at least one: a single message, or a run of them (SEMANTICS M6).
+
+    ``offset`` is that of the first message; a run of several has whole numbers as offsets, one after the other. An unknown offset is None
+    or an empty text.
+    """
+
+    @property
+    def ssp(self) -> Partition:
+        """The partition of all its messages."""
+        ...
+
+    @property
+    def offset(self) -> Any:
+        """The offset of the first message."""
+        ...
+
+    @property
+    def messages(self) -> int:
+        """How many messages it holds."""
+        ...
+
+    def slice(self: S, first: int, count: int) -> S:
+        """``count`` messages of it, from message ``first`` on."""
+        ...
+
+
+E = TypeVar("E", bound=Envelope)
+
+
+@runtime_checkable
+class MessageChooser(Protocol[E]):
+    """Decides which of the envelopes at hand is processed next.
+
+    All partitions are registered, then it is started. It has at most one outstanding envelope per partition: the next one of a partition is
+    given when the former one has been chosen. Every envelope given is chosen exactly once.
+    """
+
+    def start(self) -> None:
+        """Called once, after all registrations and before anything else."""
+        ...
+
+    def stop(self) -> None:
+        """Called once, at the end."""
+        ...
+
+    def register(self, ssp: Partition, offset: Any) -> None:
+        """A partition will be read from ``offset`` on (the first one to be read; None or empty when it is not known)."""
+        ...
+
+    def update(self, envelope: E) -> None:
+        """An envelope is at hand."""
+        ...
+
+    def choose(self) -> E | None:
+        """The next envelope to process, or None when there is none, or none that may be processed yet."""
+        ...
+
+
+@runtime_checkable
+class OrderedChooser(MessageChooser[E], Protocol[E]):
+    """A chooser that can be asked what comes next, and for another than that: what choosers around it need."""
+
+    def peek(self) -> Partition | None:
+        """The partition whose envelope :meth:`choose` would return now."""
+        ...
+
+    def has(self, ssp: Partition) -> bool:
+        """Whether an envelope of a partition is at hand."""
+        ...
+
+    def take(self, ssp: Partition) -> E | None:
+        """The oldest envelope at hand of one partition, out of turn; None when there is none."""
+        ...
+
+
+def stream_name(ssp: Partition) -> str:
+    """``system.stream``: how configuration names the stream of a partition."""
+    return f"{ssp.system}.{ssp.stream}"
+
+
+def last_offset(envelope: Envelope) -> Any:
+    """The offset of an envelope's last message."""
+    return envelope.offset if envelope.messages == 1 else envelope.offset + envelope.messages - 1

@@ -1,0 +1,106 @@
+"""The order of offsets, and where the heads of partitions are when a task starts.
+
+Source: SEMANTICS M3 and M5; message-chooser, "Sorting strings that contains longs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.chooser.message_chooser import Partition
+from airflow_samza.errors import TopicError
+
+
+def whole_number(offset: Any) -> int:
+    """An offset as a place in a sequence of numbers, also when it is written as text.
+
+    >>> whole_number("2") < whole_number("100")
+    True
+    """
+    try:
+        return int(offset)
+    except (TypeError, ValueError):
+        raise TopicError(
+            f"The offset {offset!r} is not a whole number.",
+            hint="Give the order of its system's offsets (offset_orders), or correct the offset.",
+            offset=offset,
+        ) from None
+
+
+OffsetOrder = Callable[[Any], Any]
+"""Maps an offset to a value that compares as the offsets of its system do."""
+
+
+class OffsetOrders:
+    """The order of offsets of each system: ``orders`` by system, whole numbers for those that it leaves out (M5)."""
+
+    def __init__(self, orders: Mapping[str, OffsetOrder] | None = None) -> None:
+        self._orders = dict(orders or {})
+
+    def of(self, system: str) -> OffsetOrder:
+        """The order of one system."""
+        return self._orders.get(system, whole_number)
+
+    def key(self, ssp: Partition, offset: Any) -> Any:
+        """The place of a known offset in its system's order."""
+        return self.of(ssp.system)(offset)
+
+
+def is_known(offset: Any) -> bool:
+    """Whether an offset says anything: None and the empty text do not."""
+    return offset is not None and offset != ""
+
+
+@dataclass(frozen=True)
+class PartitionHead:
+    """The end of a partition, taken at start: the offset of its ``newest`` message, None when it holds none.
+
+    ``oldest`` is that of its first message, where the system knows it.
+    """
+
+    newest: Any
+    oldest: Any = None
+
+    @classmethod
+    def between(cls, oldest: int, upcoming: int) -> PartitionHead:
+        """Of a partition whose offsets are whole numbers from ``oldest`` up to and without ``upcoming``, the next one to be written."""
+        return cls(upcoming - 1, oldest) if upcoming > oldest else cls(None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the partition holds no message."""
+        return not is_known(self.newest)
+
+
+def heads_at_start(
+    partitions: Iterable[Partition], fetch: Callable[[str, frozenset[str]], Mapping[tuple[str, int], PartitionHead]]
+) -> dict[Partition, PartitionHead]:
+    """The heads of partitions: ``fetch(system, streams)`` is called once per system and gives them by (stream, partition).
+
+    A head that is not among them is a :class:`~airflow_samza.errors.TopicError`: waiting for it would never end.
+    """
+    wanted: dict[str, list[Partition]] = {}
+    for ssp in partitions:
+        wanted.setdefault(ssp.system, []).append(ssp)
+    heads: dict[Partition, PartitionHead] = {}
+    for system, of_system in wanted.items():
+        found = fetch(system, frozenset(ssp.stream for ssp in of_system))
+        for ssp in of_system:
+            head = found.get((ssp.stream, ssp.partition))
+            if head is None:
+                raise unknown_head(ssp)
+            heads[ssp] = head
+    return heads
+
+
+def unknown_head(ssp: Partition) -> TopicError:
+    """The error of a partition that has to be read to its head, when nobody knows where that is."""
+    return TopicError(
+        f"The head of {ssp} is not known, and it has to be read to its head first.",
+        hint="Look whether the stream exists and its system answers, or take its bootstrap (task.chooser.wait.for.head) away.",
+        system=ssp.system,
+        stream=ssp.stream,
+        partition=ssp.partition,
+    )

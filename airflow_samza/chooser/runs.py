@@ -1,0 +1,141 @@
+"""Choosing among runs of messages: whole runs, or exactly as if message after message came.
+
+Source: SEMANTICS M6, M7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Generic
+
+from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition
+from airflow_samza.errors import StageError
+
+
+class Piece(Generic[E]):
+    """Part of a run, as an envelope that copies nothing: ``messages`` of ``run`` from ``first`` on."""
+
+    __slots__ = ("first", "messages", "run")
+
+    def __init__(self, run: E, first: int, messages: int) -> None:
+        self.run = run
+        self.first = first
+        self.messages = messages
+
+    @property
+    def ssp(self) -> Partition:
+        """The partition of all its messages."""
+        return self.run.ssp
+
+    @property
+    def offset(self) -> Any:
+        """The offset of the first message."""
+        return self.run.offset + self.first if self.first else self.run.offset
+
+    def slice(self, first: int, count: int) -> Piece[E]:
+        """``count`` messages of it, from message ``first`` on."""
+        return Piece(self.run, self.first + first, count)
+
+    def cut(self) -> E:
+        """The envelope that this is."""
+        whole = not self.first and self.messages == self.run.messages
+        return self.run if whole else self.run.slice(self.first, self.messages)
+
+
+class RunChooser(Generic[E]):
+    """Lets a chooser of pieces choose among runs.
+
+    ``grain`` is how many messages it gets to see at a time: with 1 the order is exactly that of single messages, with None whole runs are
+    taken. What it would choose in a row of one run comes as one slice, if it can tell what is next (:class:`OrderedChooser`); never more
+    than it would have chosen had nothing new come. Until :meth:`holds` says no, a partition is outstanding and gets no further run.
+    """
+
+    def __init__(self, chooser: MessageChooser[Piece[E]], grain: int | None = 1) -> None:
+        self._chooser = chooser
+        self._ordered = chooser if isinstance(chooser, OrderedChooser) else None
+        self._grain = grain
+        self._held: set[Partition] = set()
+
+    def start(self) -> None:
+        """Starts what it chooses from."""
+        self._chooser.start()
+
+    def stop(self) -> None:
+        """Stops what it chooses from."""
+        self._chooser.stop()
+
+    def register(self, ssp: Partition, offset: Any) -> None:
+        """A partition will be read from ``offset`` on."""
+        self._chooser.register(ssp, offset)
+
+    def holds(self, ssp: Partition) -> bool:
+        """Whether messages of a partition's run have not been chosen yet."""
+        return ssp in self._held
+
+    def update(self, envelope: E) -> None:
+        """An envelope is at hand."""
+        if envelope.ssp in self._held:
+            raise StageError(
+                f"The chooser was given two runs of {envelope.ssp} at a time.",
+                hint="Give the next one when the former one has been chosen to its end.",
+                ssp=str(envelope.ssp),
+                offset=envelope.offset,
+            )
+        if envelope.messages:
+            self._held.add(envelope.ssp)
+            self._give(envelope, 0)
+
+    def choose(self, at_most: int | None = None) -> E | None:
+        """The next messages, up to ``at_most`` (and at least one grain)."""
+        piece = self._chooser.choose()
+        if piece is None:
+            return None
+        run, first, end, ssp = piece.run, piece.first, piece.first + piece.messages, piece.ssp
+        while end < run.messages:
+            self._give(run, end)
+            if self._ordered is None or (at_most is not None and end - first >= at_most) or self._ordered.peek() != ssp:
+                break
+            more = self._ordered.choose()
+            assert more is not None
+            assert more.run is run
+            end = more.first + more.messages
+        else:
+            self._held.discard(ssp)
+        return Piece(run, first, end - first).cut()
+
+    def _give(self, run: E, first: int) -> None:
+        left = run.messages - first
+        self._chooser.update(Piece(run, first, left if self._grain is None else min(left, self._grain)))
+
+
+def chosen(chooser: RunChooser[E], sources: Mapping[Any, Iterable[E]]) -> Iterator[E]:
+    """All envelopes of bounded sources, each in offset order, in the order that a started chooser gives them.
+
+    A source is read one envelope ahead. A chooser that waits although every source that has anything left has been asked waits for ever:
+    that is a :class:`~airflow_samza.errors.StageError`.
+    """
+    readers = {ssp: iter(envelopes) for ssp, envelopes in sources.items()}
+    dry = set(readers)
+    while True:
+        for ssp in [ssp for ssp in readers if ssp in dry]:
+            for envelope in readers[ssp]:
+                chooser.update(envelope)
+                if chooser.holds(ssp):
+                    dry.discard(ssp)
+                    break
+            else:
+                del readers[ssp]
+        envelope_chosen = chooser.choose()
+        if envelope_chosen is None:
+            break
+        ssp = envelope_chosen.ssp
+        if not chooser.holds(ssp):
+            dry.add(ssp)
+        yield envelope_chosen
+    left = sorted(str(ssp) for ssp in sources if chooser.holds(ssp))
+    if left:
+        raise StageError(
+            f"The chooser does not choose what is left of {left[0]}" + (f" and {len(left) - 1} more." if len(left) > 1 else "."),
+            hint="It waits for a stream to reach its head, but that stream has ended before it.",
+            partitions=left,
+        )

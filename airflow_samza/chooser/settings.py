@@ -1,0 +1,97 @@
+"""What configuration says about choosing: priorities, bootstrap streams, batches, the head gate.
+
+Source: message-chooser, "task.chooser.priorities"; SEMANTICS M1, M3, M4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from airflow_samza.config import Config
+
+BOOTSTRAP_PRIORITY = 2147483647
+"""The priority of a bootstrap stream that has none of its own."""
+
+
+@dataclass(frozen=True)
+class InputChoice:
+    """What an application declares of an input: its priority (None: none), and whether it is a bootstrap stream."""
+
+    priority: int | None = None
+    bootstrap: bool = False
+
+
+@dataclass(frozen=True)
+class ChooserSettings:
+    """How inputs (``system.stream``) are chosen. ``priorities`` are those that were set; ``batch_size`` None means no batches.
+
+    ``waits_for_all``: every input has to reach its head, not only bootstrap streams. ``factory`` names a chooser of one's own.
+    """
+
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    bootstrap: frozenset[str] = frozenset()
+    batch_size: int | None = None
+    waits_for_all: bool = False
+    factory: str | None = None
+
+    @classmethod
+    def of(cls, config: Config, inputs: Iterable[str] | None = None, declared: Mapping[str, InputChoice] | None = None) -> ChooserSettings:
+        """The settings of inputs: configuration first, then what the application declares.
+
+        ``inputs`` are those of ``task.inputs`` and ``task.broadcast.inputs`` unless given.
+        """
+        names = tuple(_configured_inputs(config) if inputs is None else inputs)
+        ids = _ids_of_streams(config)
+        priorities: dict[str, int] = {}
+        bootstrap: set[str] = set()
+        for name in names:
+            choice = (declared or {}).get(name, InputChoice())
+            priority = choice.priority
+            # The first one that is set leads: the chooser's own key before those of Samza's streams.
+            for key in (f"task.chooser.priorities.{name}", *_stream_keys(name, ids, "priority")):
+                if config.text(key) is not None:
+                    priority = config.integer(key)
+                    break
+            if priority is not None:
+                priorities[name] = priority
+            is_bootstrap = choice.bootstrap
+            for key in _stream_keys(name, ids, "bootstrap"):
+                if config.text(key) is not None:
+                    is_bootstrap = config.boolean(key)
+                    break
+            if is_bootstrap:
+                bootstrap.add(name)
+        return cls(priorities, frozenset(bootstrap), config.batch_size, config.waits_for_head_of_all, config.chooser_class)
+
+    def priority(self, stream: str) -> int:
+        """The priority in effect: that of a bootstrap stream without one is the highest, that of any other 0."""
+        return self.priorities.get(stream, BOOTSTRAP_PRIORITY if stream in self.bootstrap else 0)
+
+    def waits_for(self, stream: str) -> bool:
+        """Whether a stream has to be read to its head before the gate opens."""
+        return self.waits_for_all or stream in self.bootstrap
+
+
+def _configured_inputs(config: Config) -> Iterator[str]:
+    yield from config.listing("task.inputs")
+    for entry in config.listing("task.broadcast.inputs"):
+        yield entry.rpartition("#")[0] or entry  # kafka.foo#[1-2]: the partitions behind the mark do not matter here
+
+
+def _ids_of_streams(config: Config) -> dict[str, list[str]]:
+    """The ids under which streams are configured (``streams.<id>.samza.system``), by ``system.stream``."""
+    found: dict[str, list[str]] = {}
+    for key in sorted(config):
+        if key.startswith("streams.") and key.endswith(".samza.system"):
+            stream_id = key.removeprefix("streams.").removesuffix(".samza.system")
+            stream = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
+            found.setdefault(f"{config.text(key)}.{stream}", []).append(stream_id)
+    return found
+
+
+def _stream_keys(name: str, ids: Mapping[str, list[str]], what: str) -> Iterator[str]:
+    system, _, stream = name.partition(".")
+    yield f"systems.{system}.streams.{stream}.samza.{what}"
+    for stream_id in ids.get(name, ()):
+        yield f"streams.{stream_id}.samza.{what}"

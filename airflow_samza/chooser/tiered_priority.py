@@ -1,0 +1,107 @@
+"""The chooser of priorities: one chooser per priority, the highest that has something goes first.
+
+Source: message-chooser, "task.chooser.priorities"; SEMANTICS M4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic
+
+from airflow_samza.chooser.message_chooser import E, OrderedChooser, Partition, stream_name
+from airflow_samza.errors import ConfigError
+
+
+class MissingTier(ConfigError):
+    """A stream has a priority for which there is no chooser (facts: ``stream``, ``priority``)."""
+
+    rule = "missing-tier"
+
+
+class NoTiers(ConfigError):
+    """There are neither priorities nor a chooser for streams without one."""
+
+    rule = "null-chooser"
+
+
+class NoDefaultTier(ConfigError):
+    """A stream without a priority came, and there is no chooser for such (facts: ``stream``)."""
+
+    rule = "no-default"
+
+
+class TieredPriorityChooser(Generic[E]):
+    """Chooses from the tier of the highest priority that has something to choose.
+
+    ``priorities`` maps ``system.stream`` to a priority (higher is first), ``tiers`` a priority to its chooser. Streams that have none go to
+    ``default``, which comes last; a tier may be the default at the same time, and keeps its place then.
+    """
+
+    def __init__(self, priorities: Mapping[str, int], tiers: Mapping[int, OrderedChooser[E]], default: OrderedChooser[E] | None) -> None:
+        if not priorities and default is None:
+            raise NoTiers("There are no priorities, and no chooser for streams without one.", hint="Give either.")
+        for stream, priority in priorities.items():
+            if priority not in tiers:
+                raise MissingTier(
+                    f"Stream {stream!r} has priority {priority}, for which there is no chooser.",
+                    hint=f"Give a chooser for it; there are choosers for {sorted(tiers)}.",
+                    stream=stream,
+                    priority=priority,
+                )
+        self._of_stream = {stream: tiers[priority] for stream, priority in priorities.items()}
+        self._default = default
+        ordered = [tiers[priority] for priority in sorted(tiers, reverse=True)]
+        ordered += [] if default is None else [default]
+        self._tiers = list({id(tier): tier for tier in ordered}.values())  # each once, where it first stands
+
+    def start(self) -> None:
+        """Starts what it chooses from."""
+        for tier in self._tiers:
+            tier.start()
+
+    def stop(self) -> None:
+        """Stops what it chooses from."""
+        for tier in self._tiers:
+            tier.stop()
+
+    def register(self, ssp: Partition, offset: Any) -> None:
+        """A partition will be read from ``offset`` on."""
+        self._tier(ssp).register(ssp, offset)
+
+    def update(self, envelope: E) -> None:
+        """An envelope is at hand."""
+        self._tier(envelope.ssp).update(envelope)
+
+    def choose(self) -> E | None:
+        """The next envelope, or None."""
+        for tier in self._tiers:
+            envelope = tier.choose()
+            if envelope is not None:
+                return envelope
+        return None
+
+    def peek(self) -> Partition | None:
+        """The partition that :meth:`choose` would choose from now."""
+        for tier in self._tiers:
+            ssp = tier.peek()
+            if ssp is not None:
+                return ssp
+        return None
+
+    def has(self, ssp: Partition) -> bool:
+        """Whether an envelope of a partition is at hand."""
+        return self._tier(ssp).has(ssp)
+
+    def take(self, ssp: Partition) -> E | None:
+        """The oldest envelope at hand of one partition, out of turn."""
+        return self._tier(ssp).take(ssp)
+
+    def _tier(self, ssp: Partition) -> OrderedChooser[E]:
+        tier = self._of_stream.get(stream_name(ssp), self._default)
+        if tier is None:
+            raise NoDefaultTier(
+                f"Stream {stream_name(ssp)!r} has no priority, and there is no chooser for streams without one.",
+                hint=f"Set task.chooser.priorities.{stream_name(ssp)}.",
+                stream=stream_name(ssp),
+            )
+        return tier

@@ -1,0 +1,180 @@
+"""Runs the chooser cases: sequences of updates and choices, and what configuration means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+from airflow_samza.chooser.alignment import messages_behind_head, offset_aligned, percent_behind_head, starting_alignment, time_aligned
+from airflow_samza.chooser.batching import BatchingChooser
+from airflow_samza.chooser.bootstrapping import BootstrappingChooser
+from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
+from airflow_samza.chooser.message_chooser import MessageChooser
+from airflow_samza.chooser.offsets import PartitionHead, is_known
+from airflow_samza.chooser.round_robin import RoundRobinChooser
+from airflow_samza.chooser.settings import ChooserSettings
+from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
+from airflow_samza.config import Config
+from airflow_samza.errors import SamzaError
+from tests.conformance.shape import fields
+
+
+class Place(NamedTuple):
+    """A partition as a case writes it: ``system.stream/partition``."""
+
+    system: str
+    stream: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.system}.{self.stream}/{self.partition}"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A single message of a case."""
+
+    name: str
+    ssp: Place
+    offset: str | None
+    time: int | None
+    behind: int
+    size: int
+    messages: int = 1
+
+    def slice(self, first: int, count: int) -> Given:
+        raise AssertionError(f"a single message was cut: {first}, {count}")
+
+
+def run_sequence_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["chooser", "envelopes", "register", "steps"], ["seed_expectation"])
+    envelopes = {name: _envelope(name, data) for name, data in case["envelopes"].items()}
+    if not case["steps"]:
+        pytest.fail("unknown shape: the case has no steps")
+    chooser = _chooser(case["chooser"])
+    for place, offset in case["register"]:
+        chooser.register(_place(place), offset)
+    if case["chooser"]["kind"] == "seed_gate":
+        read = case["chooser"].get("last_read", {})
+        registered = {place for place, _ in case["register"]}
+        for place in (*case["chooser"]["last_offsets"], *read):
+            if place not in registered:
+                # What was read last, the document says; a chooser is told what will be read first.
+                chooser.register(_place(place), int(read[place]) + 1 if is_known(read.get(place)) else None)
+    chooser.start()
+    for number, step in enumerate(case["steps"]):
+        _step(chooser, envelopes, step, f"step {number}: {step}")
+    chooser.stop()
+
+
+def run_config_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["config", "expect"])
+    expect = fields(case["expect"], "expect", [], ["priority", "bootstrap", "effective", "batch_size", "differs"])
+    if not set(expect) - {"differs"}:
+        pytest.fail("unknown shape: the case expects nothing")
+    settings = ChooserSettings.of(Config(case["config"]))
+    if "priority" in expect:
+        assert settings.priorities == expect["priority"]
+    if "bootstrap" in expect:
+        assert sorted(settings.bootstrap) == sorted(expect["bootstrap"])
+    for stream, priority in expect.get("effective", {}).items():
+        assert settings.priority(stream) == priority, stream
+    if "batch_size" in expect:
+        assert settings.batch_size == expect["batch_size"]
+
+
+def _step(chooser: MessageChooser[Given], envelopes: Mapping[str, Given], step: Any, where: str) -> None:
+    match step:
+        case ["update", name]:
+            chooser.update(envelopes[name])
+        case ["update", name, {"reject": rule, **more}] if not more:
+            with pytest.raises(SamzaError) as refused:
+                chooser.update(envelopes[name])
+            assert refused.value.rule == rule, where
+        case ["choose", name]:
+            found = chooser.choose()
+            assert (None if found is None else found.name) == name, where
+        case ["lagging", places]:
+            assert isinstance(chooser, BootstrappingChooser)
+            assert sorted(str(ssp) for ssp in chooser.lagging) == sorted(places), where
+        case _:
+            pytest.fail(f"unknown shape: {where}")
+
+
+def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
+    kind = data.get("kind")
+    match kind:
+        case "round_robin":
+            fields(data, "chooser", ["kind"])
+            return RoundRobinChooser()
+        case "priority":
+            fields(data, "chooser", ["kind", "priorities"], ["default"])
+            if data.get("default", True):
+                return prioritised(ChooserSettings(data["priorities"]))
+            return TieredPriorityChooser(data["priorities"], {p: RoundRobinChooser() for p in data["priorities"].values()}, None)
+        case "batching":
+            fields(data, "chooser", ["kind", "batch_size"])
+            return BatchingChooser(RoundRobinChooser(), data["batch_size"])
+        case "seed_batching":
+            fields(data, "chooser", ["kind", "batch_size", "priorities"])
+            priorities = data["priorities"]
+            tiers = prioritised(ChooserSettings(priorities))
+            return BatchingChooser(tiers, data["batch_size"], lambda ssp: int(priorities.get(f"{ssp.system}.{ssp.stream}", 0)))
+        case "bootstrapping":
+            fields(data, "chooser", ["kind", "bootstrap"])
+            return BootstrappingChooser(RoundRobinChooser(), _heads(data["bootstrap"]))
+        case "seed_gate":
+            fields(data, "chooser", ["kind", "last_offsets"], ["last_read"])
+            heads: dict[Any, PartitionHead] = {_place(place): PartitionHead(newest) for place, newest in data["last_offsets"].items()}
+            return BootstrappingChooser(RoundRobinChooser(), heads)
+        case "default":
+            fields(data, "chooser", ["kind"], ["priorities", "bootstrap", "batch_size"])
+            heads = _heads(data.get("bootstrap", {}))
+            # Priorities of cases are the effective ones, so that bootstrap streams are gated here and get none of their own.
+            settings = ChooserSettings(data.get("priorities", {}), batch_size=data.get("batch_size"))
+            return default_chooser(ChooserContext(settings, heads=heads, is_gated=heads.__contains__))
+        case _:
+            return _alignment(data)
+
+
+def _alignment(data: Mapping[str, Any]) -> MessageChooser[Given]:
+    starting = data.get("kind") == "starting_alignment"
+    fields(data, "chooser", ["kind"], ["start_behind"] if starting else [])
+    match data["kind"]:
+        case "time_aligned":
+            return time_aligned(lambda given: given.time)
+        case "offset_aligned":
+            return offset_aligned()
+        case "messages_behind_head":
+            return messages_behind_head(lambda given: given.behind)
+        case "percent_behind_head":
+            return percent_behind_head(lambda given: given.behind, lambda given: given.size)
+        case "starting_alignment":
+            given = data.get("start_behind", {})
+            start = {_place(name) if "/" in name else name: behind for name, behind in given.items()}
+            return starting_alignment(lambda given: given.behind, start)
+        case kind:
+            pytest.fail(f"unknown shape: a chooser of kind {kind!r}")
+
+
+def _heads(bootstrap: Mapping[str, Any]) -> dict[Any, PartitionHead]:
+    heads = {}
+    for place, data in bootstrap.items():
+        fields(data, place, ["newest"], ["upcoming", "oldest"])
+        heads[_place(place)] = PartitionHead(data["newest"], data.get("oldest"))
+    return heads
+
+
+def _place(text: str) -> Place:
+    stream, _, partition = text.rpartition("/")
+    system, _, name = stream.partition(".")
+    return Place(system, name, int(partition))
+
+
+def _envelope(name: str, data: Mapping[str, Any]) -> Given:
+    fields(data, name, ["system", "stream", "partition", "offset"], ["time", "behind", "size"])
+    place = Place(data["system"], data["stream"], data["partition"])
+    return Given(name, place, data["offset"], data.get("time"), data.get("behind", 0), data.get("size", 0))

@@ -1,0 +1,31 @@
+"""Runs of messages for the tests of choosers: offsets only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.chooser.message_chooser import MessageChooser
+
+
+@dataclass(frozen=True)
+class Run:
+    """``messages`` messages of a partition from ``offset`` on."""
+
+    ssp: Any
+    offset: int
+    messages: int
+
+    def slice(self, first: int, count: int) -> Run:
+        assert 0 <= first < first + count <= self.messages
+        return Run(self.ssp, self.offset + first, count)
+
+
+def chosen_until_none(chooser: MessageChooser[Any]) -> list[Any]:
+    return list(_chosen(chooser))
+
+
+def _chosen(chooser: MessageChooser[Any]) -> Iterator[Any]:
+    while (envelope := chooser.choose()) is not None:
+        yield envelope

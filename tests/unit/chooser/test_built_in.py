@@ -1,0 +1,342 @@
+"""What the built-in choosers hold to beyond the cases (SEMANTICS M1–M5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_samza.chooser import factories
+from airflow_samza.chooser.alignment import (
+    AlignmentChooser,
+    behind_heads,
+    messages_behind_head,
+    offset_aligned,
+    percent_behind_head,
+    sizes,
+    starting_alignment,
+)
+from airflow_samza.chooser.batching import BatchingChooser
+from airflow_samza.chooser.bootstrapping import BootstrappingChooser
+from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
+from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
+from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, heads_at_start
+from airflow_samza.chooser.round_robin import RoundRobinChooser
+from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, ChooserSettings, InputChoice
+from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, TieredPriorityChooser
+from airflow_samza.config import Config
+from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.systems.system import SystemStreamPartition as Ssp
+from tests.unit.chooser.messages import Run, chosen_until_none
+
+
+class Calls(RoundRobinChooser[Run]):
+    """Notes what reaches it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def register(self, ssp: Any, offset: Any) -> None:
+        self.calls.append((str(ssp), offset))
+
+
+def own_factory(context: ChooserContext) -> Calls:
+    return Calls()
+
+
+def no_chooser(context: ChooserContext) -> str:
+    return "a word"
+
+
+A0, A1, B0, C0 = Ssp("k", "a", 0), Ssp("k", "a", 1), Ssp("k", "b", 0), Ssp("k", "c", 0)
+
+
+def test_register_reaches_the_tier_of_the_stream_and_start_and_stop_every_tier_once() -> None:
+    tier, shared, default = Calls(), Calls(), Calls()
+    tiers: dict[int, OrderedChooser[Run]] = {1: tier, 2: shared, 3: shared}
+    chooser = TieredPriorityChooser({"k.a": 1, "k.b": 2, "k.c": 3}, tiers, default)
+    chooser.register(A0, "foo")
+    chooser.start()
+    chooser.stop()
+    assert (tier.calls, shared.calls, default.calls) == ([("k.a/0", "foo"), "start", "stop"], ["start", "stop"], ["start", "stop"])
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: BatchingChooser(inner, 2), lambda inner: BootstrappingChooser(inner, {})])
+@pytest.mark.parametrize("offset", ["1", None, ""])
+def test_wrappers_pass_start_stop_and_registrations_on_once_with_offsets_unchanged(wrap: Any, offset: object) -> None:
+    inner = Calls()
+    chooser = wrap(inner)
+    chooser.register(A0, offset)
+    chooser.start()
+    chooser.stop()
+    assert inner.calls == [("k.a/0", offset), "start", "stop"]
+
+
+def test_a_priority_without_a_chooser_is_refused() -> None:
+    with pytest.raises(MissingTier, match="priority 3") as refused:
+        TieredPriorityChooser({"k.a": 3}, {1: RoundRobinChooser()}, None)
+    assert refused.value.rule == "missing-tier"
+
+
+def test_tiers_without_priorities_and_without_a_default_are_refused() -> None:
+    with pytest.raises(NoTiers) as refused:
+        TieredPriorityChooser({}, {}, None)
+    assert refused.value.rule == "null-chooser"
+
+
+def test_a_negative_priority_comes_behind_streams_without_one() -> None:
+    chooser = default_chooser(ChooserContext(ChooserSettings({"k.a": -1})))
+    chooser.start()
+    for ssp in (A0, B0):
+        chooser.update(Run(ssp, 0, 1))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [B0, A0]
+
+
+def test_a_batch_counts_messages_not_runs() -> None:
+    chooser = BatchingChooser[Run](RoundRobinChooser(), 3)
+    chooser.update(Run(A0, 0, 3))
+    chooser.update(Run(B0, 0, 1))
+    assert chooser.choose() == Run(A0, 0, 3)
+    chooser.update(Run(A0, 3, 1))
+    assert chooser.choose() == Run(B0, 0, 1)
+
+
+def test_a_batch_is_over_when_there_was_nothing_to_choose() -> None:
+    chooser = BatchingChooser[Run](RoundRobinChooser(), 3)
+    chooser.update(Run(A0, 0, 1))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [A0]
+    chooser.update(Run(B0, 0, 1))
+    chooser.update(Run(A0, 1, 1))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [B0, A0]
+
+
+def gate(heads: dict[Any, PartitionHead], **starts: int) -> BootstrappingChooser[Run]:
+    chooser = BootstrappingChooser[Run](RoundRobinChooser(), heads)
+    for ssp in (A0, A1, B0, C0):
+        chooser.register(ssp, starts.get(f"{ssp.stream}{ssp.partition}", 0))
+    chooser.start()
+    return chooser
+
+
+def test_empty_partitions_and_those_at_their_heads_at_registration_do_not_gate() -> None:
+    heads: dict[Any, PartitionHead] = {A0: PartitionHead(None), A1: PartitionHead.between(5, 5), B0: PartitionHead("9")}
+    assert not gate(heads, b0=10).lagging
+
+
+def test_the_newest_message_is_still_to_be_read_when_reading_starts_at_it() -> None:
+    assert gate({B0: PartitionHead("9")}, b0=9).lagging == {B0}
+
+
+def test_a_head_of_a_partition_that_is_not_registered_does_not_gate() -> None:
+    assert not gate({Ssp("k", "a", 7): PartitionHead(3)}).lagging
+
+
+def test_an_unknown_head_is_an_error_at_start_and_not_a_wait() -> None:
+    chooser = BootstrappingChooser[Run](RoundRobinChooser(), {}, lambda ssp: ssp.stream == "a")
+    chooser.register(A0, 0)
+    with pytest.raises(TopicError, match=r"head of k\.a/0 is not known"):
+        chooser.start()
+
+
+def test_offsets_that_hold_no_message_open_the_gate_when_reading_has_passed_them() -> None:
+    chooser = gate({A0: PartitionHead(5)})
+    chooser.update(Run(B0, 0, 1))
+    assert chooser.choose() is None
+    chooser.reached(A0, 4)
+    assert chooser.choose() is None
+    chooser.reached(A0, 5)
+    assert chooser.choose() == Run(B0, 0, 1)
+
+
+def test_heads_are_compared_by_the_order_of_their_system() -> None:
+    orders = OffsetOrders({"k": lambda text: text.split("-")[1]})
+    chooser = BootstrappingChooser[Run](RoundRobinChooser(), {A0: PartitionHead("9-b")}, orders=orders)
+    chooser.register(A0, "1-c")
+    chooser.start()
+    assert not chooser.lagging
+
+
+def test_text_offsets_are_compared_as_numbers_and_others_are_refused() -> None:
+    assert gate({A0: PartitionHead("100")}, a0=2).lagging == {A0}
+    with pytest.raises(TopicError, match="'next' is not a whole number"):
+        gate({A0: PartitionHead("next")})
+
+
+def test_heads_are_fetched_in_one_call_per_system() -> None:
+    calls: list[tuple[str, frozenset[str]]] = []
+
+    def fetch(system: str, streams: frozenset[str]) -> dict[tuple[str, int], PartitionHead]:
+        calls.append((system, streams))
+        return {(stream, partition): PartitionHead(partition) for stream in streams for partition in (0, 1)}
+
+    other = Ssp("files", "d", 1)
+    heads = heads_at_start([A0, A1, B0, other], fetch)
+    assert calls == [("k", frozenset("ab")), ("files", frozenset("d"))]
+    assert heads[other] == PartitionHead(1)
+    with pytest.raises(TopicError, match=r"head of k\.a/0 is not known"):
+        heads_at_start([A0], lambda system, streams: {})
+
+
+def test_offsets_of_systems_with_different_orders_are_not_aligned() -> None:
+    chooser = offset_aligned(OffsetOrders({"files": str}))
+    chooser.update(Run(A0, 100, 1))
+    with pytest.raises(ConfigError, match="'k' and 'files' have different orders"):
+        chooser.update(Run(Ssp("files", "d", 0), 2, 1))
+
+
+def test_what_has_no_rank_is_not_held_back() -> None:
+    chooser = AlignmentChooser[Run](lambda run: run.offset or None)
+    chooser.update(Run(A0, 5, 1))
+    chooser.update(Run(B0, 0, 1))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [B0, A0]
+
+
+HEADS = {A0: PartitionHead.between(0, 1000), B0: PartitionHead.between(500, 600), C0: PartitionHead(None)}
+
+
+def test_the_most_messages_behind_the_head_and_the_greatest_share_go_first() -> None:
+    by_messages = messages_behind_head(behind_heads(HEADS))
+    by_percent = percent_behind_head(behind_heads(HEADS), sizes(HEADS))
+    for chooser in (by_messages, by_percent):
+        for run in (Run(A0, 500, 1), Run(B0, 510, 1), Run(C0, 0, 1)):
+            chooser.update(run)
+    assert [run.ssp for run in chosen_until_none(by_messages)] == [A0, B0, C0]
+    assert [run.ssp for run in chosen_until_none(by_percent)] == [B0, A0, C0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "first"),
+    [(150, 1200, B0), (150, 900, A0), (90, 900, A0), (10, 950, B0)],
+    ids=["all behind", "one behind", "all ahead", "all ahead, the other closer"],
+)
+def test_starting_alignment_is_kept(a: int, b: int, first: Ssp) -> None:
+    behind = {A0: a, B0: b}
+    chooser: AlignmentChooser[Run] = starting_alignment(lambda run: behind[run.ssp], {"k.a": 100, B0: 1000})
+    chooser.update(Run(A0, 1, 1))
+    chooser.update(Run(B0, 1, 1))
+    chosen = chooser.choose()
+    assert chosen is not None
+    assert chosen.ssp == first
+
+
+def test_starting_alignment_is_that_of_the_first_envelopes_where_nothing_else_is_given() -> None:
+    chooser = starting_alignment(behind_heads(HEADS))
+    for run in (Run(A0, 0, 1), Run(B0, 500, 1)):
+        chooser.update(run)
+    assert len(chosen_until_none(chooser)) == 2
+    for run in (Run(A0, 100, 1), Run(B0, 501, 1)):
+        chooser.update(run)
+    assert [run.ssp for run in chosen_until_none(chooser)] == [B0, A0]
+
+
+def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over_its_alias() -> None:
+    config = Config(
+        {
+            "task.chooser.priorities.k.a.b": "7",
+            "systems.k.streams.a.b.samza.priority": "3",
+            "streams.clicks.samza.system": "k",
+            "streams.clicks.samza.physical.name": "c-1",
+            "streams.clicks.samza.bootstrap": "true",
+            "systems.k.streams.d.samza.bootstrap": "false",
+        }
+    )
+    declared = {"k.a.b": InputChoice(1), "k.d": InputChoice(bootstrap=True), "k.e": InputChoice(4, True)}
+    settings = ChooserSettings.of(config, ["k.a.b", "k.c-1", "k.d", "k.e"], declared)
+    assert settings.priorities == {"k.a.b": 7, "k.e": 4}
+    assert settings.bootstrap == {"k.c-1", "k.e"}
+    assert [settings.priority(stream) for stream in ("k.a.b", "k.c-1", "k.d")] == [7, BOOTSTRAP_PRIORITY, 0]
+
+
+def test_a_priority_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"task\.chooser\.priorities\.k\.a is 'high'"):
+        ChooserSettings.of(Config({"task.chooser.priorities.k.a": "high"}), ["k.a"])
+
+
+def test_waiting_for_the_head_of_all_gates_every_input() -> None:
+    settings = ChooserSettings.of(Config({"task.chooser.wait.for.head": "all"}), ["k.a", "k.b"])
+    chooser = default_chooser(ChooserContext(settings, heads={A0: PartitionHead(1), B0: PartitionHead(1)}))
+    chooser.register(A0, 0)
+    chooser.register(B0, 0)
+    chooser.start()
+    chooser.update(Run(A0, 0, 1))
+    assert chooser.choose() is None
+    chooser.update(Run(B0, 0, 2))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [A0]
+
+
+def test_a_bootstrap_stream_is_wholly_read_before_anything_else() -> None:
+    settings = ChooserSettings(bootstrap=frozenset(["k.a"]), batch_size=2)
+    chooser = default_chooser(ChooserContext(settings, heads={A0: PartitionHead(2)}))
+    for ssp in (A0, B0):
+        chooser.register(ssp, 0)
+    chooser.start()
+    chooser.update(Run(B0, 0, 1))
+    for offset in range(3):
+        assert chooser.choose() is None
+        chooser.update(Run(A0, offset, 1))
+        assert chooser.choose() == Run(A0, offset, 1)
+    assert chooser.choose() == Run(B0, 0, 1)
+
+
+@pytest.mark.parametrize("name", [f"{__name__}:own_factory", f"{__name__}.own_factory"])
+def test_a_chooser_of_ones_own_is_plugged_in_by_name(name: str) -> None:
+    assert isinstance(make_chooser(ChooserContext(ChooserSettings(factory=name))), Calls)
+
+
+def test_without_a_name_the_default_chooser_is_made() -> None:
+    assert isinstance(make_chooser(ChooserContext()), BootstrappingChooser)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("word", "names no factory"),
+        ("no.such.module:x", "cannot be imported"),
+        (f"{__name__}:missing", "is not there"),
+        (f"{__name__}:A0", "cannot be called"),
+        (f"{__name__}:no_chooser", "makes a str, which is no chooser"),
+    ],
+)
+def test_a_name_that_leads_to_no_chooser_is_refused(name: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=what) as refused:
+        make_chooser(ChooserContext(ChooserSettings(factory=name)))
+    assert refused.value.facts["key"] == "task.chooser.class"
+
+
+BUILT_IN = [
+    "default",
+    "round_robin",
+    "tiered_priority",
+    "bootstrapping",
+    "batching",
+    "time_aligned",
+    "offset_aligned",
+    "messages_behind_head",
+    "percent_behind_head",
+    "starting_alignment",
+]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_chooser_is_plugged_in_by_name(name: str) -> None:
+    settings = ChooserSettings(batch_size=2, factory=f"{factories.__name__}:{name}")
+    chooser = make_chooser(ChooserContext(settings, heads={A0: PartitionHead(3)}, time_of=lambda run: run.offset))
+    assert isinstance(chooser, OrderedChooser)
+    assert isinstance(chooser, MessageChooser)
+    chooser.register(A0, 0)
+    chooser.start()
+    chooser.update(Run(A0, 0, 1))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [A0]
+
+
+@pytest.mark.parametrize(("name", "needs"), [("batching", "task.consumer.batch.size"), ("time_aligned", "the time of messages")])
+def test_a_built_in_chooser_that_lacks_what_it_needs_is_refused(name: str, needs: str) -> None:
+    with pytest.raises(ConfigError, match=needs):
+        make_chooser(ChooserContext(ChooserSettings(factory=f"{factories.__name__}:{name}")))
