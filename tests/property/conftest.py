@@ -1,4 +1,4 @@
-"""One Spark for the tests that ask Catalyst."""
+"""One Spark for each module of tests that ask Catalyst: a session that outlived them would be found by others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
