@@ -1,1 +1,7 @@
-"""Which envelope is next: the message choosers. Pure: no I/O."""
+"""Which envelope is next: the message choosers. Pure: no I/O.
+
+A task's chooser is made by :func:`~airflow_samza.chooser.default.make_chooser` from its
+:class:`~airflow_samza.chooser.settings.ChooserSettings` and the heads that were taken at start;
+:class:`~airflow_samza.chooser.runs.RunChooser` lets it choose among runs of messages, and
+:func:`~airflow_samza.chooser.admission.admitted` says which of them an epoch may admit.
+"""

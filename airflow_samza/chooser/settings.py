@@ -5,6 +5,7 @@ Source: message-chooser, "task.chooser.priorities"; SEMANTICS M1, M3, M4.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from airflow_samza.config import Config
 
 BOOTSTRAP_PRIORITY = 2147483647
 """The priority of a bootstrap stream that has none of its own."""
+
+_STREAM_KEY = re.compile(r"streams\.(.+?)\.samza\.")
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,12 @@ def _configured_inputs(config: Config) -> Iterator[str]:
 
 
 def _ids_of_streams(config: Config) -> dict[str, list[str]]:
-    """The ids under which streams are configured (``streams.<id>.samza.system``), by ``system.stream``."""
+    """The ids under which streams are configured (``streams.<id>.samza.…``), by ``system.stream``."""
     found: dict[str, list[str]] = {}
-    for key in sorted(config):
-        if key.startswith("streams.") and key.endswith(".samza.system"):
-            stream_id = key.removeprefix("streams.").removesuffix(".samza.system")
-            stream = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
-            found.setdefault(f"{config.text(key)}.{stream}", []).append(stream_id)
+    for stream_id in sorted({match[1] for match in map(_STREAM_KEY.match, config) if match is not None}):
+        system = config.text(f"streams.{stream_id}.samza.system") or config.text("job.default.system")
+        stream = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
+        found.setdefault(f"{system}.{stream}", []).append(stream_id)
     return found
 
 

@@ -134,6 +134,22 @@ def test_the_newest_message_is_still_to_be_read_when_reading_starts_at_it() -> N
     assert gate({B0: PartitionHead("9")}, b0=9).lagging == {B0}
 
 
+@pytest.mark.parametrize(
+    ("offsets", "lags"), [((10, 9), True), ((9, 10), True), ((10, None, 11), False), ((None, "", 10), False), ((None,), True)]
+)
+def test_the_lowest_known_offset_of_several_registrations_counts(offsets: tuple[Any, ...], lags: bool) -> None:
+    chooser = BootstrappingChooser[Run](RoundRobinChooser(), {A0: PartitionHead(9)})
+    for offset in offsets:
+        chooser.register(A0, offset)
+    chooser.start()
+    assert bool(chooser.lagging) is lags
+
+
+def test_the_newest_message_stands_before_the_next_one_to_be_written() -> None:
+    assert PartitionHead.between(3, 7) == PartitionHead(6, 3)
+    assert PartitionHead.between(7, 7).is_empty
+
+
 def test_a_head_of_a_partition_that_is_not_registered_does_not_gate() -> None:
     assert not gate({Ssp("k", "a", 7): PartitionHead(3)}).lagging
 
@@ -245,11 +261,13 @@ def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over
             "streams.clicks.samza.physical.name": "c-1",
             "streams.clicks.samza.bootstrap": "true",
             "systems.k.streams.d.samza.bootstrap": "false",
+            "job.default.system": "k",
+            "streams.f.samza.priority": "-2",
         }
     )
     declared = {"k.a.b": InputChoice(1), "k.d": InputChoice(bootstrap=True), "k.e": InputChoice(4, True)}
-    settings = ChooserSettings.of(config, ["k.a.b", "k.c-1", "k.d", "k.e"], declared)
-    assert settings.priorities == {"k.a.b": 7, "k.e": 4}
+    settings = ChooserSettings.of(config, ["k.a.b", "k.c-1", "k.d", "k.e", "k.f"], declared)
+    assert settings.priorities == {"k.a.b": 7, "k.e": 4, "k.f": -2}
     assert settings.bootstrap == {"k.c-1", "k.e"}
     assert [settings.priority(stream) for stream in ("k.a.b", "k.c-1", "k.d")] == [7, BOOTSTRAP_PRIORITY, 0]
 
