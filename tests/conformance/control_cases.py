@@ -1,4 +1,4 @@
-"""Runs the control cases of end-of-stream: bookkeeping of a consuming task, and its checkpoint."""
+"""Runs the control cases: bookkeeping of a consuming task, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, PartitionEnded
-from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.watermarks import WatermarkAdvanced, WatermarkBookkeeping
 from tests.conformance.shape import fields
 
 
@@ -28,6 +29,43 @@ def run_end_of_stream_case(case: Mapping[str, Any]) -> None:
             assert ends.stream_ended(stream) is ended, f"{where}: {stream}"
         if "all_eos" in expect:
             assert ends.all_ended() is expect["all_eos"], where
+
+
+def run_watermark_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["task_ssps", "steps"], ["producer_counts", "idle_timeout_ms"])
+    now = [0]
+    marks = WatermarkBookkeeping(
+        _partitions(case["task_ssps"]),
+        case.get("producer_counts", {}),
+        idle_timeout_ms=case.get("idle_timeout_ms"),
+        clock=lambda: now[0],
+    )
+    for number, step in enumerate(case["steps"]):
+        where = f"step {number}"
+        fields(step, where, [], ["message", "expect", "advance_ms"])
+        expect = fields(step.get("expect", {}), where, [], ["emit", "ssp", "stream"])
+        if "advance_ms" not in step and not ("message" in step and expect):
+            pytest.fail(f"unknown shape: {where} does or expects nothing")
+        now[0] += step.get("advance_ms", 0)
+        emitted = _deliver_watermark(marks, step["message"]) if "message" in step else [_moved(event) for event in marks.leave_out_idle()]
+        if "emit" in expect:
+            assert emitted == expect["emit"], where
+        for place, timestamp in expect.get("ssp", {}).items():
+            stream, _, partition = place.rpartition("/")
+            assert marks.partition_watermark(stream, int(partition)) == timestamp, f"{where}: {place}"
+        for stream, timestamp in expect.get("stream", {}).items():
+            assert marks.stream_watermark(stream) == timestamp, f"{where}: {stream}"
+
+
+def _deliver_watermark(marks: WatermarkBookkeeping, message: Mapping[str, Any]) -> list[dict[str, object]]:
+    fields(message, "message", ["stream", "partition", "task", "timestamp"], ["task_count"])
+    sent = WatermarkMessage(message["task"], message.get("task_count", 0), timestamp=message["timestamp"])
+    event = marks.update(message["stream"], message["partition"], sent)
+    return [] if event is None else [_moved(event)]
+
+
+def _moved(event: WatermarkAdvanced) -> dict[str, object]:
+    return {"type": "watermark", "stream": event.stream, "partition": event.partition, "timestamp": event.timestamp}
 
 
 def run_checkpoint_case(case: Mapping[str, Any]) -> None:

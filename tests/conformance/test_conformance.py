@@ -9,11 +9,10 @@ import pytest
 
 from tests.conformance.case_files import KIND_OF_SECTION, ConformanceCase
 from tests.conformance.chooser_cases import run_config_case, run_sequence_case
-from tests.conformance.control_cases import run_checkpoint_case, run_end_of_stream_case
+from tests.conformance.control_cases import run_checkpoint_case, run_end_of_stream_case, run_watermark_case
 from tests.conformance.planner_cases import run_planner_case
 
 COMES_WITH = {
-    "watermark": "Time and order",
     "starting_offsets": "Tables",
     "catch_up": "Tables",
     "processing": "Tables",
@@ -23,6 +22,7 @@ COMES_WITH = {
 RUNNERS: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "planner": run_planner_case,
     "end_of_stream": run_end_of_stream_case,
+    "watermark": run_watermark_case,
     "checkpoint": run_checkpoint_case,
     "sequences": run_sequence_case,
     "config": run_config_case,

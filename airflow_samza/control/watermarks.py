@@ -1,0 +1,189 @@
+"""Watermarks: the bookkeeping of a consuming task per producer and partition, and minima of streams and operators.
+
+Source: control-messages, "the reconciliation process"; SEMANTICS C2–C6, C8, C9.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
+from airflow_samza.errors import ControlError
+
+NONE_YET = -1
+END_OF_TIME = 2**63 - 1
+"""The watermark of what has ended for good: it never holds anything back."""
+
+
+@dataclass(frozen=True)
+class WatermarkAdvanced:
+    """The watermark of one partition has moved on to ``timestamp`` (ms since the epoch, UTC)."""
+
+    stream: str
+    partition: int
+    timestamp: int
+
+
+@dataclass
+class _Producer:
+    timestamp: int | None = None
+    final: bool | None = None  # None: runs; False: its slice has ended and its watermark stays (C9)
+    heard: int = 0
+
+    @property
+    def mark(self) -> int | None:
+        return END_OF_TIME if self.final else self.timestamp
+
+
+@dataclass
+class _Partition:
+    since: int
+    producers: dict[str, _Producer] = field(default_factory=dict)
+    emitted: int = NONE_YET
+
+
+class WatermarkBookkeeping:
+    """The watermark of each of a task's partitions: the minimum over its producer tasks, once all have spoken; it never goes back.
+
+    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages that carry no
+    task count. A producer from which no control message came for ``idle_timeout_ms`` by ``clock`` (ms) is left out of the minimum;
+    None never leaves one out (C8). When all are idle the watermark stays.
+
+    >>> marks = WatermarkBookkeeping([("views", 0)])
+    >>> marks.update("views", 0, WatermarkMessage("task-0", 2, timestamp=6))
+    >>> marks.update("views", 0, WatermarkMessage("task-1", 2, timestamp=3))
+    WatermarkAdvanced(stream='views', partition=0, timestamp=3)
+    """
+
+    def __init__(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        producer_counts: Mapping[str, int] | None = None,
+        *,
+        idle_timeout_ms: int | None = None,
+        clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
+        self._clock = clock
+        self._idle_timeout = idle_timeout_ms
+        self._partitions = {place: _Partition(clock()) for place in partitions}
+        self._producer_counts = dict(producer_counts or {})
+        self._totals: dict[str, int] = {}
+
+    def update(
+        self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
+    ) -> WatermarkAdvanced | None:
+        """Takes one message into account; returns the event when it moves the partition's watermark on, and None otherwise.
+
+        An end-of-stream message with ``final`` counts as a watermark that never holds back (C4). A task count that contradicts an
+        earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
+        """
+        state = self._partitions.get((stream, partition))
+        if state is None:
+            return None
+        if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (C2)
+            if isinstance(message, WatermarkMessage):
+                return self._emit(stream, partition, state, message.timestamp)
+            return self._emit(stream, partition, state, END_OF_TIME) if message.final else None
+        self._check_total(stream, partition, message, offset)
+        producer = state.producers.setdefault(message.task_name, _Producer())
+        producer.heard = self._clock()
+        if isinstance(message, WatermarkMessage):
+            producer.timestamp = max(message.timestamp, NONE_YET if producer.timestamp is None else producer.timestamp)
+        else:
+            producer.final = message.final and producer.final is not False
+        return self._emit(stream, partition, state, self._minimum(stream, state))
+
+    def leave_out_idle(self) -> list[WatermarkAdvanced]:
+        """The watermarks that move on because time has passed (C8); to be called now and then."""
+        events = (self._emit(*place, state, self._minimum(place[0], state)) for place, state in sorted(self._partitions.items()))
+        return [event for event in events if event is not None]
+
+    def partition_watermark(self, stream: str, partition: int) -> int:
+        """The watermark of a partition of this task; −1: none yet."""
+        return self._partitions[stream, partition].emitted
+
+    def stream_watermark(self, stream: str) -> int:
+        """The minimum over this task's partitions of a stream; :data:`END_OF_TIME` for one of which it owns none."""
+        return min((state.emitted for (name, _), state in self._partitions.items() if name == stream), default=END_OF_TIME)
+
+    def checkpoint(self) -> list[dict[str, Any]]:
+        """The state as JSON, one object per partition that anything is known of (C6)."""
+        return [
+            {
+                "stream": stream,
+                "partition": partition,
+                "total_tasks": self._totals.get(stream),
+                "tasks_to_event_time": {
+                    name: producer.timestamp for name, producer in sorted(state.producers.items()) if producer.timestamp is not None
+                },
+                "ended": {name: producer.final for name, producer in sorted(state.producers.items()) if producer.final is not None},
+                "timestamp_of_last_emission": state.emitted,
+            }
+            for (stream, partition), state in sorted(self._partitions.items())
+            if state.producers or state.emitted != NONE_YET
+        ]
+
+    def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> None:
+        """Takes over what :meth:`checkpoint` wrote; producers count as heard now."""
+        for entry in checkpoint:
+            stream, partition = str(entry["stream"]), int(entry["partition"])
+            state = self._partitions.get((stream, partition))
+            if state is None:
+                continue
+            if entry.get("total_tasks") is not None:
+                self._totals.setdefault(stream, int(entry["total_tasks"]))
+            times, ended = entry.get("tasks_to_event_time", {}), entry.get("ended", {})
+            state.since = self._clock()
+            state.producers = {name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}}
+            found = entry.get("timestamp_of_last_emission")
+            # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was emitted.
+            state.emitted = max(NONE_YET, self._minimum(stream, state) if found is None else int(found))
+
+    def _minimum(self, stream: str, state: _Partition) -> int:
+        """What the producers allow; −1 when not enough is known, or all that are left are idle."""
+        total = self._totals.get(stream)
+        if total is None:
+            return NONE_YET
+        now = self._clock()
+        spoken = [(producer, mark) for producer in state.producers.values() if (mark := producer.mark) is not None]
+        if len(spoken) < total and not self._is_idle(state.since, now):
+            return NONE_YET
+        if any(p.mark is None and (p.final is False or not self._is_idle(p.heard, now)) for p in state.producers.values()):
+            return NONE_YET
+        # An ended slice is not idle: its watermark stays.
+        left = [mark for producer, mark in spoken if producer.final is not None or not self._is_idle(producer.heard, now)]
+        lowest = min(left, default=NONE_YET)
+        # Only ended producers are left beside idle ones: these may still send, so the time has not ended.
+        return NONE_YET if lowest == END_OF_TIME and len(left) < max(total, len(state.producers)) else lowest
+
+    def _is_idle(self, since: int, now: int) -> bool:
+        return self._idle_timeout is not None and now - since >= self._idle_timeout
+
+    def _emit(self, stream: str, partition: int, state: _Partition, timestamp: int) -> WatermarkAdvanced | None:
+        if timestamp <= state.emitted:
+            return None
+        state.emitted = timestamp
+        return WatermarkAdvanced(stream, partition, timestamp)
+
+    def _check_total(self, stream: str, partition: int, message: ControlMessage, offset: object) -> None:
+        total = message.task_count if message.task_count > 0 else self._producer_counts.get(stream, 0)
+        if total > 0 and self._totals.setdefault(stream, total) == total:
+            return
+        where = f"{stream}/{partition}" + ("" if offset is None else f" offset {offset}")
+        known = self._totals.get(stream)
+        said = f"has the task count {message.task_count}" + ("" if total <= 0 else f"; an earlier message said {known}")
+        raise ControlError(
+            f"The control message of {message.task_name!r} at {where} {said}.",
+            hint="Clear the stage that writes this stream.",
+            stream=stream,
+            partition=partition,
+            offset=offset,
+        )
+
+
+def input_watermark(upstream_outputs: Iterable[int]) -> int:
+    """An operator's input watermark: the minimum over its upstream operators; those that this task does not use are not among them."""
+    return min(upstream_outputs, default=END_OF_TIME)

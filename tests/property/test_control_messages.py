@@ -1,0 +1,59 @@
+"""For any interleaving, duplication and restart point each partition ends exactly once and watermarks never go backwards."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.watermarks import END_OF_TIME, WatermarkBookkeeping
+
+PLACES = [("I", 0), ("I", 1), ("J", 0)]
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]]:
+    """What every producer sends to every partition, each in its order, interleaved, some of it twice."""
+    count = draw(st.integers(1, 3))
+    queues: list[list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]]] = []
+    for stream, partition in PLACES:
+        for task in map(str, range(count)):
+            sent: list[WatermarkMessage | EndOfStreamMessage] = [
+                WatermarkMessage(task, count, timestamp=at) for at in draw(st.lists(st.integers(-1, 9), max_size=4))
+            ]
+            sent.append(EndOfStreamMessage(task, count, stream_id=stream))
+            queues.append([(stream, partition, message) for message in sent for _ in range(draw(st.integers(1, 2)))])
+    order = draw(st.permutations([number for number, queue in enumerate(queues) for _ in queue]))
+    return [queues[number].pop(0) for number in order]
+
+
+def outcome(messages: list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]], restarts: set[int]) -> list[object]:
+    ends, marks = EndOfStreamBookkeeping(PLACES), WatermarkBookkeeping(PLACES)
+    events: list[object] = []
+    for number, (stream, partition, message) in enumerate(messages):
+        if number in restarts:
+            saved = json.loads(json.dumps([ends.checkpoint(), marks.checkpoint()]))
+            ends, marks = EndOfStreamBookkeeping(PLACES), WatermarkBookkeeping(PLACES)
+            events += ends.restore(saved[0])
+            marks.restore(saved[1])
+        moved = marks.update(stream, partition, message)
+        ended = ends.update(stream, partition, message) if isinstance(message, EndOfStreamMessage) else None
+        events += [event for event in (moved, ended) if event is not None]
+    return events
+
+
+@given(deliveries(), st.sets(st.integers(0, 80)))
+def test_each_partition_ends_once_watermarks_only_rise_and_a_restart_changes_nothing(
+    messages: list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]], restarts: set[int]
+) -> None:
+    events = outcome(messages, restarts)
+    assert events == outcome(messages, set())
+    for place in PLACES:
+        of_place = [event for event in events if (getattr(event, "stream", ""), getattr(event, "partition", -1)) == place]
+        times = [event.timestamp for event in of_place if hasattr(event, "timestamp")]
+        assert len(of_place) - len(times) == 1
+        assert times == sorted(set(times))
+        assert times[-1] == END_OF_TIME
