@@ -72,6 +72,9 @@ def run_checkpoint_case(case: Mapping[str, Any]) -> None:
     fields(case, "case", ["type", "ssps", "before", "checkpoint", "after_restore"], ["expect_emit", "expect_state"])
     if "expect_emit" not in case and "expect_state" not in case:
         pytest.fail("unknown shape: the case expects nothing")
+    if case["type"] == "watermark":
+        _run_watermark_checkpoint(case)
+        return
     if case["type"] != "end_of_stream":
         pytest.fail(f"unknown shape: a checkpoint of type {case['type']!r}")
     partitions = _partitions(case["ssps"])
@@ -95,6 +98,24 @@ def run_checkpoint_case(case: Mapping[str, Any]) -> None:
         assert after.is_ended(stream, int(partition)) is ended
     if "expect_state" in case and "expect_emit" not in case:
         assert emitted == []
+
+
+def _run_watermark_checkpoint(case: Mapping[str, Any]) -> None:
+    partitions = _partitions(case["ssps"])
+    before, after = WatermarkBookkeeping(partitions), WatermarkBookkeeping(partitions)
+    for message in case["before"]:
+        _deliver_watermark(before, message)
+    expected = case["checkpoint"]
+    if expected is not None:
+        fields(expected, "checkpoint", ["stream", "partition", "total_tasks", "tasks_to_event_time"], ["timestamp_of_last_emission"])
+        written = before.checkpoint()
+        assert [{name: entry[name] for name in expected} for entry in written] == [expected]
+        after.restore(written)
+    emitted = [event for message in case["after_restore"] for event in _deliver_watermark(after, message)]
+    assert emitted == case.get("expect_emit", emitted)
+    for place, timestamp in case.get("expect_state", {}).items():
+        stream, _, partition = place.rpartition("/")
+        assert after.partition_watermark(stream, int(partition)) == timestamp
 
 
 def _partitions(ssps: Sequence[Sequence[Any]]) -> list[tuple[str, int]]:

@@ -65,5 +65,24 @@ def test_a_file_is_recognised_by_what_it_holds_not_by_its_name(tmp_path: Path) -
     run_case(case)
 
 
+@pytest.mark.parametrize(("emitted", "passes"), [(7, True), (6, False)])
+def test_a_checkpoint_of_watermarks_is_restored_and_compared(emitted: int, passes: bool) -> None:
+    said = {"stream": "I", "partition": 0, "task_count": 2}
+    case = {
+        "name": "x",
+        "type": "watermark",
+        "ssps": [["I", 0]],
+        "before": [{**said, "task": "a", "timestamp": 7}],
+        "checkpoint": {"stream": "I", "partition": 0, "total_tasks": 2, "tasks_to_event_time": {"a": 7}},
+        "after_restore": [{**said, "task": "b", "timestamp": 9}],
+        "expect_emit": [{"type": "watermark", "stream": "I", "partition": 0, "timestamp": emitted}],
+    }
+    if passes:
+        run_case(ConformanceCase("x", "checkpoint", case))
+    else:
+        with pytest.raises(AssertionError):
+            run_case(ConformanceCase("x", "checkpoint", case))
+
+
 def test_an_empty_or_missing_folder_fails(tmp_path: Path) -> None:
     assert [bool(case.problem) for case in (*find_cases(tmp_path), *find_cases(tmp_path / "nowhere"))] == [True, True]

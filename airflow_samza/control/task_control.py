@@ -1,0 +1,96 @@
+"""What control messages of both kinds mean for a consuming task: its partitions' ends, and how far time has come.
+
+Source: control-messages, "the reconciliation process"; SEMANTICS C4–C9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, PartitionEnded
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.watermarks import WatermarkAdvanced, WatermarkBookkeeping
+
+
+@dataclass(frozen=True)
+class StreamEnded:
+    """All of the task's partitions of a stream have ended; ``final`` False ends a slice, not the stream (C9)."""
+
+    stream: str
+    final: bool = True
+
+
+@dataclass(frozen=True)
+class StreamWatermark:
+    """The watermark of a stream, over all of the task's partitions of it, has moved on to ``timestamp`` (ms since the epoch, UTC)."""
+
+    stream: str
+    timestamp: int
+
+
+ControlEvent = WatermarkAdvanced | StreamWatermark | PartitionEnded | StreamEnded
+
+
+class TaskControl:
+    """Both bookkeepings of a task behind one door; each message gives events in the order in which the task handles them.
+
+    Watermarks come before ends: what time completes is out before a stream ends. Parameters as of the two bookkeepings.
+
+    >>> control = TaskControl([("views", 0)])
+    >>> control.update("views", 0, WatermarkMessage(None, 1, timestamp=5))[-1]
+    StreamWatermark(stream='views', timestamp=5)
+    """
+
+    def __init__(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        producer_counts: Mapping[str, int] | None = None,
+        *,
+        idle_timeout_ms: int | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        owned = list(partitions)
+        timing: dict[str, Any] = {} if clock is None else {"clock": clock}
+        self.ends = EndOfStreamBookkeeping(owned, producer_counts)
+        self.watermarks = WatermarkBookkeeping(owned, producer_counts, idle_timeout_ms=idle_timeout_ms, **timing)
+        self._told = dict.fromkeys((stream for stream, _ in owned), -1)
+
+    def update(
+        self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
+    ) -> list[ControlEvent]:
+        """Takes one message into account and returns what it brings about; a contradiction is a ControlError."""
+        moved = self.watermarks.update(stream, partition, message, offset=offset)
+        events = self._moved([] if moved is None else [moved])
+        if isinstance(message, EndOfStreamMessage):
+            ended = self.ends.update(stream, partition, message, offset=offset)
+            events += self._ended([] if ended is None else [ended])
+        return events
+
+    def leave_out_idle(self) -> list[ControlEvent]:
+        """The watermarks that move on because time has passed (C8)."""
+        return self._moved(self.watermarks.leave_out_idle())
+
+    def checkpoint(self) -> dict[str, list[dict[str, Any]]]:
+        """Both bookkeepings as JSON, to be committed with the offsets (C6)."""
+        return {"end_of_stream": self.ends.checkpoint(), "watermarks": self.watermarks.checkpoint()}
+
+    def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[ControlEvent]:
+        """Takes over what :meth:`checkpoint` wrote; returns ends that were reached before it and not emitted yet."""
+        self.watermarks.restore(checkpoint.get("watermarks", ()))
+        self._told = {stream: self.watermarks.stream_watermark(stream) for stream in self._told}
+        return self._ended(self.ends.restore(checkpoint.get("end_of_stream", ())))
+
+    def _moved(self, moved: list[WatermarkAdvanced]) -> list[ControlEvent]:
+        events: list[ControlEvent] = [*moved]
+        for stream in dict.fromkeys(event.stream for event in moved):
+            timestamp = self.watermarks.stream_watermark(stream)
+            if timestamp > self._told[stream]:
+                self._told[stream] = timestamp
+                events.append(StreamWatermark(stream, timestamp))
+        return events
+
+    def _ended(self, ended: list[PartitionEnded]) -> list[ControlEvent]:
+        streams = [stream for stream in dict.fromkeys(event.stream for event in ended) if self.ends.stream_ended(stream)]
+        return [*ended, *(StreamEnded(stream, self.ends.is_final(stream)) for stream in streams)]
