@@ -7,9 +7,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping
+from airflow_samza.control.end_of_stream import PartitionEnded
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
-from airflow_samza.control.watermarks import END_OF_TIME, WatermarkBookkeeping
+from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
+from airflow_samza.control.watermarks import END_OF_TIME, WatermarkAdvanced
 
 PLACES = [("I", 0), ("I", 1), ("J", 0)]
 
@@ -30,18 +31,16 @@ def deliveries(draw: st.DrawFn) -> list[tuple[str, int, WatermarkMessage | EndOf
     return [queues[number].pop(0) for number in order]
 
 
-def outcome(messages: list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]], restarts: set[int]) -> list[object]:
-    ends, marks = EndOfStreamBookkeeping(PLACES), WatermarkBookkeeping(PLACES)
-    events: list[object] = []
+def outcome(messages: list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]], restarts: set[int]) -> list[ControlEvent]:
+    control = TaskControl(PLACES)
+    events: list[ControlEvent] = []
     for number, (stream, partition, message) in enumerate(messages):
         if number in restarts:
-            saved = json.loads(json.dumps([ends.checkpoint(), marks.checkpoint()]))
-            ends, marks = EndOfStreamBookkeeping(PLACES), WatermarkBookkeeping(PLACES)
-            events += ends.restore(saved[0])
-            marks.restore(saved[1])
-        moved = marks.update(stream, partition, message)
-        ended = ends.update(stream, partition, message) if isinstance(message, EndOfStreamMessage) else None
-        events += [event for event in (moved, ended) if event is not None]
+            saved = json.loads(json.dumps(control.checkpoint()))
+            control = TaskControl(PLACES)
+            events += control.restore(saved)
+        events += control.update(stream, partition, message)
+    assert control.ends.all_ended()
     return events
 
 
@@ -51,9 +50,13 @@ def test_each_partition_ends_once_watermarks_only_rise_and_a_restart_changes_not
 ) -> None:
     events = outcome(messages, restarts)
     assert events == outcome(messages, set())
-    for place in PLACES:
-        of_place = [event for event in events if (getattr(event, "stream", ""), getattr(event, "partition", -1)) == place]
-        times = [event.timestamp for event in of_place if hasattr(event, "timestamp")]
-        assert len(of_place) - len(times) == 1
-        assert times == sorted(set(times))
-        assert times[-1] == END_OF_TIME
+    for stream, partition in PLACES:
+        assert events.count(PartitionEnded(stream, partition)) == 1
+        assert events.count(StreamEnded(stream)) == 1
+        places = [
+            event for event in events if isinstance(event, WatermarkAdvanced) and (event.stream, event.partition) == (stream, partition)
+        ]
+        streams = [event for event in events if isinstance(event, StreamWatermark) and event.stream == stream]
+        for times in ([event.timestamp for event in places], [event.timestamp for event in streams]):
+            assert times == sorted(set(times))
+            assert times[-1] == END_OF_TIME
