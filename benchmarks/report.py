@@ -55,7 +55,9 @@ def _rows(result: WorkloadResult) -> list[str]:
 def _figures(result: WorkloadResult, name: str) -> str:
     best = result.best(name)
     seconds = sorted(run.seconds for run in result.runs[name])
-    return f"{best.seconds:.2f} | {seconds[len(seconds) // 2]:.2f} | {best.cpu_seconds:.1f} | {result.memory(name) / 2**20:,.0f}"
+    # A worker that ended meanwhile takes the CPU that it had used before along: then the figure says nothing.
+    cpu = f"{best.cpu_seconds:.1f}" if best.cpu_seconds > 0 else "–"
+    return f"{best.seconds:.2f} | {seconds[len(seconds) // 2]:.2f} | {cpu} | {result.memory(name) / 2**20:,.0f}"
 
 
 def between_markers(text: str, name: str, lines: list[str]) -> str:
