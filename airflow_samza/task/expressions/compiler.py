@@ -17,7 +17,7 @@ from airflow_samza.task.expressions.nodes import NodeCompiler
 from airflow_samza.task.expressions.nodes import UnknownColumn as UnknownColumn
 from airflow_samza.task.expressions.nulls_of_filters import columns_of, tested_for_null
 from airflow_samza.task.expressions.predicates import is_not_null
-from airflow_samza.task.expressions.reading import only, parsed
+from airflow_samza.task.expressions.reading import conjuncts, only, parsed
 
 _NAME = re.compile(r"[A-Za-z_]\w*|`(?:[^`]|``)+`")
 
@@ -36,7 +36,7 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
     Raises :class:`UnsupportedExpression` or :class:`UnknownColumn`.
     """
     compiler = NodeCompiler(schema)
-    nodes = _conjuncts(parsed(text, alone=True))
+    nodes = conjuncts(parsed(text, alone=True))
     compiled = [compiler.compile(node) for node in nodes]
     for expression in compiled:
         if is_numeric(expression.type):  # Spark refuses it as well, only later
@@ -50,14 +50,6 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
     if any(expression.fallible for expression in compiled):
         return _as_catalyst_orders(compiler, nodes, compiled)
     return tuple(compiled)
-
-
-def _conjuncts(node: Any) -> list[Any]:
-    from sqlglot import exp
-
-    while isinstance(node, exp.Paren) and isinstance(node.this, exp.And):
-        node = node.this
-    return [*_conjuncts(node.this), *_conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
 
 
 def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list[Expression]) -> tuple[Expression, ...]:

@@ -56,6 +56,22 @@ def parsed(text: str, *, alone: bool) -> Any:
     return statement.expressions[0]
 
 
+def conjuncts(node: Any) -> list[Any]:
+    """The conditions that AND joins in a tree, in order; a node that is no AND is one."""
+    from sqlglot import exp
+
+    waiting, found = [node], []
+    while waiting:  # without recursion: a condition may be longer than Python's stack is deep
+        node = waiting.pop()
+        if isinstance(node, exp.And):
+            waiting += [node.expression, node.this]
+        elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren):
+            waiting.append(node.this)
+        else:
+            found.append(node)
+    return found
+
+
 def only(node: Any, *known: str) -> None:
     """Refuse a node that says more than we know of."""
     more = [name for name, value in node.args.items() if name not in known and value not in (None, False, [])]

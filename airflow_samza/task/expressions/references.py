@@ -1,9 +1,12 @@
-"""Which columns SQL expressions name, and what they say of single columns: for reading less, never for evaluating."""
+"""Which columns SQL expressions name: for reading less, never for evaluating."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
+
+from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.expressions.reading import parsed
 
 
 @functools.lru_cache(maxsize=4096)
@@ -13,28 +16,16 @@ def columns_named(texts: tuple[str, ...]) -> frozenset[str] | None:
 
     found: set[str] = set()
     for text in texts:
-        tree = parsed(text)
+        tree = tree_of(text)
         if tree is None or tree.find(exp.Star, exp.Subquery, exp.Query) is not None:
             return None
         found.update(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
     return frozenset(found)
 
 
-@functools.lru_cache(maxsize=4096)
-def parsed(text: str) -> Any:
+def tree_of(text: str) -> Any:
     """The tree of one expression; None when it cannot be read with certainty."""
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
-    if "\\" in text or ";" in text:  # a backslash may end a string elsewhere than here
-        return None
     try:
-        statement = sqlglot.parse_one(f"SELECT {text}", read="spark")
-    except (SqlglotError, RecursionError):
+        return parsed(text, alone=False)
+    except UnsupportedExpression:
         return None
-    if not isinstance(statement, exp.Select) or len(statement.expressions) != 1:
-        return None
-    if any(value for name, value in statement.args.items() if name != "expressions"):
-        return None
-    return statement.expressions[0]

@@ -14,7 +14,8 @@ from typing import Any
 from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, WhereSpec
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.expressions.references import parsed
+from airflow_samza.task.expressions.reading import conjuncts
+from airflow_samza.task.expressions.references import tree_of
 from airflow_samza.task.schemas import CompiledOperator
 
 _WHOLE = re.compile(r"\d{1,18}")
@@ -48,30 +49,16 @@ def _behind(
         if len(readers) != 1 or not isinstance(readers[0], WhereSpec):
             return
         source = readers[0]
-        tree = parsed(source.condition)
+        tree = tree_of(source.condition)
         if tree is None:
             return
         ready: Any = compiled[source.op_id].compiled
-        for place, node in enumerate(_conjuncts(tree)):
+        some_fail = ready is None or any(expression.fallible for expression in ready)
+        for node in conjuncts(tree):
             bounds = list(_bounds(node, schema))
             yield from bounds
-            if not bounds and (ready is None or ready[place].fallible):
-                return  # what comes behind it may be an error on a row that a later bound would skip
-
-
-def _conjuncts(tree: Any) -> list[Any]:
-    from sqlglot import exp
-
-    waiting, parts = [tree], []
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, exp.And):
-            waiting[:0] = [node.this, node.expression]
-        elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And):
-            waiting.insert(0, node.this)
-        else:
-            parts.append(node)
-    return parts
+            if not bounds and some_fail:
+                return  # it may be an error on a row that a bound of what comes behind it would skip
 
 
 def _bounds(node: Any, schema: Schema) -> Iterator[ColumnBound]:

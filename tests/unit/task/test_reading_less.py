@@ -199,6 +199,10 @@ def test_held_partial_results_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         ),
         (["dwell + 1 > 5 OR page = 2", "page = 1"], []),  # dwell + 1 may overflow: what comes behind must not hide it
         (["page % 2 = 0 AND page > 1"], [("page", ">", 1)]),
+        (["member / page > 1 AND dwell > 5"], []),  # nor a division, before which Catalyst's own null tests are put
+        (["dwell > 5 AND member / page > 1 AND page > 1"], [("dwell", ">", 5)]),
+        (["page NOT IN (1, 2) AND NOT page BETWEEN 4 AND 5 AND NOT page = 7"], []),
+        (["(dwell > 5 AND ((page = 1)))"], [("dwell", ">", 5), ("page", "=", 1)]),
         (["dwell > 1.5", "country > 5"], []),
         (["dwell > 1 OR page > 1"], []),
     ],
@@ -212,6 +216,12 @@ def test_bounds_are_what_leading_conditions_say_of_single_columns(conditions: li
 
     _, (program,) = prepared(describe)
     assert program.bounds.get("views", ()) == tuple(ColumnBound(*bound) for bound in wanted)
+
+
+def test_a_condition_may_be_longer_than_pythons_stack_is_deep() -> None:
+    condition = " AND ".join(f"dwell > {number}" for number in range(2000))
+    _, (program,) = prepared(lambda app: views(app).where(condition).send_to(app.output_stream("out")))
+    assert len(program.bounds["views"]) == 2000
 
 
 def test_an_input_that_is_read_twice_has_no_bounds() -> None:
