@@ -106,8 +106,10 @@ def preview_run(
         interval=interval.iso() if interval is not None else None,
     )
     told = input_schemas(run, metadata)
-    contents = reduce_topics(spec, plan, check_application(spec, plan, told))
-    compiled = check_application(spec, plan, told, contents)
+    compiled = check_application(spec, plan, told)
+    contents = reduce_topics(spec, plan, compiled)
+    if contents:
+        compiled = check_application(spec, plan, told, contents)
     return dataclasses.replace(
         run,
         streams=_with_schemas(run, spec, compiled),

@@ -16,8 +16,6 @@ from airflow_samza.spark.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_MASTER = "local[*]"
-
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 # A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind its folder for temporary files.

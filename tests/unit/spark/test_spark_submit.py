@@ -13,7 +13,7 @@ from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
 from airflow_samza.spark.masters import SubmitOptions, parse_master
 from airflow_samza.spark.spark_submit import check_hadoop_conf, cluster_conf, find_spark_submit, reach_master, submit_command
 
-PACKAGE = "/root/code/airflow_samza-1.zip"
+PACKAGE = "/shared/code/airflow_samza-1.zip"
 
 
 def command_for(url: str, deploy_mode: str) -> list[str]:
@@ -21,10 +21,10 @@ def command_for(url: str, deploy_mode: str) -> list[str]:
         parse_master(url),
         SubmitOptions(deploy_mode),
         name="airflow_samza views run-1",
-        properties="/root/spark.conf",
-        jar="/root/nothing.jar",
-        driver="/root/driver.py",
-        arguments=["/root/package.zip", "/root/handover.json"],
+        properties="/shared/spark.conf",
+        jar="/shared/nothing.jar",
+        driver="/shared/driver.py",
+        arguments=["/shared/package.zip", "/shared/handover.json"],
     )
 
 
@@ -48,22 +48,22 @@ def test_a_spark_submit_that_is_named_is_looked_for_on_path(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("url", "deploy_mode", "program"),
     [
-        ("spark://here:7077", "client", ["/root/driver.py"]),
-        ("yarn", "client", ["/root/driver.py"]),
-        ("yarn", "cluster", ["/root/driver.py"]),
-        ("k8s://https://here", "client", ["/root/driver.py"]),
-        ("k8s://https://here", "cluster", ["local:///root/driver.py"]),
+        ("spark://here:7077", "client", ["/shared/driver.py"]),
+        ("yarn", "client", ["/shared/driver.py"]),
+        ("yarn", "cluster", ["/shared/driver.py"]),
+        ("k8s://https://here", "client", ["/shared/driver.py"]),
+        ("k8s://https://here", "cluster", ["local:///shared/driver.py"]),
         (
             "spark://here:7077",
             "cluster",
-            ["--class", "org.apache.spark.deploy.PythonRunner", "file:/root/nothing.jar", "/root/driver.py", ""],
+            ["--class", "org.apache.spark.deploy.PythonRunner", "file:/shared/nothing.jar", "/shared/driver.py", ""],
         ),
     ],
 )
 def test_the_command_line_names_files_and_holds_no_setting(url: str, deploy_mode: str, program: list[str]) -> None:
     named = ["--master", url, "--deploy-mode", deploy_mode, "--name", "airflow_samza views run-1"]
-    settings = ["--properties-file", "/root/spark.conf", "--load-spark-defaults"]
-    assert command_for(url, deploy_mode)[1:] == [*named, *settings, *program, "/root/package.zip", "/root/handover.json"]
+    settings = ["--properties-file", "/shared/spark.conf", "--load-spark-defaults"]
+    assert command_for(url, deploy_mode)[1:] == [*named, *settings, *program, "/shared/package.zip", "/shared/handover.json"]
 
 
 @pytest.mark.parametrize(
