@@ -17,20 +17,9 @@ from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser, chosen
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
+from tests.unit.chooser.built_in import BUILT_IN
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-BUILT_IN = [
-    "default",
-    "round_robin",
-    "tiered_priority",
-    "bootstrapping",
-    "batching",
-    "time_aligned",
-    "offset_aligned",
-    "messages_behind_head",
-    "percent_behind_head",
-    "starting_alignment",
-]
 
 Log = dict[Ssp, list[OffsetRun]]
 

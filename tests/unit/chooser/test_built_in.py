@@ -27,6 +27,7 @@ from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, TieredPr
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
+from tests.unit.chooser.built_in import BUILT_IN
 from tests.unit.chooser.messages import Run, chosen_until_none
 
 
@@ -326,20 +327,6 @@ def test_a_name_that_leads_to_no_chooser_is_refused(name: str, what: str) -> Non
     with pytest.raises(ConfigError, match=what) as refused:
         make_chooser(ChooserContext(ChooserSettings(factory=name)))
     assert refused.value.facts["key"] == "task.chooser.class"
-
-
-BUILT_IN = [
-    "default",
-    "round_robin",
-    "tiered_priority",
-    "bootstrapping",
-    "batching",
-    "time_aligned",
-    "offset_aligned",
-    "messages_behind_head",
-    "percent_behind_head",
-    "starting_alignment",
-]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
