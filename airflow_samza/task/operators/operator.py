@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from airflow_samza.application.operator_specs import OperatorSpec
@@ -36,6 +36,34 @@ class Operator(Generic[Spec]):
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """What comes of one batch; never empty batches needed."""
         raise NotImplementedError
+
+    def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
+        """What comes of event time having reached ``timestamp`` (ms since the epoch, UTC) on all inputs; it only grows.
+
+        Called between batches. The end of all inputs is :meth:`flush`, not a watermark.
+        """
+        return ()
+
+    def output_watermark(self, timestamp: int) -> int:
+        """What the operators behind may take for their watermark when this one's input has reached ``timestamp``.
+
+        Asked after :meth:`on_watermark`; smaller than ``timestamp`` when older results may still come.
+        """
+        return timestamp
+
+    def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
+        """What comes of processing time having reached ``now`` (ms since the epoch); called between batches now and then."""
+        return ()
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """What it has to keep from epoch to epoch, as tables by names of its own; nothing (the default) when it keeps nothing.
+
+        Taken between batches, and while it goes on: the tables must not change afterwards.
+        """
+        return {}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`snapshot` gave, after :meth:`start` and before the first batch; called only when there was something."""
 
     def flush(self) -> Iterable[pa.RecordBatch]:
         """What comes at the end of all inputs, when the end is final (SEMANTICS C9)."""
