@@ -1,0 +1,67 @@
+"""How far time has come at one operator: its input watermark, and the output watermark that operators behind it see.
+
+Source: control-messages, "InputWatermark = min { OutputWatermark(task) … }"; SEMANTICS C4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET, input_watermark
+
+
+class OperatorWatermark:
+    """An operator's watermarks: the input's is the minimum over its upstream operators, the output's is what ``function`` makes of it.
+
+    ``upstreams`` are the ids of the operators before it; one that this task does not use (it owns no partition of its input) is left out,
+    or arrives as :data:`~airflow_samza.control.watermarks.END_OF_TIME`, and never holds back. ``function`` gets the input watermark and
+    returns what operators behind may rely on; None, or less than before, leaves the output as it was. Without one the input is passed on.
+    Neither watermark ever goes backwards.
+
+    >>> join = OperatorWatermark(["views", "clicks"])
+    >>> join.arrived("views", 7), join.arrived("clicks", 5), join.moved()
+    (None, 5, 5)
+    >>> join.moved() is None
+    True
+    """
+
+    def __init__(self, upstreams: Iterable[str], function: Callable[[int], int | None] | None = None) -> None:
+        self._upstreams = dict.fromkeys(upstreams, NONE_YET)
+        self._function = function
+        self.input = input_watermark(self._upstreams.values())
+        self.output = NONE_YET
+
+    def arrived(self, upstream: str, timestamp: int) -> int | None:
+        """Takes an upstream operator's output watermark; returns the new input watermark when that moves it on.
+
+        The caller then lets the operator handle it, hands on what comes of that, and asks :meth:`moved`.
+        """
+        self._upstreams[upstream] = max(timestamp, self._upstreams[upstream])
+        lowest = input_watermark(self._upstreams.values())
+        if lowest <= self.input:
+            return None
+        self.input = lowest
+        return lowest
+
+    def moved(self) -> int | None:
+        """The new output watermark when it has moved on since it was last asked; to be asked after data as well, which may move it."""
+        found = self.input
+        if self._function is not None and self.input < END_OF_TIME:  # what has ended for good holds nothing back, whatever it says
+            said = self._function(self.input)
+            found = NONE_YET if said is None else said
+        if found <= self.output:
+            return None
+        self.output = found
+        return found
+
+    def checkpoint(self) -> dict[str, Any]:
+        """The state as JSON; it goes with the offsets (C6)."""
+        return {"upstreams": dict(self._upstreams), "output": self.output}
+
+    def restore(self, checkpoint: Mapping[str, Any]) -> None:
+        """Takes over what :meth:`checkpoint` gave; upstream operators that are no more are forgotten."""
+        known = checkpoint.get("upstreams", {})
+        self._upstreams = {upstream: max(timestamp, int(known.get(upstream, NONE_YET))) for upstream, timestamp in self._upstreams.items()}
+        self.input = input_watermark(self._upstreams.values())
+        self.output = max(self.output, int(checkpoint.get("output", NONE_YET)))
