@@ -23,6 +23,12 @@ class Operator(Generic[Spec]):
     takes_dictionaries: ClassVar[bool] = False
     """Whether its input may have dictionary-encoded columns; else they are decoded before."""
 
+    takes_sides: ClassVar[bool] = False
+    """Whether it asks from which of its inputs a batch comes: it then gets :meth:`process_from` instead of :meth:`process`."""
+
+    moves_watermark: bool = False
+    """Whether messages, too, may move :meth:`output_watermark`: it is then asked again after each batch."""
+
     def __init__(self, spec: Spec, inputs: Schema, output: Schema | None) -> None:
         self.spec = spec
         self.input = inputs
@@ -36,6 +42,10 @@ class Operator(Generic[Spec]):
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """What comes of one batch; never empty batches needed."""
         raise NotImplementedError
+
+    def process_from(self, batch: pa.RecordBatch, side: int) -> Iterable[pa.RecordBatch]:
+        """What comes of a batch of the input number ``side`` among the spec's inputs."""
+        return self.process(batch)
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
         """What comes of event time having reached ``timestamp`` (ms since the epoch, UTC) on all inputs; it only grows.
@@ -53,6 +63,13 @@ class Operator(Generic[Spec]):
 
     def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
         """What comes of processing time having reached ``now`` (ms since the epoch); called between batches now and then."""
+        return ()
+
+    def settle(self) -> Iterable[pa.RecordBatch]:
+        """What comes of the end of an epoch that does not end the inputs: everything in flight, and what waits to be sent.
+
+        Called before :meth:`snapshot`, and before :meth:`flush`.
+        """
         return ()
 
     def snapshot(self) -> Mapping[str, pa.Table]:
