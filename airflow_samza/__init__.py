@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from airflow_samza.application.task_api import TaskCoordinator as TaskCoordinator
     from airflow_samza.application.task_api import WindowableTask as WindowableTask
     from airflow_samza.application.task_api import task_application as task_application
+    from airflow_samza.application.watermark_strategies import bounded_delay as bounded_delay
+    from airflow_samza.application.watermark_strategies import punctuated as punctuated
     from airflow_samza.application.windows import avg as avg
     from airflow_samza.application.windows import collect as collect
     from airflow_samza.application.windows import count as count
@@ -66,6 +68,7 @@ _HOMES = {
         "WindowableTask",
         "task_application",
     ),
+    "application.watermark_strategies": ("bounded_delay", "punctuated"),
     "application.windows": (
         "avg",
         "collect",

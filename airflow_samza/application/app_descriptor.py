@@ -103,9 +103,9 @@ class ApplicationDescriptor:
 
         ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a ``Row``.
         ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the system does not
-        know it (files). ``timestamp``: the event-time column; ``max_delay``: how late its messages may come.
-        ``bounded``: whether it ends. What a run reads of it: ``path``, a template over the data interval
-        (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
+        know it (files). ``timestamp``: the event-time column; ``max_delay``: how late its messages may come, or
+        ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
+        the data interval (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
         ``slice="checkpoint"`` (what came since the last run). ``format``, ``serde`` and ``options`` go to its system.
         ``bootstrap`` reads it to its head first; ``priority``: higher is first.
         """

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.watermark_strategies import WatermarkStrategy
 from airflow_samza.schema import Schema
 
 
@@ -49,7 +50,8 @@ class StreamDescriptor:
 
     ``stream_id`` is unique in the application. ``system`` None means the default system. ``partitions`` None means
     that the system knows (or, for intermediate streams, that the planner decides). ``key`` holds the columns by which
-    the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column. ``path`` and ``slice_by`` bound
+    the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column, ``watermarks`` how an
+    input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
     the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is the
     function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream.
     """
@@ -63,7 +65,7 @@ class StreamDescriptor:
     partitions: int | None = None
     bounded: bool = True
     timestamp: str | None = None
-    max_delay_ms: int | None = None
+    watermarks: WatermarkStrategy | None = None
     path: str | None = None
     format: str | None = None
     serde: str | None = None

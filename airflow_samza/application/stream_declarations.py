@@ -13,7 +13,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import listed, located, refuse
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.watermark_strategies import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.schema import Schema
 
 _WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", StreamRole.SIDE_INPUT: "side input"}
@@ -30,6 +30,7 @@ class StreamOptions(TypedDict, total=False):
     bounded: bool
     timestamp: str | None
     max_delay: str | int | timedelta | None
+    watermarks: object
     path: str | None
     format: str | None
     serde: str | None
@@ -76,6 +77,7 @@ def declared_stream(
     bounded: bool = True,
     timestamp: str | None = None,
     max_delay: str | int | timedelta | None = None,
+    watermarks: object = None,
     path: str | None = None,
     format: str | None = None,
     serde: str | None = None,
@@ -92,12 +94,10 @@ def declared_stream(
     where = f"{_WORDS[role]} {stream_id!r}"
     with located():
         shape = None if schema is None else Schema.of(schema)
-        delay = None if max_delay is None else duration_ms(max_delay)
     columns = optional_columns(key, shape, where)
     if timestamp is not None:
         _check_timestamp(timestamp, shape, where)
-    if delay is not None and timestamp is None:
-        refuse(f"{where} has max_delay and no timestamp", hint='Name the event-time column: timestamp="at".', stream=stream_id)
+    strategy = _strategy(max_delay, watermarks, timestamp, where)
     _check_slice(slice, timestamp, where)
     if path is not None:
         _check_path(path, where)
@@ -121,7 +121,7 @@ def declared_stream(
         partitions=checked_partitions(partitions, where),
         bounded=bounded,
         timestamp=timestamp,
-        max_delay_ms=delay,
+        watermarks=strategy,
         path=path,
         format=format,
         serde=serde,
@@ -168,6 +168,22 @@ def _check_timestamp(timestamp: object, schema: Schema | None, where: str) -> No
             hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
             column=timestamp,
         )
+
+
+def _strategy(max_delay: str | int | timedelta | None, watermarks: object, timestamp: str | None, where: str) -> WatermarkStrategy | None:
+    if max_delay is not None and watermarks is not None:
+        refuse(
+            f"{where} has max_delay and watermarks",
+            hint="max_delay= is short for watermarks=bounded_delay(…): give one of the two.",
+        )
+    if max_delay is None and watermarks is None:
+        return None
+    with located():
+        made = bounded_delay(max_delay) if max_delay is not None else watermark_strategy(watermarks, where)
+    if timestamp is None:
+        said = "max_delay" if max_delay is not None else "watermarks"
+        refuse(f"{where} has {said} and no timestamp", hint='Name the event-time column: timestamp="at".')
+    return made
 
 
 def _check_slice(slice: object, timestamp: str | None, where: str) -> None:

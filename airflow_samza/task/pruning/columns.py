@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
+    InputOperatorSpec,
     MergeSpec,
     OperatorSpec,
     PartitionBySpec,
@@ -17,6 +18,7 @@ from airflow_samza.application.operator_specs import (
     TableJoinSpec,
     WhereSpec,
 )
+from airflow_samza.application.watermark_strategies import PUNCTUATED
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.references import columns_named
 
@@ -30,13 +32,21 @@ def columns_used(operators: Sequence[OperatorSpec], topics: Mapping[str, Columns
 
     ``topics`` are the columns that go through streams; a stream that is not there takes all.
     """
-    used: dict[str, Columns] = {operator.op_id: NONE for operator in operators}
+    used: dict[str, Columns] = {operator.op_id: _watermarks(operator) for operator in operators}
     for operator in reversed(operators):
         needed = _needed(operator, used[operator.op_id], topics)
         for source in operator.inputs:
             if source.op_id in used:
                 used[source.op_id] = both(used[source.op_id], needed)
     return used
+
+
+def _watermarks(operator: OperatorSpec) -> Columns:
+    """The columns of which watermarks are made where messages come in."""
+    stream = operator.stream if isinstance(operator, InputOperatorSpec) else None
+    if stream is None or stream.bounded or stream.watermarks is None:
+        return NONE
+    return None if stream.watermarks.kind == PUNCTUATED or stream.timestamp is None else lowered([stream.timestamp])
 
 
 def both(one: Columns, other: Columns) -> Columns:

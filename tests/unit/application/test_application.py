@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza import StreamApplication, count, stream_application, tumbling
+from airflow_samza import StreamApplication, bounded_delay, count, stream_application, tumbling
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole, TableKind
 from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec, PartitionBySpec, TableJoinSpec
@@ -116,7 +116,7 @@ def test_the_example_of_the_design() -> None:
         == "country string not null, window_start timestamp not null, window_end timestamp not null, views bigint not null"
     )
     views = spec.inputs["page-views"]
-    assert (views.max_delay_ms, views.bounded, views.key) == (300_000, True, ())
+    assert (views.watermarks, views.bounded, views.key) == (bounded_delay("5 minutes"), True, ())
 
 
 def test_both_forms_give_the_same_application() -> None:

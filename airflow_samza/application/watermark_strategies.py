@@ -1,0 +1,68 @@
+"""How an input's watermarks follow from its messages: ``bounded_delay``, ``punctuated``, or an object of the user's. Values only.
+
+A watermark says: what comes from now on is not older. It is made per partition, and only for inputs that are not bounded; a bounded
+one ends, and nothing of it is ever late.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.refusals import refuse
+from airflow_samza.application.windows import duration_ms
+
+BOUNDED_DELAY, PUNCTUATED, OWN = "bounded delay", "punctuated", "own"
+
+_METHODS = ("on_event_time", "on_batch")
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    """``kind`` is one of the constants above; ``delay_ms`` belongs to a bounded delay, ``function`` to the other two."""
+
+    kind: str
+    delay_ms: int = 0
+    function: Any = None
+
+
+def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
+    """The greatest event time so far less ``delay``: messages may come that much out of order (the same as ``max_delay=``)."""
+    return WatermarkStrategy(BOUNDED_DELAY, delay_ms=0 if _is_nothing(delay) else duration_ms(delay))
+
+
+def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
+    """Messages that say so themselves: ``function(message)`` gives a time (a datetime, or ms since 1970) or None, most of the time."""
+    check_callable(function, "punctuated", 1, hint="punctuated takes a callable: lambda message: message.at if message.is_marker else None")
+    return WatermarkStrategy(PUNCTUATED, function=function)
+
+
+def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
+    """What ``watermarks=`` says, checked.
+
+    Beside a strategy it may be a function of one event time (ms), or a class: an object of it for each partition, with
+    ``on_event_time(ms)``, called for every message, or ``on_batch(earliest_ms, latest_ms)``, once for all that are read together. They
+    return a time (a datetime, or ms since 1970) or None.
+    """
+    if isinstance(said, WatermarkStrategy):
+        return said
+    hint = 'Write watermarks=bounded_delay("5 minutes"), punctuated(function), a function of an event time, or a class with on_event_time.'
+    if isinstance(said, type):
+        if not any(callable(getattr(said, method, None)) for method in _METHODS):
+            refuse(f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint)
+        check_callable(said, f"watermarks of {where}", 0, hint=hint)
+        if inspect.isabstract(said):
+            refuse(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
+        return WatermarkStrategy(OWN, function=said)
+    if not callable(said):
+        refuse(f"{where} has watermarks={said!r}", hint=hint, value=repr(said))
+    check_callable(said, f"watermarks of {where}", 1, hint=hint)
+    return WatermarkStrategy(OWN, function=said)
+
+
+def _is_nothing(delay: object) -> bool:
+    return (delay == 0 or delay == timedelta(0)) and not isinstance(delay, bool)
