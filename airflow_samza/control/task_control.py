@@ -61,12 +61,9 @@ class TaskControl:
         self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> list[ControlEvent]:
         """Takes one message into account and returns what it brings about; a contradiction is a ControlError."""
+        ended = self.ends.update(stream, partition, message, offset=offset) if isinstance(message, EndOfStreamMessage) else None
         moved = self.watermarks.update(stream, partition, message, offset=offset)
-        events = self._moved([] if moved is None else [moved])
-        if isinstance(message, EndOfStreamMessage):
-            ended = self.ends.update(stream, partition, message, offset=offset)
-            events += self._ended([] if ended is None else [ended])
-        return events
+        return [*self._moved([] if moved is None else [moved]), *self._ended([] if ended is None else [ended])]
 
     def leave_out_idle(self) -> list[ControlEvent]:
         """The watermarks that move on because time has passed (C8)."""

@@ -142,6 +142,29 @@ class WatermarkBookkeeping:
             # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was emitted.
             state.emitted = max(NONE_YET, self._minimum(stream, state) if found is None else int(found))
 
+    def heard(self) -> list[dict[str, Any]]:
+        """When each producer was heard last, by the clock, as JSON: for a restart that is not to wait for idle producers anew."""
+        return [
+            {
+                "stream": stream,
+                "partition": partition,
+                "since": state.since,
+                "producers": {name: producer.heard for name, producer in sorted(state.producers.items())},
+            }
+            for (stream, partition), state in sorted(self._partitions.items())
+        ]
+
+    def restore_heard(self, heard: Iterable[Mapping[str, Any]]) -> None:
+        """Takes over what :meth:`heard` gave, after :meth:`restore`."""
+        for entry in heard:
+            state = self._partitions.get((str(entry["stream"]), int(entry["partition"])))
+            if state is None:
+                continue
+            state.since = int(entry["since"])
+            for name, at in entry["producers"].items():
+                if name in state.producers:
+                    state.producers[name].heard = int(at)
+
     def _minimum(self, stream: str, state: _Partition) -> int:
         """What the producers allow; −1 when not enough is known, or all that are left are idle."""
         total = self._totals.get(stream)

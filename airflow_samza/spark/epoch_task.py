@@ -52,6 +52,7 @@ class EpochTask:
     stage: str
     stage_folder: str
     program: str
+    epoch: int
     inputs: Mapping[str, Mapping[str, Any]]
     outputs: Mapping[str, Mapping[str, Any]]
     own: tuple[str, ...]
@@ -79,8 +80,9 @@ class _Section:
         self._attempt = attempt
         self._files = open_filesystem(epoch.root)
         self._folder = StageFolder(epoch.stage_folder)
-        _see(self._files, self._folder.intent)
-        self._intent = Intent.from_dict(must_read(self._files, self._folder.intent))
+        intent = self._folder.intent(epoch.epoch)
+        _see(self._files, intent)
+        self._intent = Intent.from_dict(must_read(self._files, intent))
         self._program = _program(epoch.root, epoch.program)
         self._systems = _systems(json.dumps(epoch.bindings, sort_keys=True), self._files.root)
 
@@ -188,7 +190,7 @@ class _Section:
             report.side_inputs.update(earlier.side_inputs)
             report.operators = {**earlier.operators, **report.operators}
             report.metrics = {**earlier.metrics, **report.metrics}
-            report.bookkeeping = [*earlier.bookkeeping, *report.bookkeeping]
+            report.checkpoint = earlier.checkpoint.merged(report.checkpoint)
             report.final = report.final and earlier.final
         return report
 

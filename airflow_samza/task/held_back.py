@@ -56,6 +56,15 @@ class HeldBack:
         yield from pa.ipc.open_stream(self._file)
         self.close()
 
+    def batches(self) -> list[pa.RecordBatch]:
+        """All batches in order; they stay in the queue."""
+        if self._writer is None:
+            return list(self._batches)
+        found = list(self.drain())
+        for batch in found:
+            self.add(batch)
+        return found
+
     def close(self) -> None:
         """Give the file back."""
         if self._file is not None:

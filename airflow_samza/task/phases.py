@@ -17,10 +17,15 @@ class Phases:
 
     of: Mapping[str, int]
     one_by_one: frozenset[str]
+    interleaved: bool = False
+    """Whether a table is looked up while it is being written, so that the order of messages shows."""
 
 
-def order_phases(operators: Sequence[OperatorSpec]) -> Phases:
-    """The phases of a stage's operators, given in an order in which each comes after its inputs."""
+def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> Phases:
+    """The phases of a stage's operators, given in an order in which each comes after its inputs.
+
+    What is not bounded has one phase: its writers never run to their end.
+    """
     members = {operator.op_id for operator in operators}
     following: dict[str, list[str]] = {op_id: [] for op_id in members}
     for operator in operators:
@@ -33,6 +38,9 @@ def order_phases(operators: Sequence[OperatorSpec]) -> Phases:
             writers.setdefault(operator.table.table_id, []).append(operator.op_id)
     joins = [operator for operator in operators if isinstance(operator, TableJoinSpec)]
     before = {join.op_id: set(writers.get(join.table.table_id, ())) for join in joins}
+    if not bounded:
+        looked_up = frozenset(join for join, writing in before.items() if writing)
+        return Phases(dict.fromkeys((operator.op_id for operator in operators), 0), looked_up, bool(looked_up))
     # Writers that depend on the join, also through other tables, cannot run to their end before it.
     circular: set[str] = set()
     for join in joins:

@@ -6,7 +6,18 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import EndOfStreamMessage, from_json, to_json
+from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage, from_json, message_type, to_json
+from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.task.checkpoint import TaskCheckpoint
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What a section hands to the one behind it beside its batches, when they are all there: the end, and how far time has come."""
+
+    ended: bool = True
+    final: bool = True
+    watermark: int = NONE_YET
 
 
 @dataclass
@@ -21,11 +32,20 @@ class InputReport:
 
 @dataclass
 class OutputReport:
-    """One output stream: messages, bytes in memory, and the end-of-stream message to commit (None: this task does not end it)."""
+    """One output stream: messages, bytes in memory, and what is to be committed behind them.
+
+    ``end_of_stream`` None: this task does not end it (yet); ``watermark`` None: it has not moved.
+    """
 
     messages: int = 0
     bytes: int = 0
     end_of_stream: EndOfStreamMessage | None = None
+    watermark: WatermarkMessage | None = None
+
+    @property
+    def control(self) -> tuple[ControlMessage, ...]:
+        """The control messages to commit, in their order."""
+        return tuple(message for message in (self.watermark, self.end_of_stream) if message is not None)
 
 
 @dataclass
@@ -52,7 +72,11 @@ class TableReport:
 
 @dataclass
 class TaskReport:
-    """One task of a stage. ``bookkeeping`` is the checkpoint of the end-of-stream bookkeeping (SEMANTICS C6)."""
+    """One task of a stage, or one epoch of it.
+
+    ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its section hands over
+    (None: to no section).
+    """
 
     stage: str
     task: str
@@ -62,7 +86,9 @@ class TaskReport:
     operators: dict[str, OperatorReport] = field(default_factory=dict)
     tables: dict[str, TableReport] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    bookkeeping: list[dict[str, Any]] = field(default_factory=list)
+    checkpoint: TaskCheckpoint = field(default_factory=TaskCheckpoint)
+    boundary: Boundary | None = None
+    ended: bool = True
     final: bool = True
     shut_down: bool = False
     seconds: float = 0.0
@@ -70,8 +96,11 @@ class TaskReport:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         body = dataclasses.asdict(self)
+        body["checkpoint"] = self.checkpoint.to_dict()
         for name, output in self.outputs.items():
-            body["outputs"][name]["end_of_stream"] = to_json(output.end_of_stream) if output.end_of_stream is not None else None
+            for kind in ("end_of_stream", "watermark"):
+                message = getattr(output, kind)
+                body["outputs"][name][kind] = None if message is None else {"type": int(message_type(message)), **to_json(message)}
         for place in ("inputs", "side_inputs"):
             for found in body[place].values():
                 found["next_offsets"] = {str(partition): offset for partition, offset in found["next_offsets"].items()}
@@ -88,11 +117,17 @@ class TaskReport:
             }
         outputs = {}
         for name, found in data["outputs"].items():
-            end = found["end_of_stream"]
-            message = None if end is None else from_json(2, end, stream=name, partition=0, offset="manifest")
-            assert message is None or isinstance(message, EndOfStreamMessage)
-            outputs[name] = OutputReport(found["messages"], found["bytes"], message)
+            end, watermark = (_message(name, found[kind]) for kind in ("end_of_stream", "watermark"))
+            assert end is None or isinstance(end, EndOfStreamMessage)
+            assert watermark is None or isinstance(watermark, WatermarkMessage)
+            outputs[name] = OutputReport(found["messages"], found["bytes"], end, watermark)
         data["outputs"] = outputs
         data["operators"] = {name: OperatorReport(**found) for name, found in data["operators"].items()}
         data["tables"] = {name: TableReport(**found) for name, found in data["tables"].items()}
+        data["checkpoint"] = TaskCheckpoint.from_dict(data["checkpoint"])
+        data["boundary"] = Boundary(**data["boundary"]) if data["boundary"] is not None else None
         return cls(**data)
+
+
+def _message(stream: str, body: dict[str, Any] | None) -> ControlMessage | None:
+    return None if body is None else from_json(body["type"], body, stream=stream, partition=0, offset="manifest")

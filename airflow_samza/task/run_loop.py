@@ -1,43 +1,40 @@
-"""The run loop: pulls envelopes from a task's partitions, pushes batches, reconciles end-of-stream, ends outputs in turn.
+"""The run loop: pulls envelopes from a task's partitions, pushes batches, reconciles control messages, ends outputs in turn.
 
-Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; SEMANTICS C5–C7, C9, M8.
+Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; SEMANTICS C4–C9, M8.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TableJoinSpec
-from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, task_name, task_partitions
-from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.config import Config
+from airflow_samza.control.end_of_stream import task_name, task_partitions
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import NotYet, StageError
 from airflow_samza.systems.system import Envelope, MessageRun
+from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.operators.factory import TaskResources
 from airflow_samza.task.operators.outputs import OutputWriter, Writer
-from airflow_samza.task.report import InputReport, OutputReport, TableReport, TaskReport
+from airflow_samza.task.reading import InputReading, TaskInput, waits_for_ever
+from airflow_samza.task.report import Boundary, InputReport, OutputReport, TableReport, TaskReport
+from airflow_samza.task.source_watermarks import SourceWatermark, source_watermark
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
-from airflow_samza.task.task_instance import TaskInstance
+from airflow_samza.task.task_instance import State, TaskInstance
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+__all__ = ["Boundary", "SectionRun", "TaskInput", "run_task"]
 
-@dataclass(frozen=True)
-class TaskInput:
-    """One partition of an input (or side input) of a task: its envelopes in offset order, read once, from front to end.
-
-    ``start`` is the offset from which they are read, for the report when there are none.
-    """
-
-    stream_id: str
-    partition: int
-    envelopes: Iterable[Envelope]
-    start: int = 0
+TICK_MS = 100
+"""How often operators hear of the time while batches come."""
 
 
 class SectionRun:
@@ -45,6 +42,9 @@ class SectionRun:
 
     The first section gets ``inputs``, a later one batches (:meth:`run_batches`). Both yield what the section hands to the section behind;
     a section without a boundary yields nothing and must be exhausted all the same. :meth:`report` is complete when it is exhausted.
+
+    ``start`` is where the epoch before ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
+    end is an error; else it is one epoch, and inputs may stay open. An epoch takes about ``limit`` messages at most.
     """
 
     def __init__(
@@ -55,25 +55,42 @@ class SectionRun:
         outputs: Mapping[str, Writer],
         tables: dict[str, TableStore] | None = None,
         clock: Callable[[], int] | None = None,
+        *,
+        start: TaskStart | None = None,
+        whole: bool = True,
+        limit: int | None = None,
     ) -> None:
         self._program = program
         self._section = program.sections[section]
         self._task = task
         self._name = task_name(task)
         self._started = time.perf_counter()
+        self._clock = clock or _now_ms
+        self._start = start or TaskStart(TaskCheckpoint())
+        self._whole = whole
+        self._limit = limit
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
         self._tables = tables if tables is not None else {}
         for table_id in program.stage.tables:
             self._tables.setdefault(table_id, self._table(table_id))
-        self._bookkeeping = EndOfStreamBookkeeping(
-            [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions]
+        self._control = TaskControl(
+            [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions],
+            idle_timeout_ms=Config(program.spec.config).watermark_idle_timeout_ms,
+            clock=self._clock,
         )
+        self._sources: dict[tuple[str, int], SourceWatermark] = {}
+        self._conformers: dict[str, Conformer] = {}
+        self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
+        self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
+        self._sent = dict(self._start.checkpoint.sent)
+        self._ticked = 0
         self.report = TaskReport(program.stage.stage_id, self._name)
         resources = TaskResources(
-            self._name, self._writers, self._tables, self._owned, program.spec.config, program.phases.one_by_one, clock or _now_ms
+            self._name, self._writers, self._tables, self._owned, program.spec.config, program.phases.one_by_one, self._clock
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._output_ended)
+        self._operators = self._instance.input_operators()
 
     def _writer(self, stream: str, writer: Writer) -> OutputWriter:
         planned = self._program.plan.stream(stream)
@@ -93,36 +110,35 @@ class SectionRun:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
-        """Reads all inputs to their end, table fillers first; ``side_inputs`` fill their tables before anything else (S1)."""
+        """Reads the inputs, table fillers first (M8); ``side_inputs`` fill their tables before anything else (S1)."""
         try:
             self._fill_tables(side_inputs)
             self._instance.start()
-            operators = self._instance.input_operators()
-            phase_of = self._program.phases.of
-            for stream in operators:
-                self.report.inputs[stream] = InputReport()
-            ready = self._in_order(inputs, operators)
-            last = max(phase_of.values(), default=0)
-            for phase in range(last + 1):
-                yield from self._instance.release(phase)
-                for stream, op_id in operators.items():
-                    if phase_of[op_id] == phase and not self._owned.get(stream):
-                        yield from self._instance.end(op_id, True)  # this task owns no partition of it
-                for source in ready:
-                    if phase_of[operators[source.stream_id]] == phase and not self._shut_down:
-                        yield from self._read(source, operators[source.stream_id])
-            yield from self._finished(operators)
+            self._restore()
+            for event in self._control.restore(self._start.checkpoint.control):
+                yield from self._handle(event)
+            self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
+            for source in inputs:
+                self._heads.setdefault(source.stream_id, {}).setdefault(source.partition, source.head)
+            yield from self._tick()
+            yield from self._read_phases([source for source in inputs if source.stream_id in self._operators])
+            yield from self._finished()
         finally:
             self._instance.close()
 
     def run_batches(
-        self, batches: Iterable[pa.RecordBatch], *, final: bool = True, side_inputs: Sequence[TaskInput] = ()
+        self,
+        batches: Iterable[pa.RecordBatch],
+        boundary: Callable[[], Boundary] = Boundary,
+        *,
+        side_inputs: Sequence[TaskInput] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Runs a later section: the batches are what the section before gives, and end when they are exhausted."""
+        """Runs a later section: ``batches`` are what the section before gives; ``boundary`` is asked when they are exhausted."""
         try:
             self._fill_tables(side_inputs)
             self._instance.start()
-            self.report.final = final
+            self._restore()
+            yield from self._tick()
             entry = self._section.entry
             assert entry is not None
             schema = self._program.operators[entry].schema
@@ -130,72 +146,147 @@ class SectionRun:
             for batch in batches:
                 if batch.num_rows:
                     yield from self._instance.push_entry(batch if conformer is None else conformer.conform(batch))
-            yield from self._instance.end_entry(final)
+            reached = boundary()
+            self.report.final = reached.final
+            if NONE_YET < reached.watermark < END_OF_TIME:
+                yield from self._instance.advance_entry(reached.watermark)
+            if reached.ended:
+                yield from self._instance.end_entry(reached.final)
+            yield from self._instance.settle()
             self._complete()
         finally:
             self._instance.close()
 
-    def _in_order(self, inputs: Sequence[TaskInput], operators: Mapping[str, str]) -> list[TaskInput]:
-        """Bootstrap streams first, then by priority, then as declared; each is read to its end."""
-        order = {stream: place for place, stream in enumerate(operators)}
+    def _restore(self) -> None:
+        state = self._start.state
+        for table_id in self._program.stage.tables:
+            tables = state.get(f"table:{table_id}")
+            if tables:
+                self._tables[table_id].restore(tables)
+        self._instance.restore(self._start.checkpoint.operators, state)
 
-        def rank(source: TaskInput) -> tuple[bool, int, int, int]:
-            stream = self._program.spec.stream(source.stream_id)
-            return not stream.bootstrap, -(stream.priority or 0), order[source.stream_id], source.partition
+    def _read_phases(self, inputs: Sequence[TaskInput]) -> Iterator[pa.RecordBatch]:
+        phase_of = self._program.phases.of
+        left = self._limit
+        for stream in self._operators:
+            self.report.inputs[stream] = InputReport()
+        for phase in range(max(phase_of.values(), default=0) + 1):
+            yield from self._instance.release(phase)
+            for stream, op_id in self._operators.items():
+                if phase_of[op_id] == phase and not self._owned.get(stream):
+                    yield from self._instance.end(op_id, True)  # this task owns no partition of it
+            ready = [source for source in inputs if phase_of[self._operators[source.stream_id]] == phase and not self._is_over(source)]
+            if ready and not self._shut_down:
+                taken = sum(report.messages for report in self.report.inputs.values())
+                yield from self._read(ready, None if left is None else max(left - taken, 0))
+            in_phase = [op_id for op_id in self._operators.values() if phase_of[op_id] == phase]
+            if not self._whole and not all(self._instance.has_ended(op_id) for op_id in in_phase):
+                return  # the rest of the phase, and what comes behind it, is for a later epoch
 
-        return sorted((source for source in inputs if source.stream_id in operators), key=rank)
+    def _is_over(self, source: TaskInput) -> bool:
+        return self._control.ends.is_ended(source.stream_id, source.partition)
 
     @property
     def _shut_down(self) -> bool:
         return any(task.coordinator.shut_down for task in self._instance.low_level_tasks)
 
-    def _read(self, source: TaskInput, op_id: str) -> Iterator[pa.RecordBatch]:
-        stream = source.stream_id
-        report = self.report.inputs[stream]
-        conformer = self._conformer(op_id, stream)
-        descriptor = self._program.spec.stream(stream)
-        report.next_offsets[source.partition] = source.start
+    @property
+    def _commit_asked(self) -> bool:
+        return not self._whole and any(getattr(task, "commit_asked", False) for task in self._instance.low_level_tasks)
+
+    def _read(self, sources: Sequence[TaskInput], limit: int | None) -> Iterator[pa.RecordBatch]:
+        for source in sources:
+            self._offsets.setdefault(source.stream_id, {}).setdefault(source.partition, source.start)
+        schemas = {source.stream_id: self._conformer(source.stream_id).schema for source in sources}
+        reading = InputReading(self._program, sources, schemas, self._heads)
         low_level = self._instance.low_level_tasks
-        for envelope in source.envelopes:
-            if isinstance(envelope, MessageRun):
-                batch = envelope.batch
-                report.next_offsets[source.partition] = envelope.offset + batch.num_rows
-                if not batch.num_rows:
-                    continue
-                report.messages += batch.num_rows
-                report.bytes += batch.nbytes
-                for task in low_level:
-                    task.origin = (descriptor, source.partition, envelope.offset)
-                yield from self._instance.push(op_id, conformer.conform(batch, envelope.offset))
-            else:
-                report.next_offsets[source.partition] = envelope.offset + 1
-                report.control_messages += 1
-                message = envelope.message
-                if isinstance(message, EndOfStreamMessage):
-                    ended = self._bookkeeping.update(stream, source.partition, message, offset=envelope.offset)
-                    if ended is not None and self._bookkeeping.stream_ended(stream):
-                        # What was sent before the last end-of-stream message has been processed: ends follow in band.
-                        yield from self._instance.end(op_id, self._bookkeeping.is_final(stream))
-            if low_level and self._shut_down:
+        for source, envelope in reading.envelopes(limit):
+            yield from self._take(source, envelope)
+            if low_level and (self._shut_down or self._commit_asked):
                 return
+        if self._whole and reading.waits:
+            raise waits_for_ever(reading.waits)
 
-    def _conformer(self, op_id: str, stream: str) -> Conformer:
-        schema = self._program.operators[op_id].schema
-        assert schema is not None
-        return Conformer(schema, f"input {stream!r}", dictionaries=True)
+    def _take(self, source: TaskInput, envelope: Envelope) -> Iterator[pa.RecordBatch]:
+        stream, partition = source.stream_id, source.partition
+        report = self.report.inputs[stream]
+        self._offsets[stream][partition] = envelope.offset + envelope.messages
+        if not isinstance(envelope, MessageRun):
+            report.control_messages += 1
+            message = envelope.message
+            assert isinstance(message, EndOfStreamMessage | WatermarkMessage)
+            for event in self._control.update(stream, partition, message, offset=envelope.offset):
+                yield from self._handle(event)
+            return
+        batch = envelope.batch
+        if not batch.num_rows:
+            return
+        report.messages += batch.num_rows
+        report.bytes += batch.nbytes
+        for task in self._instance.low_level_tasks:
+            task.origin = (self._program.spec.stream(stream), partition, envelope.offset)
+        taken = self._conformer(stream).conform(batch, envelope.offset)
+        yield from self._instance.push(self._operators[stream], taken)
+        marks = self._source(stream, partition)
+        watermark = marks.observe(taken) if marks is not None else None
+        if watermark is not None and watermark > NONE_YET:
+            for event in self._control.update(stream, partition, WatermarkMessage(None, 0, timestamp=watermark)):
+                yield from self._handle(event)
+        yield from self._tick()
 
-    def _finished(self, operators: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    def _handle(self, event: ControlEvent) -> Iterator[pa.RecordBatch]:
+        """What a control message brought about; what was sent before it has been processed: times and ends follow in band."""
+        if isinstance(event, StreamWatermark) and event.timestamp < END_OF_TIME:
+            yield from self._instance.advance(self._operators[event.stream], event.timestamp)
+        elif isinstance(event, StreamEnded):
+            yield from self._instance.end(self._operators[event.stream], event.final)
+
+    def _tick(self) -> Iterator[pa.RecordBatch]:
+        now = self._clock()
+        if now < self._ticked + TICK_MS and now >= self._ticked > 0:
+            return
+        self._ticked = now
+        for event in self._control.leave_out_idle():
+            yield from self._handle(event)
+        yield from self._instance.tick(now)
+
+    def _source(self, stream: str, partition: int) -> SourceWatermark | None:
+        if (stream, partition) not in self._sources:
+            descriptor = self._program.spec.stream(stream)
+            if stream not in self._program.spec.inputs or self._program.plan.stream(stream).bounded:
+                return None
+            found = source_watermark(descriptor, self._conformer(stream).schema)
+            if found is None:
+                return None
+            known = self._start.checkpoint.sources.get(stream, {}).get(partition)
+            if known is not None:
+                found.restore(known)
+            self._sources[stream, partition] = found
+        return self._sources[stream, partition]
+
+    def _conformer(self, stream: str) -> Conformer:
+        if stream not in self._conformers:
+            schema = self._program.operators[self._operators[stream]].schema
+            assert schema is not None
+            self._conformers[stream] = Conformer(schema, f"input {stream!r}", dictionaries=True)
+        return self._conformers[stream]
+
+    def _finished(self) -> Iterator[pa.RecordBatch]:
         if self._shut_down:
             self.report.shut_down = True
-            for op_id in operators.values():
+            for op_id in self._operators.values():
                 yield from self._instance.end(op_id, True)
-        elif not self._bookkeeping.all_ended():
+        elif self._whole and not self._control.ends.all_ended():
             raise self._no_end()
-        self.report.final = all(self._bookkeeping.is_final(stream) for stream in operators)
+        if not self._instance.all_ended:
+            self._ticked = 0
+            yield from self._tick()
+            yield from self._instance.settle()
+        self.report.final = all(self._control.ends.is_final(stream) for stream in self._operators)
         self._complete()
 
     def _no_end(self) -> StageError:
-        missing = self._bookkeeping.missing()
+        missing = self._control.ends.missing()
         stream, partition = next(iter(missing))
         spoken, total = missing[stream, partition]
         said = f"{spoken} of {total} producers have ended it" if total is not None else "no producer has ended it"
@@ -245,11 +336,37 @@ class SectionRun:
             output = self.report.outputs.setdefault(stream, OutputReport())
             output.end_of_stream = EndOfStreamMessage(self._name, len(tasks), stream_id=stream, final=final)
 
+    def _send_watermarks(self) -> None:
+        """Tells consumers of outputs that stay open how far time has come."""
+        if self._whole:
+            return
+        for stream, timestamp in self._instance.output_watermarks().items():
+            tasks = self._program.producing_tasks.get(stream, frozenset())
+            if self._name in tasks and timestamp > self._sent.get(stream, NONE_YET):
+                self._sent[stream] = timestamp
+                output = self.report.outputs.setdefault(stream, OutputReport())
+                output.watermark = WatermarkMessage(self._name, len(tasks), timestamp=timestamp)
+
+    def state(self) -> State:
+        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``."""
+        found = self._instance.snapshot()
+        for table_id in self._program.stage.tables:
+            store = self._tables[table_id]
+            tables = store.snapshot() if not self._program.spec.table(table_id).side_inputs else {}
+            if tables:
+                found[f"table:{table_id}"] = tables
+        return found
+
     def _complete(self) -> None:
+        self._send_watermarks()
         report = self.report
+        report.ended = self._instance.all_ended
         for stream, writer in self._writers.items():
             output = report.outputs.setdefault(stream, OutputReport())
             output.messages, output.bytes = writer.messages, writer.bytes
+        for stream, found in self._offsets.items():
+            if stream in report.inputs:
+                report.inputs[stream].next_offsets.update(found)
         report.operators = self._instance.reports()
         joined = {c.spec.table.table_id for c in self._program.operators.values() if isinstance(c.spec, TableJoinSpec)}
         for table_id, store in self._tables.items():
@@ -258,9 +375,36 @@ class SectionRun:
                 report.tables[table_id] = TableReport(rows.num_rows, rows.nbytes, store.ignored)
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
-        # What has ended needs no names any more, and every task naming every task would make manifests grow with their number squared.
-        report.bookkeeping = [{**entry, "tasks": []} if entry["ended"] else entry for entry in self._bookkeeping.checkpoint()]
+        report.checkpoint = self._checkpoint()
+        report.boundary = self._boundary()
         report.seconds = round(time.perf_counter() - self._started, 6)
+
+    def _checkpoint(self) -> TaskCheckpoint:
+        control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
+        if control:
+            # What has ended needs no names any more, and every task naming every task would make manifests grow with their number squared.
+            ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in control["end_of_stream"]]
+            control = {**control, "end_of_stream": ends}
+        if self._whole:
+            return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": control.get("end_of_stream", [])})
+        sources: dict[str, dict[int, Any]] = {name: dict(found) for name, found in self._start.checkpoint.sources.items()}
+        for (stream, partition), marks in self._sources.items():
+            sources.setdefault(stream, {})[partition] = marks.snapshot()
+        return TaskCheckpoint(
+            offsets=self._offsets,
+            heads=self._heads,
+            control=control,
+            heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
+            sources=sources,
+            operators=self._instance.checkpoint(),
+            sent=self._sent,
+        )
+
+    def _boundary(self) -> Boundary | None:
+        boundary = self._section.boundary
+        if boundary is None:
+            return None
+        return Boundary(self._instance.has_ended(boundary), self.report.final, self._instance.watermark(boundary))
 
 
 def run_task(
@@ -279,6 +423,15 @@ def run_task(
     ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage with a Catalyst section is
     run section by section with :class:`SectionRun`.
     """
+    refuse_catalyst(program)
+    run = SectionRun(program, 0, task, outputs, tables, clock)
+    for _ in run.run(inputs, side_inputs):
+        raise AssertionError("a section without a boundary yields nothing")
+    return run.report
+
+
+def refuse_catalyst(program: StageProgram) -> None:
+    """Refuses a stage with a part that only Spark can run."""
     if len(program.sections) > 1:
         catalyst = next(c for c in program.operators.values() if c.engine == "catalyst")
         raise NotYet(
@@ -288,10 +441,6 @@ def run_task(
             operator=catalyst.spec.op_id,
             stage=program.stage.stage_id,
         )
-    run = SectionRun(program, 0, task, outputs, tables, clock)
-    for _ in run.run(inputs, side_inputs):
-        raise AssertionError("a section without a boundary yields nothing")
-    return run.report
 
 
 def _by_stream(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -113,7 +113,7 @@ def compile_stage(
         stage=stage,
         operators=operators,
         sections=cut_sections(operators),
-        phases=order_phases(specs),
+        phases=order_phases(specs, bounded=all(plan.stream(stream).bounded for stream in stage.inputs)),
         streams=dict(resolver.streams),
         tables=dict(resolver.tables),
         producing_tasks=stage_producing_tasks(plan, stage_id),

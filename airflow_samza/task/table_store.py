@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.schema import Schema
@@ -48,6 +48,17 @@ class TableStore:
     def rows(self) -> pa.RecordBatch:
         """The current rows, one per key."""
         return self._sealed()[0]
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """The rows, to be kept; nothing when there are none."""
+        import pyarrow as pa
+
+        return {"rows": pa.Table.from_batches([self.rows])} if self.rows.num_rows else {}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`snapshot` gave."""
+        for batch in tables["rows"].to_batches():
+            self.write(batch)
 
     def find(self, columns: Sequence[pa.Array]) -> np.ndarray[Any, Any]:
         """The place in :attr:`rows` for each key, -1 where there is none; a null in a key finds nothing."""

@@ -1,13 +1,16 @@
-"""One task of a stage: its operators wired up; batches go in at an input, ends follow behind them (SEMANTICS C7)."""
+"""One task of a stage: its operators wired up; batches and watermarks go in at an input, ends follow behind them (SEMANTICS C4, C7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.control.end_of_stream import task_name
+from airflow_samza.control.operator_watermark import OperatorWatermark
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.held_back import HeldBack
 from airflow_samza.task.operators.factory import TaskResources, make_operator
@@ -19,6 +22,12 @@ from airflow_samza.task.stage_program import Section, StageProgram, output_strea
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SOURCE = ""
+"""The upstream of an operator at which a section begins: the stream, or the section before."""
+
+State = dict[str, Mapping[str, "pa.Table"]]
+"""What a task keeps from epoch to epoch: tables by operator id, and by ``held:<source>:<operator>`` what waits for a later phase."""
+
 
 @dataclass
 class _Node:
@@ -27,24 +36,32 @@ class _Node:
     op_id: str
     operator: Operator[Any]
     open: int
+    marks: OperatorWatermark
     final: bool = True
     ended: bool = False
-    next: list[_Node] = field(default_factory=list)
+    next: list[_Edge] = field(default_factory=list)
     held: dict[str, HeldBack] = field(default_factory=dict)
     """Edges to a later phase (by operator id), and what waits on them."""
     held_end: dict[str, bool] = field(default_factory=dict)
 
 
+class _Edge(NamedTuple):
+    """The way to an operator, and the number of the input at which it arrives."""
+
+    node: _Node
+    side: int
+
+
 class _Work(NamedTuple):
-    """Batches before an operator, or (``emitted``) behind it."""
+    """Batches before an operator, or (``side`` None) behind it."""
 
     node: _Node
     batches: Iterator[pa.RecordBatch]
-    emitted: bool
+    side: int | None
 
 
-def _before(node: _Node, batch: pa.RecordBatch) -> _Work:
-    return _Work(node, iter((batch,)), False)
+def _before(node: _Node, batch: pa.RecordBatch, side: int = 0) -> _Work:
+    return _Work(node, iter((batch,)), side)
 
 
 class TaskInstance:
@@ -69,34 +86,48 @@ class TaskInstance:
         self._on_output_ended = on_output_ended
         self._phase_of = program.phases.of
         self._nodes: dict[str, _Node] = {}
-        self._outputs_open: dict[str, int] = {}
-        self._outputs_final: dict[str, bool] = {}
+        self._writers: dict[str, list[_Node]] = {}
         members = set(section.operators)
         for op_id in section.operators:
             compiled = program.operators[op_id]
             sources = [source.op_id for source in compiled.spec.inputs]
-            open_inputs = sum(1 for source in sources if source in members or source == section.entry)
-            self._nodes[op_id] = _Node(op_id, make_operator(compiled, resources), max(open_inputs, 1))
-        self._entry = [self._nodes[op_id] for op_id in section.operators if self._reads(op_id, section.entry)]
+            inside = [source for source in sources if source in members or source == section.entry]
+            upstreams = [source if source in members else SOURCE for source in inside] or [SOURCE]
+            operator = make_operator(compiled, resources)
+            self._nodes[op_id] = _Node(op_id, operator, len(upstreams), OperatorWatermark(upstreams, _output_watermark(operator)))
+        self._entry = [
+            _Edge(node, side)
+            for node in self._nodes.values()
+            for side, source in enumerate(program.operators[node.op_id].spec.inputs)
+            if section.entry is not None and source.op_id == section.entry
+        ]
         for op_id, node in self._nodes.items():
-            for source in program.operators[op_id].spec.inputs:
+            for side, source in enumerate(program.operators[op_id].spec.inputs):
                 if source.op_id in members:
-                    self._connect(self._nodes[source.op_id], node)
+                    self._connect(self._nodes[source.op_id], _Edge(node, side))
             for stream in output_streams(program.operators[op_id].spec):
-                self._outputs_open[stream] = self._outputs_open.get(stream, 0) + 1
+                self._writers.setdefault(stream, []).append(node)
+        self._timed = [node for node in self._nodes.values() if type(node.operator).on_time is not Operator.on_time]
 
-    def _reads(self, op_id: str, entry: str | None) -> bool:
-        return entry is not None and any(source.op_id == entry for source in self.program.operators[op_id].spec.inputs)
-
-    def _connect(self, source: _Node, node: _Node) -> None:
-        if self._phase_of[node.op_id] > self._phase_of[source.op_id]:
-            source.held[node.op_id] = HeldBack()
-        source.next.append(node)
+    def _connect(self, source: _Node, edge: _Edge) -> None:
+        if self._phase_of[edge.node.op_id] > self._phase_of[source.op_id]:
+            source.held[edge.node.op_id] = HeldBack()
+        source.next.append(edge)
 
     @property
     def low_level_tasks(self) -> list[LowLevelTask]:
         """The operators that are low-level tasks."""
         return [node.operator for node in self._nodes.values() if isinstance(node.operator, LowLevelTask)]
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every operator has seen the end of all its inputs."""
+        return all(node.ended for node in self._nodes.values())
+
+    @property
+    def follows_the_clock(self) -> bool:
+        """Whether any of its operators acts because time passes."""
+        return bool(self._timed)
 
     def input_operators(self) -> Mapping[str, str]:
         """Stream id → operator id of the inputs in this section."""
@@ -112,54 +143,95 @@ class TaskInstance:
         for node in self._nodes.values():
             node.operator.start()
 
+    # -- what goes in --------------------------------------------------------------------------------------------------
+
     def push(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch to an operator; yields what reaches the boundary."""
         return self._run([_before(self._nodes[op_id], batch)])
 
     def push_entry(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch of the section's entry to all operators that read it."""
-        return self._run([_before(node, batch) for node in reversed(self._entry)])
+        return self._run([_before(edge.node, batch, edge.side) for edge in reversed(self._entry)])
+
+    def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """Event time has reached ``timestamp`` (ms) at an input: operators behind it act on it, each before those behind it."""
+        return self._advance([(self._nodes[op_id], SOURCE, timestamp)])
+
+    def advance_entry(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """The same at the section's entry."""
+        return self._advance([(edge.node, SOURCE, timestamp) for edge in self._entry])
+
+    def tick(self, now: int) -> Iterator[pa.RecordBatch]:
+        """Processing time has reached ``now`` (ms)."""
+        for node in self._timed:
+            if not node.ended:
+                yield from self._run([_Work(node, iter(node.operator.on_time(now)), None)])
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """An epoch ends: everything in flight goes out, from the first operator to the last."""
+        for node in self._nodes.values():
+            if not node.ended:
+                yield from self._run([_Work(node, iter(node.operator.settle()), None)])
 
     def end(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
         """End an input: everything behind it that has no other open input flushes (when final) and ends, outputs last."""
-        return self._end([(self._nodes[op_id], final)])
+        return self._end([(self._nodes[op_id], SOURCE, final)])
 
     def end_entry(self, final: bool) -> Iterator[pa.RecordBatch]:
         """End the section's entry."""
-        return self._end([(node, final) for node in self._entry])
+        return self._end([(edge.node, SOURCE, final) for edge in self._entry])
+
+    def has_ended(self, op_id: str) -> bool:
+        """Whether an operator has seen the end of all its inputs."""
+        return self._nodes[op_id].ended
+
+    def watermark(self, op_id: str) -> int:
+        """What operators behind this one may take for their watermark; -1: nothing yet."""
+        return self._nodes[op_id].marks.output
 
     def release(self, phase: int) -> Iterator[pa.RecordBatch]:
         """Begin a phase: what was held back for its operators goes on, and ends behind it."""
         for source in list(self._nodes.values()):
-            for op_id in list(source.held):
-                if self._phase_of[op_id] > phase:
+            for node, side in source.next:
+                if node.op_id not in source.held or self._phase_of[node.op_id] > phase:
                     continue
-                node, held = self._nodes[op_id], source.held.pop(op_id)
+                held = source.held.pop(node.op_id)
                 for batch in held.drain():
-                    yield from self._run([_before(node, batch)])
-                if op_id in source.held_end:
-                    yield from self._end([(node, source.held_end.pop(op_id))])
+                    yield from self._run([_before(node, batch, side)])
+                if source.marks.output > NONE_YET:
+                    yield from self._advance([(node, source.op_id, source.marks.output)])
+                if node.op_id in source.held_end:
+                    yield from self._end([(node, source.op_id, source.held_end.pop(node.op_id))])
+
+    # -- how it goes on ------------------------------------------------------------------------------------------------
 
     def _run(self, stack: list[_Work]) -> Iterator[pa.RecordBatch]:
         """Works a stack off, depth first: batches before an operator are processed, batches behind it handed on."""
+        movers: dict[str, _Node] = {}
         while stack:
-            node, batches, emitted = stack[-1]
+            node, batches, side = stack[-1]
             batch = next(batches, None)
+            operator = node.operator
             if batch is None:
                 stack.pop()
             elif not batch.num_rows:
                 continue
-            elif not emitted:
-                node.operator.messages_in += batch.num_rows
-                taken = batch if node.operator.takes_dictionaries else decoded(batch)
-                stack.append(_Work(node, iter(node.operator.process(taken)), True))
+            elif side is not None:
+                operator.messages_in += batch.num_rows
+                taken = batch if operator.takes_dictionaries else decoded(batch)
+                made = operator.process_from(taken, side) if operator.takes_sides else operator.process(taken)
+                stack.append(_Work(node, iter(made), None))
+                if operator.moves_watermark:
+                    movers[node.op_id] = node
             else:
-                node.operator.messages_out += batch.num_rows
+                operator.messages_out += batch.num_rows
                 if node.op_id == self.section.boundary:
                     yield decoded(batch)
-                for following in reversed(node.next):
-                    if not self._held(node, following, batch):
-                        stack.append(_before(following, batch))
+                for edge in reversed(node.next):
+                    if not self._held(node, edge.node, batch):
+                        stack.append(_before(edge.node, batch, edge.side))
+        for node in movers.values():
+            yield from self._advance(self._moved(node))
 
     def _held(self, source: _Node, node: _Node, batch: pa.RecordBatch) -> bool:
         held = source.held.get(node.op_id)
@@ -168,33 +240,110 @@ class TaskInstance:
         held.add(decoded(batch))
         return True
 
-    def _end(self, work: list[tuple[_Node, bool]]) -> Iterator[pa.RecordBatch]:
-        waiting = list(work)
+    def _advance(self, work: Iterable[tuple[_Node, str, int]]) -> Iterator[pa.RecordBatch]:
+        waiting = deque(work)
         while waiting:
-            node, final = waiting.pop(0)
+            node, upstream, timestamp = waiting.popleft()
+            moved = node.marks.arrived(upstream, timestamp)
+            if node.ended or moved is None:
+                continue
+            if moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
+                yield from self._run([_Work(node, iter(node.operator.on_watermark(moved)), None)])
+            waiting.extend(self._moved(node))
+
+    def _moved(self, node: _Node) -> list[tuple[_Node, str, int]]:
+        """Who behind an operator has to hear that its output watermark has moved."""
+        timestamp = node.marks.moved()
+        if timestamp is None or timestamp == END_OF_TIME:
+            return []
+        return [(following, node.op_id, timestamp) for following, _ in node.next if following.op_id not in node.held]
+
+    def _end(self, work: list[tuple[_Node, str, bool]]) -> Iterator[pa.RecordBatch]:
+        waiting = deque(work)
+        while waiting:
+            node, upstream, final = waiting.popleft()
             if node.ended:
                 continue
+            if final:  # what has ended for good holds the others back no more
+                yield from self._advance([(node, upstream, END_OF_TIME)])
             node.final = node.final and final
             node.open -= 1
             if node.open > 0:
                 continue
             node.ended = True
+            yield from self._run([_Work(node, iter(node.operator.settle()), None)])
             if node.final:  # SEMANTICS C9: the end of a slice flushes nothing
-                yield from self._run([_Work(node, iter(node.operator.flush()), True)])
+                yield from self._run([_Work(node, iter(node.operator.flush()), None)])
             node.operator.finish()
-            for following in node.next:
+            for following, _ in node.next:
                 if following.op_id in node.held:
                     node.held_end[following.op_id] = node.final
                 else:
-                    waiting.append((following, node.final))
+                    waiting.append((following, node.op_id, node.final))
             for stream in output_streams(self.program.operators[node.op_id].spec):
-                self._writer_ended(stream, node.final)
+                if all(writer.ended for writer in self._writers[stream]):
+                    self._on_output_ended(stream, all(writer.final for writer in self._writers[stream]))
 
-    def _writer_ended(self, stream: str, final: bool) -> None:
-        self._outputs_final[stream] = self._outputs_final.get(stream, True) and final
-        self._outputs_open[stream] -= 1
-        if not self._outputs_open[stream]:
-            self._on_output_ended(stream, self._outputs_final[stream])
+    # -- what is left --------------------------------------------------------------------------------------------------
+
+    def output_watermarks(self) -> dict[str, int]:
+        """The watermark of each output stream that has one: the least of the operators that write it and have not ended."""
+        found = {}
+        for stream, writers in self._writers.items():
+            least = min((writer.marks.input for writer in writers if not writer.ended), default=END_OF_TIME)
+            if NONE_YET < least < END_OF_TIME:
+                found[stream] = least
+        return found
+
+    def checkpoint(self) -> dict[str, dict[str, Any]]:
+        """How far each operator has come, as JSON by operator id."""
+        return {
+            op_id: {
+                "watermark": node.marks.checkpoint(),
+                "open": node.open,
+                "final": node.final,
+                "ended": node.ended,
+                "held": {following: node.held_end.get(following) for following in node.held},
+            }
+            for op_id, node in self._nodes.items()
+        }
+
+    def snapshot(self) -> State:
+        """What the operators keep, and what waits for a later phase."""
+        import pyarrow as pa
+
+        found: State = {}
+        for op_id, node in self._nodes.items():
+            tables = {} if node.ended and node.final else node.operator.snapshot()
+            if tables:
+                found[op_id] = tables
+            for following, held in node.held.items():
+                batches = held.batches()
+                if batches:
+                    found[f"held:{op_id}:{following}"] = {"batches": pa.Table.from_batches(batches)}
+        return found
+
+    def restore(self, checkpoint: Mapping[str, Mapping[str, Any]], state: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Takes over what :meth:`checkpoint` and :meth:`snapshot` gave; to be called after :meth:`start`."""
+        for op_id, node in self._nodes.items():
+            if tables := state.get(op_id):
+                node.operator.restore(tables)
+            known = checkpoint.get(op_id)
+            if known is None:
+                continue
+            node.marks.restore(known["watermark"])
+            if "open" not in known:  # of a former run: how far time had come, and nothing of its ends
+                continue
+            node.open, node.final, node.ended = int(known["open"]), bool(known["final"]), bool(known["ended"])
+            for following in list(node.held):
+                if following not in known["held"]:  # its phase had begun
+                    del node.held[following]
+                    continue
+                if known["held"][following] is not None:
+                    node.held_end[following] = bool(known["held"][following])
+                for table in state.get(f"held:{op_id}:{following}", {}).values():
+                    for batch in table.to_batches():
+                        node.held[following].add(batch)
 
     def reports(self) -> dict[str, OperatorReport]:
         """Messages in and out of every operator."""
@@ -212,3 +361,8 @@ class TaskInstance:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def _output_watermark(operator: Operator[Any]) -> Callable[[int], int | None] | None:
+    """The operator's own word on its output watermark, unless it just passes on its input's."""
+    return None if type(operator).output_watermark is Operator.output_watermark else operator.output_watermark

@@ -74,9 +74,10 @@ class Combiner(Operator[OperatorSpec]):
             self._pays = False
         self._seen, self._sent, self._held = 0, 0, held
 
-    def finish(self) -> None:
-        """Sends what is left, whether the end is final or not: nothing is kept for a later slice."""
+    def settle(self) -> Iterable[pa.RecordBatch]:
+        """Sends what is left, whether the end is final or not: nothing is kept for a later epoch or slice."""
         self._flush()
+        return ()
 
     def _flush(self) -> None:
         table = self._groups.merged()

@@ -1,0 +1,98 @@
+"""What a task has to know to go on where the epoch before ended: offsets, control messages, watermarks, its operators' progress.
+
+Source: SEMANTICS C6, C9. The operators' own state are tables, beside it (:class:`TaskStart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class TaskCheckpoint:
+    """One task after an epoch, as plain values.
+
+    ``offsets``: the next offset to read, by stream and partition; ``heads``: where the partitions ended when the run began; ``control``:
+    both bookkeepings of control messages; ``heard``: when each producer was heard last; ``sources``: what sources need for their next
+    watermark, by stream and partition; ``operators``: progress by operator id; ``sent``: the last watermark sent, by output.
+    """
+
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    heads: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)
+    control: Mapping[str, Any] = field(default_factory=dict)
+    heard: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sent: Mapping[str, int] = field(default_factory=dict)
+
+    def offset(self, stream_id: str, partition: int) -> int | None:
+        """The next offset to read of a partition; None when it was never read."""
+        return self.offsets.get(stream_id, {}).get(partition)
+
+    def for_next_run(self, external: Iterable[str]) -> TaskCheckpoint:
+        """What carries over from a run that ended a slice to the next run (C9).
+
+        That is how far the ``external`` inputs were read, and how far time has come; topics of the run, and its ends, go with it.
+        """
+        kept = set(external)
+
+        def of(found: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in found.items() if name in kept}
+
+        watermarks = [{**entry, "ended": {}} for entry in self.control.get("watermarks", ()) if entry["stream"] in kept]
+        operators = {op_id: {"watermark": _without_ends(progress["watermark"])} for op_id, progress in self.operators.items()}
+        return TaskCheckpoint(offsets=of(self.offsets), control={"watermarks": watermarks}, sources=of(self.sources), operators=operators)
+
+    def merged(self, later: TaskCheckpoint) -> TaskCheckpoint:
+        """This one of a task's first section together with one of a section behind it."""
+        return replace(self, operators={**self.operators, **later.operators}, sent={**self.sent, **later.sent})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "offsets": _keys(self.offsets, str),
+            "heads": _keys(self.heads, str),
+            "control": dict(self.control),
+            "heard": dict(self.heard),
+            "sources": _keys(self.sources, str),
+            "operators": dict(self.operators),
+            "sent": dict(self.sent),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TaskCheckpoint:
+        """What :meth:`to_dict` gave."""
+        return cls(
+            offsets=_keys(data["offsets"], int),
+            heads=_keys(data["heads"], int),
+            control=data["control"],
+            heard=data["heard"],
+            sources=_keys(data["sources"], int),
+            operators=data["operators"],
+            sent=data["sent"],
+        )
+
+
+@dataclass(frozen=True)
+class TaskStart:
+    """Where an epoch of a task begins: the checkpoint of the one before, and its operators' tables by operator id."""
+
+    checkpoint: TaskCheckpoint
+    state: Mapping[str, Mapping[str, pa.Table]] = field(default_factory=dict)
+
+
+def _without_ends(watermark: Mapping[str, Any]) -> dict[str, Any]:
+    """An operator's watermarks without those of inputs that had ended for good: they are read again, and have to end again."""
+    upstreams = {name: NONE_YET if timestamp == END_OF_TIME else timestamp for name, timestamp in watermark["upstreams"].items()}
+    return {"upstreams": upstreams, "output": NONE_YET if watermark["output"] == END_OF_TIME else watermark["output"]}
+
+
+def _keys(found: Mapping[str, Mapping[Any, Any]], kind: type) -> dict[str, dict[Any, Any]]:
+    return {name: {kind(key): value for key, value in values.items()} for name, values in found.items()}

@@ -1,0 +1,208 @@
+"""Reading a task's inputs: which envelope is next, as the chooser says; ends where the epoch does.
+
+Source: message-chooser; SEMANTICS M1–M7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.chooser.default import ChooserContext, make_chooser
+from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.runs import RunChooser
+from airflow_samza.chooser.settings import ChooserSettings, InputChoice
+from airflow_samza.config import Config
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.errors import StageError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
+from airflow_samza.task.event_times import micros
+from airflow_samza.task.stage_program import StageProgram
+
+_UNKNOWN_HEAD = 2**62
+"""The newest offset of a source that tells its offsets only while it is read: reached when it ends."""
+
+
+@dataclass(frozen=True)
+class TaskInput:
+    """One partition of an input (or side input) of a task: its envelopes in offset order, read once, from front to end.
+
+    ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the run began
+    (None: not known before it is read).
+    """
+
+    stream_id: str
+    partition: int
+    envelopes: Iterable[Envelope]
+    start: int = 0
+    head: int | None = None
+
+
+class _Arrived:
+    """An envelope under the name by which configuration knows its stream."""
+
+    __slots__ = ("envelope", "messages", "offset", "source", "ssp")
+
+    def __init__(self, ssp: SystemStreamPartition, source: TaskInput, envelope: Envelope) -> None:
+        self.ssp = ssp
+        self.source = source
+        self.envelope = envelope
+        self.offset = envelope.offset
+        self.messages = envelope.messages
+
+    def slice(self, first: int, count: int) -> _Arrived:
+        """``count`` messages of it, from message ``first`` on."""
+        return _Arrived(self.ssp, self.source, self.envelope.slice(first, count))
+
+
+class InputReading:
+    """The envelopes of some partitions of a task in the order in which it takes them.
+
+    :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is left: then
+    :attr:`waits` names the partitions (M7: a later epoch reads them). ``heads`` are those of the partitions when the run began.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        sources: Sequence[TaskInput],
+        schemas: Mapping[str, Schema],
+        heads: Mapping[str, Mapping[int, int | None]],
+    ) -> None:
+        self._program = program
+        self._schemas = schemas
+        self._settings, self._names = chooser_settings(program.spec, {source.stream_id for source in sources})
+        self._sources = {self._place(source): source for source in sources}
+        self._heads = {ssp: _head(source, heads[source.stream_id][source.partition]) for ssp, source in self._sources.items()}
+        self.waits: list[str] = []
+
+    def _place(self, source: TaskInput) -> SystemStreamPartition:
+        system, _, stream = self._names[source.stream_id].partition(".")
+        return SystemStreamPartition(system, stream, source.partition)
+
+    def envelopes(self, limit: int | None = None) -> Iterator[tuple[TaskInput, Envelope]]:
+        """Each envelope with its input, user messages up to ``limit``."""
+        alone = len(self._sources) == 1 and self._settings.factory is None
+        return self._alone(limit) if alone else self._chosen(limit)
+
+    def _alone(self, limit: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
+        (source,) = self._sources.values()
+        left = limit
+        for envelope in source.envelopes:
+            if left is not None and isinstance(envelope, MessageRun):
+                if left <= 0:
+                    return
+                if envelope.messages > left:
+                    yield source, envelope.slice(0, left)
+                    return
+                left -= envelope.messages
+            yield source, envelope
+
+    def _chosen(self, limit: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
+        time_of = self._time_of if self._has_time else None
+        inner = make_chooser(ChooserContext(self._settings, Config(self._program.spec.config), self._heads, time_of=time_of))
+        reached: Callable[[Any, Any], None] = getattr(inner, "reached", lambda ssp, offset: None)
+        chooser: RunChooser[_Arrived] = RunChooser(inner, grain=1 if self._order_shows else None)
+        for ssp, source in self._sources.items():
+            chooser.register(ssp, source.start)
+        chooser.start()
+        readers = {ssp: iter(source.envelopes) for ssp, source in self._sources.items()}
+        dry = set(readers)
+        left = limit
+        try:
+            while left is None or left > 0:
+                for ssp in [ssp for ssp in readers if ssp in dry]:
+                    if self._refill(chooser, ssp, readers):
+                        dry.discard(ssp)
+                    else:
+                        del readers[ssp]
+                        reached(ssp, self._heads[ssp].newest)
+                found = chooser.choose(at_most=left)
+                if found is None:
+                    break
+                if not chooser.holds(found.ssp):
+                    dry.add(found.ssp)
+                if isinstance(found.envelope, ControlEnvelope):
+                    if isinstance(found.envelope.message, EndOfStreamMessage) and found.envelope.message.task_name is None:
+                        reached(found.ssp, self._heads[found.ssp].newest)
+                elif left is not None:
+                    left -= found.messages
+                yield found.source, found.envelope
+            if left is None or left > 0:
+                self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
+        finally:
+            chooser.stop()
+
+    def _refill(self, chooser: RunChooser[_Arrived], ssp: SystemStreamPartition, readers: Mapping[SystemStreamPartition, Any]) -> bool:
+        """Gives the chooser the next envelope of a partition; False when there is none left."""
+        for envelope in readers[ssp]:
+            chooser.update(_Arrived(ssp, self._sources[ssp], envelope))
+            if chooser.holds(ssp):
+                return True
+        return False
+
+    @property
+    def _order_shows(self) -> bool:
+        """Whether anybody can observe the order between partitions message by message (M6).
+
+        A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser of their own.
+        Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last`` and ``collect`` take.
+        """
+        program = self._program
+        tasks = any(isinstance(compiled.spec, TaskSpec) for compiled in program.operators.values())
+        return tasks or program.phases.interleaved or self._settings.batch_size is not None or self._settings.factory is not None
+
+    @property
+    def _has_time(self) -> bool:
+        return any(self._time_column(source.stream_id) is not None for source in self._sources.values())
+
+    def _time_column(self, stream_id: str) -> str | None:
+        name = self._program.spec.stream(stream_id).timestamp
+        return name if name is not None and name in self._schemas[stream_id] else None
+
+    def _time_of(self, piece: Any) -> int | None:
+        """The event time in ms of a piece's first message."""
+        arrived: _Arrived = piece.run
+        stream_id = arrived.source.stream_id
+        name = self._time_column(stream_id)
+        if name is None or not isinstance(arrived.envelope, MessageRun):
+            return None
+        batch, schema = arrived.envelope.batch, self._schemas[stream_id]
+        if name not in batch.schema.names:
+            return None
+        column = batch.column(name).slice(piece.first, 1)
+        time = micros(column, schema.fields[schema.names.index(name)].type, f"input {stream_id!r}")[0].as_py()
+        return None if time is None else int(time // 1000)
+
+
+def chooser_settings(spec: ApplicationSpec, stream_ids: Iterable[str]) -> tuple[ChooserSettings, dict[str, str]]:
+    """What is configured and declared of choosing among these streams, and the name (``system.stream``) of each in configuration."""
+    config = Config(spec.config)
+    names: dict[str, str] = {}
+    declared: dict[str, InputChoice] = {}
+    for stream_id in stream_ids:
+        stream = spec.stream(stream_id)
+        configured = config.text(f"streams.{stream_id}.samza.system") or stream.system
+        system = configured or config.text("job.default.system") or spec.default_system or ""
+        name = f"{system}.{config.text(f'streams.{stream_id}.samza.physical.name', stream_id)}"
+        names[stream_id] = name
+        declared[name] = InputChoice(stream.priority, stream.bootstrap)
+    return ChooserSettings.of(config, names.values(), declared), names
+
+
+def _head(source: TaskInput, head: int | None) -> PartitionHead:
+    return PartitionHead(_UNKNOWN_HEAD, source.start) if head is None else PartitionHead.between(0, head)
+
+
+def waits_for_ever(places: Sequence[str]) -> StageError:
+    """The error of a bounded run whose chooser leaves something unread."""
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return StageError(
+        f"The chooser does not choose what is left of {places[0]}{more}.",
+        hint="It waits for a stream to reach its head, but that stream has ended before it.",
+        partitions=list(places),
+    )
