@@ -76,6 +76,7 @@ class InProcess:
             stage=stage_id,
             stage_folder=handle.folder.path,
             program=path,
+            epoch=0,
             inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),

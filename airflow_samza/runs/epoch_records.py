@@ -1,32 +1,45 @@
-"""What an epoch leaves on record: the intent before it runs, one manifest per task, and the commit made of them."""
+"""What an epoch leaves on record: the intent before it runs, one manifest per task, and the commit made of them.
+
+Epoch n + 1 starts where the manifests of epoch n left off. A task that has ended, or has nothing to do in an epoch, is left out of it,
+and its earlier manifest stands. A commit sums up all epochs before it, so that the older ones need not be kept.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
-from airflow_samza.runs.folders import StageFolder, adopt, read
+from airflow_samza.runs.folders import StageFolder, adopt, must_read, read
+from airflow_samza.runs.totals import Totals
 from airflow_samza.systems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)
 class InputIntent:
-    """What the epoch reads of one input: the physical stream, the slice, and the writer's generation if the run wrote it."""
+    """What the epoch reads of one input: the physical stream, the slice, and the writer's generation if the run wrote it.
+
+    The slice bounds an epoch from above; where it begins, the task's checkpoint says. ``end`` is how the input ends where the slice
+    does: for good (True), for this run only (False, SEMANTICS C9), or as its own messages say (None).
+    """
 
     stream: str
     slice: Mapping[str, Any]
     writer: str | None = None
+    end: bool | None = None
 
 
 @dataclass(frozen=True)
 class Intent:
     """An epoch as it was decided before it ran; every attempt reads exactly this.
 
-    ``inputs`` and ``outputs`` are by stream id; an output names the physical stream it goes to.
+    ``inputs`` and ``outputs`` are by stream id; an output names the physical stream it goes to. ``whole``: the epoch is all there is, so
+    every input must end in it. ``active`` are the tasks that run (None: all), ``standing`` the epoch of the manifest from which each
+    task starts, and ``limit`` after about how many messages a task leaves the rest to the next epoch. ``start`` is the path of the record
+    that says what the first epoch starts from, where that is not nothing.
     """
 
     stage: str
@@ -36,6 +49,16 @@ class Intent:
     inputs: Mapping[str, InputIntent]
     outputs: Mapping[str, str]
     decided_at: float = field(default_factory=time.time)
+    whole: bool = True
+    active: tuple[int, ...] | None = None
+    standing: Mapping[int, int] = field(default_factory=dict)
+    limit: int | None = None
+    start: str | None = None
+
+    @property
+    def running(self) -> Sequence[int]:
+        """The tasks that run in this epoch."""
+        return range(self.tasks) if self.active is None else self.active
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -44,16 +67,24 @@ class Intent:
             "generation": self.generation,
             "epoch": self.epoch,
             "tasks": self.tasks,
-            "inputs": {name: {"stream": i.stream, "slice": i.slice, "writer": i.writer} for name, i in self.inputs.items()},
+            "inputs": {name: {"stream": i.stream, "slice": i.slice, "writer": i.writer, "end": i.end} for name, i in self.inputs.items()},
             "outputs": dict(self.outputs),
             "decided_at": self.decided_at,
+            "whole": self.whole,
+            "active": self.active,
+            "standing": {str(task): epoch for task, epoch in self.standing.items()},
+            "limit": self.limit,
+            "start": self.start,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Intent:
         """The intent that :meth:`to_dict` described."""
-        inputs = {name: InputIntent(i["stream"], i["slice"], i["writer"]) for name, i in data["inputs"].items()}
-        return cls(data["stage"], data["generation"], data["epoch"], data["tasks"], inputs, data["outputs"], data["decided_at"])
+        plain = dict(data)
+        plain["inputs"] = {name: InputIntent(**found) for name, found in data["inputs"].items()}
+        plain["active"] = tuple(data["active"]) if data["active"] is not None else None
+        plain["standing"] = _by_task(data["standing"])
+        return cls(**plain)
 
 
 @dataclass(frozen=True)
@@ -69,7 +100,8 @@ class Staged:
 class Manifest:
     """What one task read and staged. The first attempt that writes it wins; later ones adopt it and drop their own output.
 
-    ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``.
+    ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description of files) are what
+    the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next epoch for it.
     """
 
     task: int
@@ -79,6 +111,9 @@ class Manifest:
     read: Mapping[str, Mapping[str, int]]
     staged: Mapping[str, Staged]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: Mapping[str, Any] | None = None
+    state: Mapping[str, Any] | None = None
+    ended: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -89,41 +124,86 @@ class Manifest:
             "seconds": self.seconds,
             "read": self.read,
             "staged": {
-                name: {
-                    "described": staged.described,
-                    "messages": staged.messages,
-                    "control": [{"type": int(message_type(message)), **to_json(message)} for message in staged.control],
-                }
+                name: {"described": staged.described, "messages": staged.messages, "control": _entries(staged.control)}
                 for name, staged in self.staged.items()
             },
             "facts": self.facts,
+            "checkpoint": self.checkpoint,
+            "state": self.state,
+            "ended": self.ended,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
         """The manifest that :meth:`to_dict` described."""
         staged = {
-            name: Staged(
-                item["described"],
-                item["messages"],
-                tuple(from_json(body["type"], body, stream=name, partition=-1, offset=None) for body in item["control"]),
-            )
-            for name, item in data["staged"].items()
+            name: Staged(item["described"], item["messages"], _messages(item["control"], name)) for name, item in data["staged"].items()
         }
-        return cls(data["task"], data["epoch"], data["attempt"], data["seconds"], data["read"], staged, data["facts"])
+        return cls(
+            data["task"],
+            data["epoch"],
+            data["attempt"],
+            data["seconds"],
+            data["read"],
+            staged,
+            data["facts"],
+            data["checkpoint"],
+            data["state"],
+            data["ended"],
+        )
 
 
-def read_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
-    """The intent of a stage's epoch, or None when nothing was decided yet."""
-    record = read(files, folder.intent)
-    return Intent.from_dict(record) if record is not None else None
+@dataclass(frozen=True)
+class Commit:
+    """The decision that an epoch counts: what of it is control messages, and the sums of the stage so far.
+
+    ``standing`` is the epoch of each task's newest manifest, ``ended`` the tasks that have ended.
+    """
+
+    epoch: int
+    tasks: int
+    control: Mapping[str, tuple[ControlMessage, ...]]
+    standing: Mapping[int, int]
+    ended: frozenset[int]
+    totals: Totals
+
+    @property
+    def is_last(self) -> bool:
+        """Whether every task has ended: the stage is over."""
+        return len(self.ended) >= self.tasks
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Commit:
+        """The commit of a record."""
+        return cls(
+            epoch=data["epoch"],
+            tasks=data["tasks"],
+            control={name: _messages(entries, name) for name, entries in data["control"].items()},
+            standing=_by_task(data["standing"]),
+            ended=frozenset(data["ended"]),
+            totals=Totals.from_dict(data["totals"]),
+        )
+
+
+def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
+    """The intent of a stage's newest epoch, or None when nothing was decided yet."""
+    for epoch in sorted((int(name) for name in files.list(folder.epochs) if name.isdigit()), reverse=True):
+        record = read(files, folder.intent(epoch))
+        if record is not None:  # a process may have died between the folder and the intent
+            return Intent.from_dict(record)
+    return None
+
+
+def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int) -> Manifest:
+    """The manifest that a task left in an epoch."""
+    return Manifest.from_dict(must_read(files, folder.manifest(epoch, task)))
 
 
 def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> list[Manifest]:
     """All manifests of an epoch in task order; :class:`StageLost` when tasks have left none."""
     found: list[Manifest] = []
     missing: list[int] = []
-    for task in range(intent.tasks):
+    for task in intent.running:
         record = read(files, folder.manifest(intent.epoch, task))
         if record is None:
             missing.append(task)
@@ -132,7 +212,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
     if missing:
         raise StageLost(
             f"The stage {intent.stage} (generation {intent.generation}) is not finished: "
-            f"{len(missing)} of {intent.tasks} tasks have left no manifest, the first is task {missing[0]}.",
+            f"{len(missing)} of {len(intent.running)} tasks have left no manifest, the first is task {missing[0]}.",
             hint="Submit the stage again: it runs the missing tasks and keeps the others' output.",
             stage=intent.stage,
             generation=intent.generation,
@@ -140,38 +220,71 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
     return found
 
 
-def commit(files: Filesystem, folder: StageFolder, intent: Intent, manifests: list[Manifest]) -> dict[str, Any]:
-    """The commit of an epoch: made once, of intent and manifests alone, and adopted by everybody who comes later."""
-    if len(manifests) != intent.tasks:
+def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | None:
+    """The commit of an epoch, or None when it was not decided."""
+    record = read(files, folder.commit(epoch))
+    return Commit.from_dict(record) if record is not None else None
+
+
+def commit(files: Filesystem, folder: StageFolder, intent: Intent, manifests: Sequence[Manifest], former: Commit | None = None) -> Commit:
+    """The commit of an epoch: made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later."""
+    if [manifest.task for manifest in manifests] != list(intent.running):
         raise StageError(
-            f"The stage {intent.stage} has {len(manifests)} manifests for {intent.tasks} tasks.",
+            f"The stage {intent.stage} has {len(manifests)} manifests for {len(intent.running)} tasks.",
             hint="This is a defect of airflow_samza; please report it with the run's folder.",
             stage=intent.stage,
         )
-    control = {name: [message for manifest in manifests for message in _staged_control(manifest, name)] for name in intent.outputs}
-    return adopt(
+    if former is None and intent.epoch > 0:
+        former = Commit.from_dict(must_read(files, folder.commit(intent.epoch - 1)))
+    control = {name: [entry for manifest in manifests for entry in _staged_control(manifest, name)] for name in intent.outputs}
+    standing = {**intent.standing, **dict.fromkeys(intent.running, intent.epoch)}
+    ended = {manifest.task for manifest in manifests if manifest.ended} | (former.ended if former is not None else frozenset())
+    totals = former.totals if former is not None else Totals(began_at=intent.decided_at)
+    record = adopt(
         files,
-        folder.commit,
+        folder.commit(intent.epoch),
         {
             "stage": intent.stage,
             "generation": intent.generation,
             "epoch": intent.epoch,
+            "tasks": intent.tasks,
             "attempts": [manifest.attempt for manifest in manifests],
             "control": control,
+            "standing": {str(task): epoch for task, epoch in standing.items()},
+            "ended": sorted(ended),
+            "totals": _added(totals, manifests).to_dict(),
             "committed_at": time.time(),
         },
     )
+    return Commit.from_dict(record)
 
 
-def committed_control(commit_record: Mapping[str, Any], stream_id: str) -> tuple[ControlMessage, ...]:
-    """The control entries of a commit for one output, in task order."""
-    return tuple(
-        from_json(body["type"], body, stream=stream_id, partition=-1, offset=None) for body in commit_record["control"].get(stream_id, ())
-    )
+def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
+    for manifest in manifests:
+        written = {
+            name: {"messages": staged.messages, "control": len(staged.control), "bytes": _number(staged.described.get("bytes"))}
+            for name, staged in manifest.staged.items()
+        }
+        totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
+    return totals.plus_epoch()
 
 
 def _staged_control(manifest: Manifest, stream_id: str) -> list[dict[str, Any]]:
     staged = manifest.staged.get(stream_id)
-    if staged is None:
-        return []
-    return [{"type": int(message_type(message)), **to_json(message)} for message in staged.control]
+    return _entries(staged.control) if staged is not None else []
+
+
+def _entries(control: Sequence[ControlMessage]) -> list[dict[str, Any]]:
+    return [{"type": int(message_type(message)), **to_json(message)} for message in control]
+
+
+def _messages(entries: Sequence[Mapping[str, Any]], stream_id: str) -> tuple[ControlMessage, ...]:
+    return tuple(from_json(int(body["type"]), dict(body), stream=stream_id, partition=-1, offset=None) for body in entries)
+
+
+def _by_task(data: Mapping[str, int]) -> dict[int, int]:
+    return {int(task): epoch for task, epoch in data.items()}
+
+
+def _number(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,11 +1,12 @@
 """Places where a process can be told to die, so that tests can prove that nothing is lost or doubled there.
 
 Nothing happens unless the environment says so: ``AIRFLOW_SAMZA_FAILPOINT=<name>@<file>`` kills the process that first reaches
-the named place and can make the file (so each failpoint strikes once).
+the named place and can make the file (so each failpoint strikes once); ``<name>*<n>@<file>`` one that reaches it for the nth time.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 
@@ -14,15 +15,23 @@ VARIABLE = "AIRFLOW_SAMZA_FAILPOINT"
 PLACES = (
     "before-intent",
     "after-intent",
+    "task-before-output",
+    "task-before-state",
     "task-before-manifest",
     "task-after-manifest",
     "before-commit",
     "after-commit",
     "after-first-publish",
+    "after-epoch",
     "before-result",
     "after-result",
 )
-"""Every place that is reached in the life of one epoch, in order."""
+"""Every place that is reached in the life of a stage, in order; all up to ``after-epoch`` in each of its epochs.
+
+``task-before-state`` only where a task has state to keep, ``after-epoch`` only where another epoch follows.
+"""
+
+_times = itertools.count(1)
 
 
 def reach(name: str) -> None:
@@ -31,7 +40,8 @@ def reach(name: str) -> None:
     if not asked:
         return
     wanted, _, marker = asked.partition("@")
-    if wanted != name:
+    wanted, _, times = wanted.partition("*")
+    if wanted != name or next(_times) < int(times or 1):
         return
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))

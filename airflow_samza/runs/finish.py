@@ -1,16 +1,17 @@
-"""Rolls an epoch forward: commit, publish to every output, result. Whoever calls it, and however often, the outcome is one.
+"""Rolls a stage forward: commits its open epoch, publishes it to every output, and writes the result after the last one.
 
-Each step is decided or idempotent by itself, so a process may die between any two of them and another goes on.
+Each step is decided or idempotent by itself, so a process may die between any two of them and another goes on: whoever calls it, and
+however often, the outcome is one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_samza.errors import StageLost
-from airflow_samza.runs.epoch_records import Intent, Manifest, commit, committed_control, read_intent, read_manifests
+from airflow_samza.runs.epoch_records import Commit, Intent, Manifest, commit, newest_intent, read_manifests
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import StageFolder, adopt, read
 from airflow_samza.runs.names import Generation
@@ -19,15 +20,22 @@ from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResu
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, System
 
+Facts = Mapping[str, Mapping[str, Any]]
+"""What systems told when an epoch was published to them, by stream id."""
+
 
 def finish_stage(
     files: Filesystem, systems: Mapping[str, System], run_plan: RunPlan, stage_id: str, generation: Generation, folder: StageFolder
 ) -> StageResult:
-    """The result of a stage whose tasks are done; commits and publishes whatever is not yet committed and published."""
+    """The result of a stage whose tasks have ended; commits and publishes whatever is not yet committed and published.
+
+    An epoch that is open is rolled forward also when it is not the last one; the stage is then :class:`StageLost` all the same, until
+    it is submitted again.
+    """
     known = read(files, folder.result)
     if known is not None:
         return StageResult.from_dict(known)
-    intent = read_intent(files, folder)
+    intent = newest_intent(files, folder)
     if intent is None:
         raise StageLost(
             f"The stage {stage_id} (generation {generation}) has not started.",
@@ -36,14 +44,64 @@ def finish_stage(
             generation=str(generation),
         )
     manifests = read_manifests(files, folder, intent)
+    committed, facts = finish_epoch(files, systems, run_plan, generation, folder, intent, manifests)
+    if not committed.is_last:
+        raise StageLost(
+            f"The stage {stage_id} (generation {generation}) is not over: {committed.totals.epochs} epochs are committed, and "
+            f"{intent.tasks - len(committed.ended)} of its {intent.tasks} tasks go on.",
+            hint="Submit it again: it goes on with the next epoch, and nothing is doubled.",
+            stage=stage_id,
+            generation=str(generation),
+        )
+    return end_stage(files, run_plan, generation, folder, intent, committed, facts)
+
+
+def finish_epoch(
+    files: Filesystem,
+    systems: Mapping[str, System],
+    run_plan: RunPlan,
+    generation: Generation,
+    folder: StageFolder,
+    intent: Intent,
+    manifests: Sequence[Manifest],
+    former: Commit | None = None,
+) -> tuple[Commit, Facts]:
+    """Commits an epoch and publishes it to every output. ``former`` is the commit before it, where the caller has it at hand."""
     reach("before-commit")
-    committed = commit(files, folder, intent, manifests)
+    committed = commit(files, folder, intent, manifests, former)
     reach("after-commit")
-    outputs: list[OutputResult] = []
+    facts: dict[str, Mapping[str, Any]] = {}
     for stream_id in intent.outputs:
-        outputs.append(_publish(systems, run_plan, intent, generation, stream_id, manifests, committed))
+        staged = {manifest.task: manifest.staged[stream_id].described for manifest in manifests if stream_id in manifest.staged}
+        messages = sum(manifest.staged[stream_id].messages for manifest in manifests if stream_id in manifest.staged)
+        control = committed.control.get(stream_id, ())
+        if not (messages or control or committed.is_last):
+            continue  # an epoch that adds nothing is no news to anybody
+        bound = output_stream(run_plan, stream_id, generation)
+        publication = Publication(
+            producer=run_plan.producer(intent.stage),
+            generation=str(generation),
+            epoch=intent.epoch,
+            staged=staged,
+            control=control,
+            final=committed.is_last,
+        )
+        facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")
-    result = _result(run_plan, intent, generation, manifests, outputs)
+    return committed, facts
+
+
+def end_stage(
+    files: Filesystem,
+    run_plan: RunPlan,
+    generation: Generation,
+    folder: StageFolder,
+    intent: Intent,
+    committed: Commit,
+    facts: Facts,
+) -> StageResult:
+    """Writes the result of a stage whose last epoch is published, or adopts the one that stands."""
+    result = _result(run_plan, intent, generation, committed, facts)
     reach("before-result")
     standing = StageResult.from_dict(adopt(files, folder.result, result.to_dict()))
     reach("after-result")
@@ -55,79 +113,54 @@ def output_stream(run_plan: RunPlan, stream_id: str, generation: Generation) -> 
     return run_plan.intermediate(stream_id, generation) if run_plan.is_own(stream_id) else run_plan.stream(stream_id)
 
 
-def _publish(
-    systems: Mapping[str, System],
-    run_plan: RunPlan,
-    intent: Intent,
-    generation: Generation,
-    stream_id: str,
-    manifests: list[Manifest],
-    committed: Mapping[str, Any],
-) -> OutputResult:
-    bound = output_stream(run_plan, stream_id, generation)
-    control = committed_control(committed, stream_id)
-    staged = {manifest.task: manifest.staged[stream_id] for manifest in manifests if stream_id in manifest.staged}
-    facts = systems[bound.system].publish(
-        bound.spec,
-        Publication(
-            producer=run_plan.producer(intent.stage),
-            generation=str(generation),
-            epoch=intent.epoch,
-            staged={task: item.described for task, item in staged.items()},
-            control=control,
-        ),
-    )
-    partitions = run_plan.plan.stream(stream_id).partitions
-    described_bytes = sum(_number(item.described.get("bytes")) for item in staged.values())
-    return OutputResult(
-        stream_id=stream_id,
-        system=bound.system,
-        stream=bound.spec.name,
-        partitions=partitions,
-        messages=sum(item.messages for item in staged.values()),
-        control=len(control) * partitions,
-        bytes=described_bytes or _number(facts.get("bytes")),
-        own=run_plan.is_own(stream_id),
-        facts=facts,
-        unit=run_plan.unit(stream_id),
-    )
-
-
-def _result(
-    run_plan: RunPlan, intent: Intent, generation: Generation, manifests: list[Manifest], outputs: list[OutputResult]
-) -> StageResult:
+def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed: Commit, facts: Facts) -> StageResult:
+    totals = committed.totals
     inputs = []
-    for stream_id, read_intent_ in intent.inputs.items():
-        counts = [manifest.read.get(stream_id, {}) for manifest in manifests]
+    for stream_id, read_intent in intent.inputs.items():
+        counts = totals.read.get(stream_id, {})
         inputs.append(
             InputResult(
                 stream_id=stream_id,
                 system=run_plan.stream(stream_id).system,
-                stream=read_intent_.stream,
+                stream=read_intent.stream,
                 partitions=run_plan.plan.stream(stream_id).partitions,
-                messages=sum(count.get("messages", 0) for count in counts),
-                control=sum(count.get("control", 0) for count in counts),
-                bytes=sum(count.get("bytes", 0) for count in counts),
+                messages=counts.get("messages", 0),
+                control=counts.get("control", 0),
+                bytes=counts.get("bytes", 0),
                 unit=run_plan.unit(stream_id),
             )
         )
-    facts: dict[str, Any] = {}
-    for manifest in manifests:
-        for name, value in manifest.facts.items():
-            facts[name] = facts.get(name, 0) + value if isinstance(value, int | float) else value
+    outputs = [_output(run_plan, stream_id, generation, committed, facts.get(stream_id, {})) for stream_id in intent.outputs]
     return StageResult(
         application=run_plan.application,
         run_id=run_plan.run_id,
         stage_id=intent.stage,
         generation=str(generation),
         tasks=intent.tasks,
-        seconds=time.time() - intent.decided_at,
-        task_seconds=sum(manifest.seconds for manifest in manifests),
+        seconds=time.time() - totals.began_at,
+        task_seconds=totals.task_seconds,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        task_facts=facts,
+        task_facts=totals.facts,
+        epochs=totals.epochs,
     )
 
 
-def _number(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else 0
+def _output(run_plan: RunPlan, stream_id: str, generation: Generation, committed: Commit, facts: Mapping[str, Any]) -> OutputResult:
+    bound = output_stream(run_plan, stream_id, generation)
+    partitions = run_plan.plan.stream(stream_id).partitions
+    counts = committed.totals.written.get(stream_id, {})
+    told = facts.get("bytes")
+    return OutputResult(
+        stream_id=stream_id,
+        system=bound.system,
+        stream=bound.spec.name,
+        partitions=partitions,
+        messages=counts.get("messages", 0),
+        control=counts.get("control", 0) * partitions,
+        bytes=counts.get("bytes", 0) or (int(told) if isinstance(told, int | float) else 0),
+        own=run_plan.is_own(stream_id),
+        # Of several epochs only the last one's numbers were told, and would be taken for the stage's.
+        facts=facts if committed.totals.epochs == 1 else {name: value for name, value in facts.items() if isinstance(value, str)},
+        unit=run_plan.unit(stream_id),
+    )

@@ -67,19 +67,36 @@ class StageFolder:
     path: str
 
     @property
-    def intent(self) -> str:
-        """What the epoch reads: written before anything runs."""
-        return f"{self.path}/intent.json"
+    def epochs(self) -> str:
+        """The folder of epochs, numbered from 0; a staged run has one."""
+        return f"{self.path}/epochs"
 
-    @property
-    def commit(self) -> str:
-        """The decision: from here on the output counts."""
-        return f"{self.path}/commit.json"
+    def intent(self, epoch: int) -> str:
+        """What the epoch reads: written before anything runs."""
+        return f"{self.path}/epochs/{epoch}/intent.json"
+
+    def commit(self, epoch: int) -> str:
+        """The decision: from here on the epoch's output counts."""
+        return f"{self.path}/epochs/{epoch}/commit.json"
 
     @property
     def result(self) -> str:
-        """Written when every output has been published."""
+        """Written when the stage is over and every output has been published."""
         return f"{self.path}/result.json"
+
+    @property
+    def abort(self) -> str:
+        """Written when the stage failed and nobody will try again: those who read what it writes stop."""
+        return f"{self.path}/abort.json"
+
+    @property
+    def states(self) -> str:
+        """The folder of state files, by epoch."""
+        return f"{self.path}/state"
+
+    def state(self, epoch: int, attempt: str) -> str:
+        """The folder for the state files of one try at one task."""
+        return f"{self.path}/state/{epoch}/{attempt}"
 
     @property
     def attempts(self) -> str:
@@ -128,6 +145,21 @@ class RunFolder:
     def closed(self) -> str:
         """Written when the run is over: stage runners end."""
         return f"{self.path}/closed.json"
+
+    @property
+    def drain(self) -> str:
+        """Written when the run was asked to stop reading and to end every stream for good."""
+        return f"{self.path}/drain.json"
+
+    @property
+    def stop(self) -> str:
+        """Written when the run was asked to stop where it is; its streams have not ended (SEMANTICS C9)."""
+        return f"{self.path}/stop.json"
+
+    @property
+    def deadline(self) -> str:
+        """The time at which the run stops by itself, where one was given."""
+        return f"{self.path}/deadline.json"
 
     @property
     def code(self) -> str:

@@ -47,7 +47,7 @@ class OutputResult:
 
 @dataclass(frozen=True)
 class StageResult:
-    """A finished generation of a stage. ``seconds`` from intent to published, ``task_seconds`` summed over the tasks.
+    """A finished generation of a stage. ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
 
     ``task_facts`` are further counts of the tasks, summed where they are numbers.
     """
@@ -62,6 +62,7 @@ class StageResult:
     inputs: tuple[InputResult, ...]
     outputs: tuple[OutputResult, ...]
     task_facts: Mapping[str, Any] = field(default_factory=dict)
+    epochs: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -87,8 +88,9 @@ def describe_result(result: StageResult) -> list[str]:
     cells = [(verb, name, messages, size(count), control, place) for verb, name, place, messages, count, control in rows]
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
     tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
+    epochs = f", {result.epochs:,} epochs" if result.epochs > 1 else ""
     lines = [
-        f"Stage {result.stage_id} is done: {tasks}, {result.seconds:.1f} s "
+        f"Stage {result.stage_id} is done: {tasks}{epochs}, {result.seconds:.1f} s "
         f"({result.task_seconds:.1f} s of work in the tasks), generation {result.generation}."
     ]
     details: list[list[str]] = [[] for _ in result.inputs] + [_paths(output) for output in result.outputs]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.runs.epoch_records import Manifest, read_commit
 from airflow_samza.runs.folders import RunFolder, StageFolder, read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder
@@ -70,8 +71,50 @@ class StageHandle:
 
 
 @dataclass(frozen=True)
+class StageProgress:
+    """How far a stage of several epochs has come.
+
+    ``epochs`` that are committed and what they read (``messages``) and wrote (``written``); ``lag`` the messages that are at hand and not
+    read yet. ``waiting_for``: the stage that has to start first. ``inputs`` are by stream id and partition: ``offset`` (the next to be
+    read), ``head`` (None where offsets are counted only while reading) and ``watermark`` (ms since the epoch UTC, None: none yet).
+    """
+
+    epochs: int = 0
+    messages: int = 0
+    written: int = 0
+    lag: int = 0
+    waiting_for: str | None = None
+    inputs: Mapping[str, Mapping[str, Mapping[str, int | None]]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "epochs": self.epochs,
+            "messages": self.messages,
+            "written": self.written,
+            "lag": self.lag,
+            "waiting_for": self.waiting_for,
+            "inputs": self.inputs,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StageProgress:
+        """The progress that :meth:`to_dict` described."""
+        return cls(**data)
+
+    def __str__(self) -> str:
+        if self.waiting_for is not None:
+            return f"waiting for {self.waiting_for}"
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
+        return f"{epochs}, {self.messages:,} messages" + (f", {self.lag:,} behind" if self.lag else "")
+
+
+@dataclass(frozen=True)
 class StageStatus:
-    """Where a stage is. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root."""
+    """Where a stage is. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
+
+    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs.
+    """
 
     state: str
     attempt: int = 0
@@ -81,6 +124,7 @@ class StageStatus:
     runner: str = ""
     log: str = ""
     updated_at: float | None = None
+    progress: StageProgress | None = None
 
     @property
     def is_final(self) -> bool:
@@ -89,6 +133,7 @@ class StageStatus:
 
     def __str__(self) -> str:
         progress = f", {self.tasks_done} of {self.tasks} tasks done" if self.tasks else ""
+        progress = progress if self.progress is None else f", {self.progress}"
         return f"{self.state} (attempt {self.attempt}{progress})"
 
 
@@ -106,7 +151,8 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     runner = _runner(handle, request)
     told = read(files, folder.attempt(attempt, "status")) if attempt else None
     if told is not None:
-        status = replace(status, state=str(told["state"]), error=told.get("error"), updated_at=told.get("at"))
+        progress = StageProgress.from_dict(told["progress"]) if told.get("progress") is not None else None
+        status = replace(status, state=str(told["state"]), error=told.get("error"), updated_at=told.get("at"), progress=progress)
     if runner is not None:
         claim = read(files, runner.claim) or {}
         status = replace(status, runner=f"{claim.get('host')}, process {claim.get('pid')}", log=runner.log)
@@ -122,20 +168,58 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
 
 
 def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
-    """How many tasks the epoch has, and how many have their manifest."""
-    intent = read(files, folder.intent)
+    """How many tasks run in the newest epoch, and how many have their manifest."""
+    intent = _newest(files, folder)
     if intent is None:
         return 0, 0
     found = {name for name in files.list(folder.manifests(int(intent["epoch"]))) if name.endswith(".json")}
-    return int(intent["tasks"]), len(found)
+    return len(_running(intent)), len(found)
+
+
+def is_committed(files: Filesystem, folder: StageFolder) -> bool:
+    """Whether the stage's last epoch is committed: its output counts, published or not yet."""
+    if files.exists(folder.result):
+        return True
+    intent = _newest(files, folder)
+    committed = read_commit(files, folder, int(intent["epoch"])) if intent is not None else None
+    return committed is not None and committed.is_last
 
 
 def can_finish(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether the stage can be rolled forward from its records alone: committed, or every manifest there."""
-    if files.exists(folder.commit):
-        return True
+    """Whether the stage can be brought to its result from its records alone: its last epoch is committed, or every manifest is there."""
+    intent = _newest(files, folder)
+    if intent is None:
+        return False
+    epoch = int(intent["epoch"])
+    committed = read_commit(files, folder, epoch)
+    if committed is not None:
+        return committed.is_last
     tasks, done = task_progress(files, folder)
-    return tasks > 0 and done >= tasks
+    if done < tasks:
+        return False
+    if intent["whole"]:
+        return True
+    former = read_commit(files, folder, epoch - 1)
+    ended = set(former.ended) if former is not None else set()
+    for task in _running(intent):
+        record = read(files, folder.manifest(epoch, task))
+        if record is None or not Manifest.from_dict(record).ended:
+            return False
+        ended.add(task)
+    return len(ended) >= int(intent["tasks"])
+
+
+def _newest(files: Filesystem, folder: StageFolder) -> dict[str, Any] | None:
+    """The newest intent as it is written: its slices may name many files, which nobody here looks at."""
+    for epoch in sorted((int(name) for name in files.list(folder.epochs) if name.isdigit()), reverse=True):
+        record = read(files, folder.intent(epoch))
+        if record is not None:
+            return record
+    return None
+
+
+def _running(intent: Mapping[str, Any]) -> list[int]:
+    return list(range(int(intent["tasks"]))) if intent["active"] is None else list(intent["active"])
 
 
 def ask_to_cancel(files: Filesystem, handle: StageHandle) -> None:

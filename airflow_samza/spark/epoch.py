@@ -12,14 +12,14 @@ from typing import Any
 
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.errors import SamzaError, StageError
-from airflow_samza.runs.epoch_records import InputIntent, Intent, read_intent
+from airflow_samza.runs.epoch_records import InputIntent, Intent, newest_intent
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage, output_stream
 from airflow_samza.runs.folders import RunFolder, adopt, must_read
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_result import describe_result
-from airflow_samza.runs.stage_state import StageHandle, can_finish
+from airflow_samza.runs.stage_state import StageHandle, can_finish, is_committed
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.bound_systems import bind_systems
@@ -89,6 +89,7 @@ def _run_tasks(
             stage=handle.stage_id,
             stage_folder=handle.folder.path,
             program=program_path,
+            epoch=0,
             inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
@@ -101,7 +102,7 @@ def bind_inputs(files: Filesystem, systems: Mapping[str, System], run: RunPlan, 
 
     An intent that stands already is followed to the letter.
     """
-    intent = read_intent(files, handle.folder)
+    intent = newest_intent(files, handle.folder)
     found: dict[str, BoundStream] = {}
     for stream_id in run.plan.stage(handle.stage_id).inputs:
         known = intent.inputs[stream_id] if intent is not None else None
@@ -134,7 +135,7 @@ def _newest_writer(files: Filesystem, systems: Mapping[str, System], run: RunPla
     folder = RunFolder(run.application, run.run_id)
     for generation in reversed(folder.generations(files, writer)):
         stage = folder.stage(writer, generation)
-        if generation.plan == run.generation and (files.exists(stage.result) or files.exists(stage.commit)):
+        if generation.plan == run.generation and is_committed(files, stage):
             finish_stage(files, systems, run, writer, generation, stage)  # committed and not yet published: rolled forward here
             return generation
     raise StageError(
@@ -168,4 +169,4 @@ def _decide(
         },
         outputs={stream_id: bound.spec.name for stream_id, bound in outputs.items()},
     )
-    return Intent.from_dict(adopt(files, handle.folder.intent, intent.to_dict()))
+    return Intent.from_dict(adopt(files, handle.folder.intent(0), intent.to_dict()))

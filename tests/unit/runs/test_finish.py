@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from airflow_samza.runs.folders import RunFolder, StageFolder, must_read, write_
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_result import StageResult, describe_result
+from airflow_samza.runs.stage_state import can_finish
 from airflow_samza.systems.filesystem import LocalFilesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 
@@ -95,7 +97,7 @@ def manifest(task: int, attempt: str = "first") -> Manifest:
 
 
 def leave(files: LocalFilesystem, *manifests: Manifest) -> None:
-    write_once(files, FOLDER.intent, INTENT.to_dict())
+    write_once(files, FOLDER.intent(0), INTENT.to_dict())
     for one in manifests:
         write_once(files, FOLDER.manifest(0, one.task), one.to_dict())
 
@@ -139,10 +141,10 @@ def test_goes_on_after_publishing_failed(files: LocalFilesystem, system: Publish
     system.failing = True
     with pytest.raises(TopicError, match="refused"):
         finish(files, system, run)
-    committed = must_read(files, FOLDER.commit)
+    committed = must_read(files, FOLDER.commit(0))
     system.failing = False
     finish(files, system, run)
-    assert must_read(files, FOLDER.commit) == committed
+    assert must_read(files, FOLDER.commit(0)) == committed
     assert len(system.published) == 2
 
 
@@ -156,7 +158,7 @@ def test_does_not_commit_while_a_manifest_is_missing(files: LocalFilesystem, sys
     leave(files, manifest(1))
     with pytest.raises(StageLost, match="1 of 2 tasks have left no manifest, the first is task 0"):
         finish(files, system, run)
-    assert not files.exists(FOLDER.commit)
+    assert not files.exists(FOLDER.commit(0))
     assert not system.published
 
 
@@ -183,3 +185,59 @@ def test_the_description_says_what_was_read_sent_and_written(files: LocalFilesys
     assert lines[4].split()[:2] == ["wrote", "out"]
     assert lines[4].endswith("/warehouse/out")
     assert lines[5].strip() == "a.parquet"
+
+
+# -- several epochs ----------------------------------------------------------------------------------------------------
+
+
+def epoch(number: int, *, active: tuple[int, ...] = (0, 1), standing: dict[int, int] | None = None) -> Intent:
+    return dataclasses.replace(INTENT, epoch=number, whole=False, active=active, standing=standing or {})
+
+
+def leave_epoch(files: LocalFilesystem, intent: Intent, *, ended: tuple[int, ...] = ()) -> None:
+    write_once(files, FOLDER.intent(intent.epoch), intent.to_dict())
+    for task in intent.running:
+        left = dataclasses.replace(manifest(task), epoch=intent.epoch, ended=task in ended, checkpoint={"offsets": {}})
+        write_once(files, FOLDER.manifest(intent.epoch, task), left.to_dict())
+
+
+def test_an_epoch_in_which_tasks_go_on_is_published_and_is_not_the_end(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
+    leave_epoch(files, epoch(0), ended=(1,))
+    assert not can_finish(files, FOLDER)
+    with pytest.raises(StageLost, match="1 epochs are committed, and 1 of its 2 tasks go on"):
+        finish(files, system, run)
+    assert [publication.final for _, publication in system.published] == [False, False]
+    assert not files.exists(FOLDER.result)
+
+
+def test_the_result_sums_up_all_epochs(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave_epoch(files, epoch(0), ended=(1,))
+    with pytest.raises(StageLost):
+        finish(files, system, run)
+    leave_epoch(files, epoch(1, active=(0,), standing={0: 0, 1: 0}), ended=(0,))
+    assert can_finish(files, FOLDER)
+    result = finish(files, system, run)
+    assert result.epochs == 2
+    assert result.inputs[0].messages == 5 + 7 + 5
+    assert [output.messages for output in result.outputs] == [12, 3]
+    assert result.task_facts == {"dropped_nulls": 6}
+    assert [(publication.epoch, publication.final) for _, publication in system.published] == [(0, False), (0, False), (1, True), (1, True)]
+    assert "2 epochs" in describe_result(result)[0]
+
+
+def test_an_epoch_that_adds_nothing_is_not_published(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    write_once(files, FOLDER.intent(0), epoch(0).to_dict())
+    for task in (0, 1):
+        idle = dataclasses.replace(manifest(task), staged={"by-member": Staged({}, 0), "out": Staged({}, 0)}, ended=False)
+        write_once(files, FOLDER.manifest(0, task), idle.to_dict())
+    with pytest.raises(StageLost):
+        finish(files, system, run)
+    assert system.published == []
+
+
+def test_an_epoch_whose_intent_was_never_written_is_none(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+    leave_epoch(files, epoch(0), ended=(0, 1))
+    files.make_dirs(f"{FOLDER.epochs}/1")
+    assert finish(files, system, run).epochs == 1

@@ -1,0 +1,76 @@
+"""What a stage has read and written in all its epochs so far, summed up in every commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over epochs. ``read`` and ``written`` hold ``messages``, ``control`` and ``bytes`` by stream id.
+
+    ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks; ``facts`` are
+    further counts of the tasks, summed where they are numbers.
+    """
+
+    began_at: float
+    epochs: int = 0
+    read: Mapping[str, Counts] = field(default_factory=dict)
+    written: Mapping[str, Counts] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    task_seconds: float = 0.0
+
+    def plus(self, read: Mapping[str, Counts], written: Mapping[str, Counts], facts: Mapping[str, Any], seconds: float) -> Totals:
+        """With what one task did in one epoch."""
+        return replace(
+            self,
+            read=_plus(self.read, read),
+            written=_plus(self.written, written),
+            facts=_summed(self.facts, facts),
+            task_seconds=round(self.task_seconds + seconds, 6),
+        )
+
+    def plus_epoch(self) -> Totals:
+        """With one epoch more."""
+        return replace(self, epochs=self.epochs + 1)
+
+    @property
+    def messages(self) -> int:
+        """User messages read of all inputs."""
+        return sum(counts.get("messages", 0) for counts in self.read.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "began_at": self.began_at,
+            "epochs": self.epochs,
+            "read": self.read,
+            "written": self.written,
+            "facts": self.facts,
+            "task_seconds": self.task_seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Totals:
+        """The totals that :meth:`to_dict` described."""
+        return cls(**data)
+
+
+def _plus(sums: Mapping[str, Counts], more: Mapping[str, Counts]) -> dict[str, Counts]:
+    found = dict(sums)
+    for name, counts in more.items():
+        found[name] = _summed(found.get(name, {}), counts)
+    return found
+
+
+def _summed(sums: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(sums)
+    for name, value in more.items():
+        known = found.get(name, 0)
+        adds = isinstance(value, int | float) and not isinstance(value, bool) and isinstance(known, int | float)
+        found[name] = known + value if adds else value
+    return found

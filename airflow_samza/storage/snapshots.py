@@ -1,0 +1,106 @@
+"""Snapshots of a task's state: Arrow IPC files beside the run's records, and their description in the task's manifest.
+
+A snapshot is ``{operator id: {name: table}}``. A table whose content is the former snapshot's is not written again: the description
+names the former file. A file is written once, under a name that no other attempt has, and checked when it is read.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.errors import StoreError
+from airflow_samza.systems.filesystem import Filesystem
+
+State = Mapping[str, Mapping[str, pa.Table]]
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One table of a snapshot: where it lies (from the root), its rows and bytes, and the CRC-32 of the file."""
+
+    path: str
+    rows: int
+    bytes: int
+    checksum: int
+
+
+def write_snapshot(files: Filesystem, folder: str, state: State, former: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
+
+    ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
+    """
+    known = {(op_id, name): file for op_id, name, file in _described(former)}
+    described: dict[str, dict[str, Any]] = {}
+    for op_id, tables in state.items():
+        for name, table in tables.items():
+            data = _encode(table)
+            checksum = zlib.crc32(data)
+            before = known.get((op_id, name))
+            if before is not None and (before.checksum, before.bytes, before.rows) == (checksum, data.size, table.num_rows):
+                described.setdefault(op_id, {})[name] = before.__dict__
+                continue
+            path = f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow"
+            with files.open_output(path, durable=False) as file:
+                file.write(data)
+            described.setdefault(op_id, {})[name] = StateFile(path, table.num_rows, data.size, checksum).__dict__
+    return described or None
+
+
+def read_snapshot(files: Filesystem, described: Mapping[str, Any] | None) -> dict[str, dict[str, pa.Table]]:
+    """The state of a description; a file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it."""
+    state: dict[str, dict[str, pa.Table]] = {}
+    for op_id, name, file in _described(described):
+        state.setdefault(op_id, {})[name] = _read(files, op_id, file)
+    return state
+
+
+def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
+    """The paths of the files that a description names."""
+    return {file.path for _, _, file in _described(described)}
+
+
+def _read(files: Filesystem, op_id: str, file: StateFile) -> pa.Table:
+    try:
+        data = files.read(file.path)
+    except FileNotFoundError:
+        raise _damaged(files, op_id, file, "is missing") from None
+    if len(data) != file.bytes:
+        raise _damaged(files, op_id, file, f"has {len(data)} bytes, and {file.bytes} were written")
+    if zlib.crc32(data) != file.checksum:
+        raise _damaged(files, op_id, file, "does not have the content that was written (its checksum differs)")
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()
+
+
+def _damaged(files: Filesystem, op_id: str, file: StateFile, what: str) -> StoreError:
+    where = files.location(file.path)
+    return StoreError(
+        f"The state of the operator {op_id!r} is damaged: {where} {what}.",
+        hint="Clear the stage: its next generation builds its state anew from its inputs.",
+        operator=op_id,
+        path=where,
+    )
+
+
+def _encode(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _described(described: Mapping[str, Any] | None) -> Iterator[tuple[str, str, StateFile]]:
+    for op_id, tables in (described or {}).items():
+        for name, file in tables.items():
+            yield op_id, name, StateFile(**file)
+
+
+def _safe(text: str) -> str:
+    """Text as a part of a file's name; a hexadecimal escape keeps different texts apart."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}.", text)
