@@ -10,14 +10,29 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
 from airflow_samza.errors import StoreError
-from airflow_samza.systems.filesystem import Filesystem
 
 State = Mapping[str, Mapping[str, pa.Table]]
+
+
+class Files(Protocol):
+    """What is asked of the storage under a root."""
+
+    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
+        """A new file to write."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The content of a file; a missing one raises FileNotFoundError."""
+        ...
+
+    def location(self, path: str) -> str:
+        """The whole path of a file, as messages show it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +45,7 @@ class StateFile:
     checksum: int
 
 
-def write_snapshot(files: Filesystem, folder: str, state: State, former: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+def write_snapshot(files: Files, folder: str, state: State, former: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
     ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
@@ -52,7 +67,7 @@ def write_snapshot(files: Filesystem, folder: str, state: State, former: Mapping
     return described or None
 
 
-def read_snapshot(files: Filesystem, described: Mapping[str, Any] | None) -> dict[str, dict[str, pa.Table]]:
+def read_snapshot(files: Files, described: Mapping[str, Any] | None) -> dict[str, dict[str, pa.Table]]:
     """The state of a description; a file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it."""
     state: dict[str, dict[str, pa.Table]] = {}
     for op_id, name, file in _described(described):
@@ -65,7 +80,7 @@ def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
     return {file.path for _, _, file in _described(described)}
 
 
-def _read(files: Filesystem, op_id: str, file: StateFile) -> pa.Table:
+def _read(files: Files, op_id: str, file: StateFile) -> pa.Table:
     try:
         data = files.read(file.path)
     except FileNotFoundError:
@@ -78,7 +93,7 @@ def _read(files: Filesystem, op_id: str, file: StateFile) -> pa.Table:
         return reader.read_all()
 
 
-def _damaged(files: Filesystem, op_id: str, file: StateFile, what: str) -> StoreError:
+def _damaged(files: Files, op_id: str, file: StateFile, what: str) -> StoreError:
     where = files.location(file.path)
     return StoreError(
         f"The state of the operator {op_id!r} is damaged: {where} {what}.",
