@@ -45,7 +45,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "schema": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "partitioner": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "systems": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "fastavro": FUNCTIONS_ONLY},
-    "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE},
+    "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE},
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},
     "task": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "cloudpickle": ANYWHERE, "pendulum": ANYWHERE, "sqlglot": FUNCTIONS_ONLY},

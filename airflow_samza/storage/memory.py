@@ -1,0 +1,107 @@
+"""A store in memory: a sorted dict over the Arrow table of the last snapshot, so that a snapshot converts only what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sortedcontainers import SortedDict
+
+from airflow_samza.storage.store import StoreLayout, Values
+
+
+class MemoryStore:
+    """Entries by key; those that were restored stay in Arrow until they are read.
+
+    A snapshot costs a copy of the table, and Python work only for keys that changed since the table was taken over; when they are many, the
+    snapshot is taken over. What changed and what did not is merged in key order, so equal entries make equal tables.
+    """
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self.layout = layout
+        self._take_over(layout.table([]))
+
+    def _take_over(self, base: pa.Table) -> None:
+        self._base = base
+        self._columns = base.columns[len(self.layout.key.fields) :]
+        # An entry is the row of its key in the base, or the value itself.
+        self._entries: SortedDict[Any, int | Values] = SortedDict(zip(self.layout.keys_of(base), range(base.num_rows), strict=True))
+        self._changed: set[Any] = set()
+        self._left = np.ones(base.num_rows, bool)
+        """The rows of the base that are still entries."""
+        self._latest: pa.Table | None = base
+        """The snapshot, while nothing has changed since it was taken."""
+
+    def get(self, key: Any) -> Values | None:
+        """The value of a key, or None."""
+        entry = self._entries.get(key)
+        return _row(self._columns, entry) if isinstance(entry, int) else entry
+
+    def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
+        """The values of those keys that are there."""
+        found = ((key, self.get(key)) for key in keys)
+        return {key: value for key, value in found if value is not None}
+
+    def put(self, key: Any, value: Values) -> None:
+        """Sets a value."""
+        self._give_up(key)
+        self._entries[key] = value
+        self._changed.add(key)
+
+    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
+        """Sets several values, in the order given."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> None:
+        """Removes a key; one that is not there is no error."""
+        self._give_up(key)
+        self._entries.pop(key, None)
+        self._changed.discard(key)
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open."""
+        entries, columns = self._entries, self._columns
+        found = [(key, entries[key]) for key in entries.irange(first, last, inclusive=(True, False))]
+        return ((key, _row(columns, entry) if isinstance(entry, int) else entry) for key, entry in found)
+
+    def snapshot(self) -> pa.Table:
+        """All entries in key order."""
+        if self._latest is None:
+            self._latest = self._merged()
+            if len(self._changed) > self._latest.num_rows // 8:  # the next snapshot would convert them again
+                self._take_over(self._latest)
+        return self._latest
+
+    def restore(self, table: pa.Table) -> None:
+        """Takes over a snapshot, in place of all that it holds."""
+        self._take_over(self.layout.checked(table).combine_chunks())
+
+    def close(self) -> None:
+        """Lets go of the entries."""
+        self._take_over(self.layout.table([]))
+
+    def _give_up(self, key: Any) -> None:
+        self._latest = None
+        entry = self._entries.get(key)
+        if isinstance(entry, int):
+            self._left[entry] = False
+
+    def _merged(self) -> pa.Table:
+        """What is left of the base and what changed, each changed key at its place in the order."""
+        changed = sorted(self._changed)
+        old = self._base.filter(pa.array(self._left))
+        new = self.layout.table([(key, self._entries[key]) for key in changed])
+        places = np.fromiter((self._entries.index(key) for key in changed), np.int64, len(changed))
+        order = np.empty(len(self._entries), np.int64)
+        is_new = np.zeros(len(order), bool)
+        is_new[places] = True
+        order[is_new] = old.num_rows + np.arange(len(changed))
+        order[~is_new] = np.arange(old.num_rows)
+        return pa.concat_tables([old, new]).take(pa.array(order)).combine_chunks()
+
+
+def _row(columns: list[pa.ChunkedArray], row: int) -> Values:
+    return tuple(column[row].as_py() for column in columns)

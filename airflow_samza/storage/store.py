@@ -1,0 +1,109 @@
+"""What a task-local store is. Every backend keeps this protocol (``tests/contract/test_stores.py``); a task sees it through typed values.
+
+Keys and values are plain: a key is one Python value, or a tuple of them when the key has several columns; a value is a tuple with one
+Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). Who puts checks the types before.
+Source: DESIGN, "State"; side-inputs (KeyValueStore).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from airflow_samza.errors import StoreError
+from airflow_samza.schema import Schema
+
+Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class StoreLayout:
+    """The columns of a store: of its key, in the order in which keys are sorted, and of its values."""
+
+    name: str
+    key: Schema
+    value: Schema
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of a snapshot: those of the key, then those of the value, never null in the key."""
+        keys = [pa.field(f"key.{field.name}", field.type.to_arrow(), nullable=False) for field in self.key.fields]
+        values = [pa.field(f"value.{field.name}", field.type.to_arrow()) for field in self.value.fields]
+        return pa.schema([*keys, *values])
+
+    def table(self, entries: Sequence[tuple[Any, Values]]) -> pa.Table:
+        """Entries as a snapshot's table, in the order given."""
+        keys = [key if len(self.key.fields) > 1 else (key,) for key, _ in entries]
+        rows = [(*key, *values) for key, (_, values) in zip(keys, entries, strict=True)]
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.schema)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, self.schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def keys_of(self, table: pa.Table) -> list[Any]:
+        """The keys of a snapshot's table, in its order."""
+        columns = [table.column(place).to_pylist() for place in range(len(self.key.fields))]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def checked(self, table: pa.Table) -> pa.Table:
+        """A snapshot's table, if it has the columns that the store is declared with; else a :class:`StoreError`."""
+        if table.schema.equals(self.schema):
+            return table
+        if table.schema.names == self.schema.names and table.schema.types == self.schema.types:
+            return table.cast(self.schema)  # only what is said of nulls differs: a file may forget it
+        kept = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+        declared = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+        raise StoreError(
+            f"The store {self.name!r} was kept with the columns {kept}, and is declared with {declared}.",
+            hint="Declare it as before, or give it another name: it then starts empty.",
+            store=self.name,
+        )
+
+
+class KeyValueStore(Protocol):
+    """One store of one task: entries in the order of their keys. It reads what it has written.
+
+    Nothing of it outlives the task but what :meth:`snapshot` gives, so that an epoch that fails leaves nothing.
+    """
+
+    def get(self, key: Any) -> Values | None:
+        """The value of a key, or None."""
+        ...
+
+    def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
+        """The values of those keys that are there."""
+        ...
+
+    def put(self, key: Any, value: Values) -> None:
+        """Sets a value."""
+        ...
+
+    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
+        """Sets several values, in the order given."""
+        ...
+
+    def delete(self, key: Any) -> None:
+        """Removes a key; one that is not there is no error."""
+        ...
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open.
+
+        What is written while it is iterated does not change what it gives.
+        """
+        ...
+
+    def snapshot(self) -> pa.Table:
+        """All entries in key order, as a table of the layout's schema that does not change afterwards."""
+        ...
+
+    def restore(self, table: pa.Table) -> None:
+        """Takes over what :meth:`snapshot` gave, in place of all that it holds."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...

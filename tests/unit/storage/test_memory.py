@@ -1,0 +1,44 @@
+"""What is peculiar to the store in memory: a snapshot converts what changed, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.schema import Schema
+from airflow_samza.storage.memory import MemoryStore
+from airflow_samza.storage.store import StoreLayout, Values
+
+
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each snapshot made of Python values."""
+    counts: list[int] = []
+    table = StoreLayout.table
+
+    def counting(layout: StoreLayout, entries: Sequence[tuple[Any, Values]]) -> pa.Table:
+        counts.append(len(entries))
+        return table(layout, entries)
+
+    monkeypatch.setattr(StoreLayout, "table", counting)
+    return counts
+
+
+def test_a_snapshot_converts_what_changed_since_the_former_one(converted: list[int]) -> None:
+    store = MemoryStore(StoreLayout("counts", Schema.of("key int"), Schema.of("value int")))
+    store.put_all((number, (number,)) for number in range(1000))
+    store.snapshot()
+    del converted[:]
+    store.put(7, (70,))
+    store.delete(8)
+    first = store.snapshot()
+    assert (converted, first.num_rows) == ([1], 999)
+    assert store.snapshot() is first  # nothing has changed since
+    store.put_all((number, (0,)) for number in range(500))
+    store.snapshot()
+    store.put(1, (1,))
+    store.snapshot()
+    assert converted[-2:] == [500, 1]  # many changes were taken over, so they are not converted again
