@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import check_callable, declared_schema
-from airflow_samza.application.columns import Columns, key_columns, optional_columns
-from airflow_samza.application.operator_checks import former_id, named, required_id
+from airflow_samza.application.columns import Columns, check_column, key_columns, optional_columns
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.handles import OutputStream
+from airflow_samza.application.operator_checks import check_same_application, check_writable, former_id, named, required_id
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, aggregated_schema, named_aggregations
 from airflow_samza.application.refusals import refuse
@@ -48,6 +50,7 @@ def window(
     initial: Any,
     schema: object,
     renamed_from: str | None,
+    late_to: OutputStream | None,
     aggregations: Mapping[str, object],
 ) -> WindowOperatorSpec:
     """The windows; parameters as :meth:`MessageStream.window`."""
@@ -95,7 +98,22 @@ def window(
         fold=fold,
         initial=initial,
         renamed_from=former_id(renamed_from, name, "window"),
+        side_outputs=() if late_to is None else (_late_stream(stream, window, late_to, where),),
     )
+
+
+def _late_stream(stream: MessageStream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
+    """The output stream to which late messages go, as they came."""
+    if not isinstance(target, OutputStream):
+        refuse(f"{where} has late_to={target!r}", hint='Give an output stream: late_to=app.output_stream("late").', operator=where)
+    if window.time != "event":
+        refuse(f"{where} goes by processing time, in which nothing is late", hint="Leave late_to= out.", operator=where)
+    written = target.descriptor
+    check_same_application(stream._graph, target, written.stream_id, where)
+    check_writable(written.schema, stream.schema, f"output stream {written.stream_id!r}")
+    for column in (*written.key, *([written.timestamp] if written.timestamp else [])):
+        check_column(column, stream.schema, f"output stream {written.stream_id!r}")
+    return written
 
 
 def _folded(schema: Schema | None, result: Schema | None, key: tuple[str, ...], between: list[Field], where: str) -> Schema | None:

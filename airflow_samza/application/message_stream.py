@@ -327,14 +327,16 @@ class MessageStream(Generic[T]):
         initial: Any = None,
         schema: object = None,
         renamed_from: str | None = None,
+        late_to: OutputStream | None = None,
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
         """A row for each window (and key): key columns, ``window_start``, ``window_end``, then the results.
 
         The results are aggregations by name (``views=count()``), or the columns of the message that ``fold`` makes:
         ``fold(former, message)`` starts from ``initial`` (called, if it is a callable) in every window.
+        A message whose windows are all closed is late: it is counted and left out, and goes to ``late_to`` as it came, if given.
         """
-        spec = keyed_results.window(self, window, id, key, fold, initial, schema, renamed_from, aggregations)
+        spec = keyed_results.window(self, window, id, key, fold, initial, schema, renamed_from, late_to, aggregations)
         # A window's result happened in its window: its start says so, its end would already be the next window.
         kept = self._key if set(self._key) <= set(spec.key) else ()
         return MessageStream(self._graph, spec, key=kept, event_time=WINDOW_COLUMNS[0].name)

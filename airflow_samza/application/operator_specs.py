@@ -2,7 +2,7 @@
 
 An OperatorSpec knows its inputs, never its outputs, so a graph is built by composition and stays immutable; the edges
 forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. ``renamed_from`` is the former
-``id=`` of an operator whose state or topic hangs on it.
+``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator writes beside its results.
 Source: planner-with-tables, "OperatorSpec graph"; ids by SEMANTICS P8.
 """
 
@@ -31,6 +31,7 @@ class OperatorSpec:
     inputs: tuple[OperatorSpec, ...] = field(default=(), repr=False)  # or the repr of a long chain is the whole chain, nested
     schema: Schema | None = None
     location: SourceLocation | None = None
+    side_outputs: tuple[StreamDescriptor, ...] = field(default=(), kw_only=True)
 
     op: ClassVar[str] = "operator"
     """The word for this kind of operator in ids, plans and errors."""

@@ -127,6 +127,7 @@ def operator_details(op: OperatorSpec) -> Details:
         pairs += [("task", callable_name(op.factory)), ("outputs", _names(tuple(s.stream_id for s in op.outputs)))]
         pairs.append(("tables", _names(tuple(table.table_id for table in op.tables))))
     pairs.append(("function", callable_name(getattr(op, "function", None))))
+    pairs.append(("side_outputs", _names(tuple(stream.stream_id for stream in op.side_outputs))))
     pairs.append(("renamed_from", getattr(op, "renamed_from", None)))
     return tuple((name, str(value)) for name, value in pairs if value not in (None, ""))
 

@@ -67,11 +67,12 @@ class JobGraph:
 
 def written_streams(op: OperatorSpec) -> tuple[str, ...]:
     """The ids of the streams that an operator writes."""
+    beside = tuple(stream.stream_id for stream in op.side_outputs)
     if isinstance(op, PartitionBySpec | BroadcastSpec | SendToSpec):
-        return (op.stream.stream_id,)
+        return (op.stream.stream_id, *beside)
     if isinstance(op, TaskSpec):
-        return tuple(stream.stream_id for stream in op.outputs)
-    return ()
+        return (*(stream.stream_id for stream in op.outputs), *beside)
+    return beside
 
 
 def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:

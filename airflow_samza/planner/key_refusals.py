@@ -80,10 +80,9 @@ def check_keys(
             check.stream_join(join)
         else:
             check.table_join(join)
-    keyed_operators = (op for op in graph.operators if isinstance(op, AggregateSpec | WindowOperatorSpec) and op.key)
-    for op in sorted(keyed_operators, key=lambda op: op.op_id):
-        assert isinstance(op, AggregateSpec | WindowOperatorSpec)
-        check.keyed_operator(op)
+    for op in sorted(graph.operators, key=lambda op: op.op_id):
+        if isinstance(op, AggregateSpec | WindowOperatorSpec):
+            check.keyed_operator(op) if op.key else check.unkeyed_operator(op)
     return findings
 
 
@@ -146,6 +145,26 @@ class _Check:
                 key=op.key,
                 streams=names,
                 partitioned_by=partitioning.key,
+                location=str(op.location) if op.location else None,
+            )
+        )
+
+    def unkeyed_operator(self, op: AggregateSpec | WindowOperatorSpec) -> None:
+        """One result for all messages: so they have to come to one task."""
+        state = self.states[op.inputs[0].op_id]
+        if state.partitions in (0, 1) or state.partitioning.kind == "broadcast":  # 0: nobody has counted yet
+            return
+        names = streams_arriving(op)
+        count = "several" if state.partitions == DIFFERENT else state.partitions
+        self.findings.errors.append(
+            PartitioningMismatch(
+                f"{operator_label(op)} has no key, so it makes one result of all messages, and {_listed(names)} has {count} partitions, "
+                "which different tasks read.",
+                hint="Give it a key; or put .broadcast(id=…) before it, which brings all messages to one task.",
+                operator=op.op_id,
+                key=(),
+                streams=names,
+                partitions=state.partitions,
                 location=str(op.location) if op.location else None,
             )
         )

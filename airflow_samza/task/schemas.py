@@ -145,6 +145,10 @@ class SchemaResolver:
             declared = operator.stream.schema or inputs[0]
             assert declared is not None
             self.streams.setdefault(operator.stream.stream_id, declared)
+        for stream in operator.side_outputs:
+            beside = stream.schema or (inputs[0] if inputs else made.schema)
+            if beside is not None:
+                self.streams.setdefault(stream.stream_id, beside)
         if isinstance(operator, SendToTableSpec) and inputs[0] is not None:
             self.tables.setdefault(operator.table.table_id, inputs[0])
 

@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.operator_specs import (
-    BroadcastSpec,
     InputOperatorSpec,
     OperatorSpec,
-    PartitionBySpec,
-    SendToSpec,
     SendToTableSpec,
     TableJoinSpec,
-    TaskSpec,
 )
 from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
+from airflow_samza.planner.job_graph import written_streams
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
@@ -299,6 +296,4 @@ class ProgramSource:
 
 def output_streams(operator: OperatorSpec) -> tuple[str, ...]:
     """The ids of the streams that an operator writes."""
-    if isinstance(operator, PartitionBySpec | BroadcastSpec | SendToSpec):
-        return (operator.stream.stream_id,)
-    return tuple(stream.stream_id for stream in operator.outputs) if isinstance(operator, TaskSpec) else ()
+    return written_streams(operator)

@@ -60,6 +60,22 @@ class OutputWriter:
                 self._writer.write(partition, part)
 
 
+class Sender:
+    """Sends batches to a stream in its declared schema, missing columns that may be null filled in. ``what`` names them in errors."""
+
+    def __init__(self, writer: OutputWriter, inputs: Schema, declared: Schema, what: str) -> None:
+        self._writer = writer
+        self._declared = declared
+        self._same_columns = declared.names == inputs.names
+        self._conformer = Conformer(declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True)
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send all rows."""
+        if not self._same_columns:
+            batch = with_missing(batch, self._declared)
+        self._writer.write(self._conformer.conform(batch))
+
+
 class SendTo(Operator[OperatorSpec]):
     """Sends every message to a stream, in the stream's declared schema if it has one."""
 
@@ -67,13 +83,9 @@ class SendTo(Operator[OperatorSpec]):
 
     def __init__(self, spec: OperatorSpec, inputs: Schema, declared: Schema, writer: OutputWriter) -> None:
         super().__init__(spec, inputs, None)
-        self._writer = writer
-        self._declared = declared
-        self._conformer = Conformer(declared, f"what {spec.title} sends to {writer.stream_id!r}", dictionaries=True)
+        self._sender = Sender(writer, inputs, declared, spec.title)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Nothing."""
-        if self._declared.names != self.input.names:
-            batch = with_missing(batch, self._declared)
-        self._writer.write(self._conformer.conform(batch))
+        self._sender.send(batch)
         return ()
