@@ -18,18 +18,22 @@ if TYPE_CHECKING:
     from airflow_samza.application.loader import load_application as load_application
     from airflow_samza.application.message_stream import MessageStream as MessageStream
     from airflow_samza.application.side_inputs import SideInputsProcessor as SideInputsProcessor
+    from airflow_samza.application.task_api import AsyncStreamTask as AsyncStreamTask
     from airflow_samza.application.task_api import ClosableTask as ClosableTask
     from airflow_samza.application.task_api import EndOfStreamListenerTask as EndOfStreamListenerTask
     from airflow_samza.application.task_api import IncomingMessageEnvelope as IncomingMessageEnvelope
     from airflow_samza.application.task_api import InitableTask as InitableTask
+    from airflow_samza.application.task_api import KeyValueStore as KeyValueStore
     from airflow_samza.application.task_api import MessageCollector as MessageCollector
+    from airflow_samza.application.task_api import RequestScope as RequestScope
     from airflow_samza.application.task_api import StreamTask as StreamTask
-    from airflow_samza.application.task_api import TaskApplication as TaskApplication
-    from airflow_samza.application.task_api import TaskApplicationDescriptor as TaskApplicationDescriptor
     from airflow_samza.application.task_api import TaskContext as TaskContext
     from airflow_samza.application.task_api import TaskCoordinator as TaskCoordinator
+    from airflow_samza.application.task_api import TimerListenerTask as TimerListenerTask
     from airflow_samza.application.task_api import WindowableTask as WindowableTask
-    from airflow_samza.application.task_api import task_application as task_application
+    from airflow_samza.application.task_application import TaskApplication as TaskApplication
+    from airflow_samza.application.task_application import TaskApplicationDescriptor as TaskApplicationDescriptor
+    from airflow_samza.application.task_application import task_application as task_application
     from airflow_samza.application.watermark_strategies import bounded_delay as bounded_delay
     from airflow_samza.application.watermark_strategies import punctuated as punctuated
     from airflow_samza.application.windows import avg as avg
@@ -55,19 +59,21 @@ _HOMES = {
     "application.message_stream": ("MessageStream",),
     "application.side_inputs": ("SideInputsProcessor",),
     "application.task_api": (
+        "AsyncStreamTask",
         "ClosableTask",
         "EndOfStreamListenerTask",
         "IncomingMessageEnvelope",
         "InitableTask",
+        "KeyValueStore",
         "MessageCollector",
+        "RequestScope",
         "StreamTask",
-        "TaskApplication",
-        "TaskApplicationDescriptor",
         "TaskContext",
         "TaskCoordinator",
+        "TimerListenerTask",
         "WindowableTask",
-        "task_application",
     ),
+    "application.task_application": ("TaskApplication", "TaskApplicationDescriptor", "task_application"),
     "application.watermark_strategies": ("bounded_delay", "punctuated"),
     "application.windows": (
         "avg",

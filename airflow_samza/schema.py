@@ -14,6 +14,7 @@ import operator
 import re
 import types
 import typing
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -287,6 +288,17 @@ def parse_type(text: str) -> DataType:
     return kind
 
 
+def declared_type(declared: object, where: str) -> DataType:
+    """The type that a user declared: by its name in DDL, or as a Python type; ``where`` says what it is the type of.
+
+    >>> declared_type("bigint", "the key").ddl(), declared_type(list[str], "the value").ddl()
+    ('bigint', 'array<string>')
+    """
+    if isinstance(declared, str):
+        return parse_type(declared)
+    return _from_annotation(declared, where)[0]
+
+
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'[^']*'|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
 
 
@@ -462,7 +474,7 @@ def _from_annotation(annotation: Any, where: str, inside: tuple[type, ...] = ())
         members = [member for member in arguments if member is not type(None)]
         if len(members) == 1 and len(members) < len(arguments):
             return _from_annotation(members[0], where, inside)[0], True
-    if annotation in _PYTHON_TYPES:
+    if isinstance(annotation, Hashable) and annotation in _PYTHON_TYPES:
         return DataType(_PYTHON_TYPES[annotation]), False
     if annotation is decimal.Decimal:
         return DataType("decimal", 38, 18), False

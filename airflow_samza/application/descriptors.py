@@ -102,3 +102,17 @@ class TableDescriptor:
     renamed_from: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class StoreDescriptor:
+    """A store of each task of a low-level application: the columns of its keys and values.
+
+    ``plain_value`` says that a value is that of its one column, and no message. A key of one column is its value, else a tuple.
+    """
+
+    name: str
+    key: Schema
+    value: Schema
+    plain_value: bool
+    location: SourceLocation | None = field(default=None, compare=False)

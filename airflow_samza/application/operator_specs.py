@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema
@@ -141,13 +141,18 @@ class WindowOperatorSpec(OperatorSpec):
 
 @dataclass(frozen=True, eq=False)
 class StreamJoinSpec(OperatorSpec):
-    """Joins two streams by key within a time to live. ``inputs`` are left and right."""
+    """Joins two streams by key within a time to live. ``inputs`` are left and right.
+
+    ``left_time`` and ``right_time`` are their event-time columns; None on both sides: messages have the time at which they arrive.
+    """
 
     left_key: tuple[str, ...] = field(kw_only=True, default=())
     right_key: tuple[str, ...] = field(kw_only=True, default=())
     function: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
     how: str = field(kw_only=True, default="inner")
     ttl_ms: int = field(kw_only=True)
+    left_time: str | None = field(kw_only=True, default=None)
+    right_time: str | None = field(kw_only=True, default=None)
     assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
     renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "join"
@@ -218,11 +223,12 @@ class SinkSpec(OperatorSpec):
 class TaskSpec(OperatorSpec):
     """The whole of a low-level application: a factory of StreamTasks over all its inputs.
 
-    ``outputs`` and ``tables`` are all that it may send to and use.
+    ``outputs``, ``tables`` and ``stores`` are all that it may send to and use.
     """
 
     factory: Callable[[], Any] = field(kw_only=True)
     outputs: tuple[StreamDescriptor, ...] = field(kw_only=True, default=())
     tables: tuple[TableDescriptor, ...] = field(kw_only=True, default=())
+    stores: tuple[StoreDescriptor, ...] = field(kw_only=True, default=())
     op: ClassVar[str] = "task"
     is_terminal: ClassVar[bool] = True

@@ -1,24 +1,19 @@
 """The low-level API: a task that gets every message of its partitions and sends what it likes.
 
-A task is made once per partition by the application's factory. It must have ``process``; ``init``, ``window``,
+A task is made once per partition by the application's factory. It must have ``process``; ``init``, ``window``, ``on_timer``,
 ``on_end_of_stream`` and ``close`` are called where a task defines them. Subclass the abstract classes, or just define the methods.
-Source: side-inputs ("one message at a time per task"), control-messages (end of stream); SEMANTICS C7.
+Each call comes after the one before has returned; only the calls of an :class:`AsyncStreamTask` overlap.
+Source: side-inputs ("one message at a time per task"), control-messages (end of stream); SEMANTICS C7, C9.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
-
-from airflow_samza.application.app_descriptor import ApplicationDescriptor
-from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
-from airflow_samza.application.callables import check_callable, name_of
-from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.refusals import refuse
+from datetime import datetime
+from enum import Enum
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -32,6 +27,13 @@ class IncomingMessageEnvelope:
     message: Any
     system: str | None = None
     event_time: Any = None
+
+
+class RequestScope(str, Enum):
+    """For whom a task asks its coordinator: for itself, or for all tasks of its stage."""
+
+    CURRENT_TASK = "current_task"
+    ALL_TASKS = "all_tasks"
 
 
 class MessageCollector(Protocol):
@@ -48,32 +50,57 @@ class MessageCollector(Protocol):
 class TaskCoordinator(Protocol):
     """Lets a task ask for things between messages."""
 
-    def commit(self) -> None:
-        """Asks for a commit after this call (one asked for in ``on_end_of_stream`` happens after it)."""
+    def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
+        """Asks for a commit after this call (one asked for in ``on_end_of_stream`` happens after it).
+
+        A commit is an epoch's end, and takes in all tasks of the stage: this task reads nothing more until it is done, the others
+        end their part of the epoch as they would have, whatever the ``scope``. A bounded run is one epoch, and commits at its end.
+        """
         ...
 
-    def shutdown(self) -> None:
-        """Asks the task to end after this call, leaving the rest of its input unread."""
+    def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
+        """Asks the task to end after this call, leaving the rest of its input unread and ``on_end_of_stream`` uncalled.
+
+        With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end as well, when the epoch that they are in is committed.
+        """
         ...
 
 
 class KeyValueStore(Protocol):
-    """A task-local store, as tables and side inputs see it."""
+    """A store of one task, declared with ``app.store``: entries in the order of their keys. It reads what it has written.
+
+    What it gives may be changed freely: only ``put`` writes.
+    """
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None."""
+        ...
+
+    def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
+        """The values of those keys that are there."""
         ...
 
     def put(self, key: Any, value: Any) -> None:
         """Sets a value; None deletes."""
         ...
 
+    def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Sets several values, in the order given; None deletes."""
+        ...
+
     def delete(self, key: Any) -> None:
         """Removes a key; one that is not there is no error."""
         ...
 
-    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
-        """The entries from ``first`` up to and without ``last``, in key order."""
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """The entries from ``first`` up to and without ``last``, in key order; None leaves that end open.
+
+        They are those of now: writing while they are iterated changes nothing of what comes.
+        """
+        ...
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """All entries, in key order."""
         ...
 
 
@@ -93,8 +120,29 @@ class ReadableTable(Protocol):
         ...
 
 
+class Timers(Protocol):
+    """Asks for calls of ``on_timer`` (:class:`TimerListenerTask`). Timers are kept from epoch to epoch, as stores are."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the input has ended for good, and the timers that are left are fired for that reason."""
+        ...
+
+    def set(self, key: Any, time: int | datetime, *, kind: str = "event") -> None:
+        """Asks for a call at ``time`` (ms since the epoch, or a datetime with a zone); the same key again moves the timer.
+
+        ``kind`` is ``"event"``: when the watermark reaches the time, or ``"processing"``: when the clock does. A time that is reached
+        already is due after the present call. ``key`` is a text, an integer or a tuple of them.
+        """
+        ...
+
+    def cancel(self, key: Any, *, kind: str = "event") -> bool:
+        """Takes a timer back; False when there was none."""
+        ...
+
+
 class TaskContext(Protocol):
-    """What a task may know: its name, its partitions, its tables and stores, the configuration, metrics."""
+    """What a task may know: its name, its partitions, its tables and stores, time, the configuration, metrics."""
 
     @property
     def task_name(self) -> str:
@@ -116,12 +164,26 @@ class TaskContext(Protocol):
         """Counters and gauges of this task."""
         ...
 
+    @property
+    def watermark_ms(self) -> int:
+        """How far event time has come on all inputs, in ms since the epoch; -1: nothing is known yet."""
+        ...
+
+    @property
+    def timers(self) -> Timers:
+        """The task's timers."""
+        ...
+
+    def now_ms(self) -> int:
+        """The clock, in ms since the epoch."""
+        ...
+
     def get_table(self, table_id: str) -> ReadableTable:
         """A table that the application declared."""
         ...
 
     def get_store(self, name: str) -> KeyValueStore:
-        """A store of this task's own."""
+        """A store that the application declared, as this task's own."""
         ...
 
 
@@ -133,20 +195,45 @@ class StreamTask(ABC):
         """Called once for each message."""
 
 
+class AsyncStreamTask(ABC):
+    """Processes messages by a coroutine: up to ``task.max.concurrency`` of them (1 unless set) are in flight at a time.
+
+    They begin in the order of the messages and end as they may; ``task.callback.timeout.ms`` bounds each. Nothing is in flight when
+    any other method is called, when the watermark moves on, and when an epoch is committed. The other methods may be coroutines, too;
+    all run on one event loop, on one thread.
+    """
+
+    @abstractmethod
+    async def process(self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
+        """Called once for each message."""
+
+
 class InitableTask(ABC):
     """A task that wants to be told its context before the first message."""
 
     @abstractmethod
     def init(self, context: TaskContext) -> None:
-        """Called once, after the tables are filled and before the first message."""
+        """Called once, after tables, stores and timers are as they should be, and before anything else is called."""
 
 
 class WindowableTask(ABC):
-    """A task that is called from time to time (``task.window.ms``)."""
+    """A task that is called from time to time: every ``task.window.ms``, by the task's clock."""
 
     @abstractmethod
     def window(self, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
-        """Called between messages."""
+        """Called between messages, when that much time has passed since the last call (or the start)."""
+
+
+class TimerListenerTask(ABC):
+    """A task that sets timers (:class:`Timers`)."""
+
+    @abstractmethod
+    def on_timer(self, key: Any, time: int, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
+        """Called when a timer is due, with its key and the time (ms) for which it was set, between messages.
+
+        Those that are due together come in the order of their times, then of their keys. At the final end of all inputs every event
+        timer that is left fires, before ``on_end_of_stream``; processing timers that are left never fire (SEMANTICS C9).
+        """
 
 
 class EndOfStreamListenerTask(ABC):
@@ -163,93 +250,3 @@ class ClosableTask(ABC):
     @abstractmethod
     def close(self) -> None:
         """Called at the end, after a failure as well."""
-
-
-class TaskApplicationDescriptor(ApplicationDescriptor):
-    """``app`` of a low-level application: streams, tables and one task."""
-
-    def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
-        super().__init__(graph, config, default_system)
-        self._factory: Callable[[], Any] | None = None
-
-    def task(self, factory: Callable[[], Any]) -> None:
-        """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one."""
-        where = f"task of application {self.name!r}"
-        self._graph.check_open()
-        if self._factory is not None:
-            refuse(f"The {where} is said twice", hint="A low-level application has one task; put both parts into it.")
-        if not isinstance(factory, type) and hasattr(factory, "process"):
-            refuse(
-                f"The {where} is made already", hint=f"Give its class: app.task({type(factory).__name__}); each partition makes its own."
-            )
-        if isinstance(factory, type):
-            self._check_class(factory, where)
-        check_callable(factory, f"the {where}", 0, hint="Give the class of the task, or a callable that makes one.")
-        self._factory = factory
-        self._graph.add(TaskSpec, "task", factory=factory)
-
-    def _check_class(self, factory: type, where: str) -> None:
-        process = getattr(factory, "process", None)
-        if process is None:
-            refuse(
-                f"The {where}, {name_of(factory)}, has no method process",
-                hint="Define process(self, envelope, collector, coordinator).",
-            )
-        missing = sorted(getattr(factory, "__abstractmethods__", ()))
-        if missing:
-            refuse(
-                f"The {where}, {name_of(factory)}, does not define {', '.join(missing)}", hint="Define it; it was promised by a base class."
-            )
-
-    def check_complete(self) -> None:
-        """Refuse an application without a task; then give the task all that was declared, also after it was named."""
-        if self._factory is None:
-            refuse(f"Low-level application {self.name!r} has no task", hint="Say app.task(MyTask).")
-        operators = self._graph.operators
-        place = next(place for place, operator in enumerate(operators) if isinstance(operator, TaskSpec))
-        task = operators.pop(place)
-        streams = self._graph.streams.values()
-        operators.append(
-            TaskSpec(
-                op_id=task.op_id,
-                name=task.name,
-                inputs=tuple(operator for operator in operators if isinstance(operator, InputOperatorSpec)),
-                location=task.location,
-                factory=self._factory,
-                outputs=tuple(stream for stream in streams if stream.role is StreamRole.OUTPUT),
-                tables=tuple(self._graph.tables.values()),
-            )
-        )
-
-
-class TaskApplication(StreamApplication):
-    """A low-level application: subclass it with a ``name`` and a method ``describe``, or decorate a function.
-
-    >>> class Count(StreamTask):
-    ...     def process(self, envelope, collector, coordinator):
-    ...         collector.send("counts", {"n": 1})
-    >>> class Counting(TaskApplication):
-    ...     name = "counting"
-    ...     def describe(self, app):
-    ...         app.input_stream("views", schema="id bigint")
-    ...         app.output_stream("counts")
-    ...         app.task(Count)
-    >>> Counting().spec().operators[-1].op_id
-    'counting-1-task-task'
-    """
-
-    _low_level: ClassVar[bool] = True
-
-    def _descriptor(self, graph: GraphBuilder, config: Mapping[str, str]) -> ApplicationDescriptor:
-        return TaskApplicationDescriptor(graph, config, self.default_system)
-
-
-class DecoratedTaskApplication(DecoratedApplication, TaskApplication):
-    """A function that describes a low-level application."""
-
-
-def task_application(
-    name: str, *, app_id: str = "1", config: Mapping[str, str] | None = None, default_system: str | None = None
-) -> Callable[[Callable[[TaskApplicationDescriptor], None]], DecoratedTaskApplication]:
-    """Makes a low-level application of a function that gets ``app`` and declares streams, tables and the task on it."""
-    return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from airflow_samza.application.task_api import StreamTask, TaskApplication
+from airflow_samza.application.task_api import StreamTask
+from airflow_samza.application.task_application import TaskApplication
 from airflow_samza.application.windows import count
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.ids import LONGEST, name_stages

@@ -1,0 +1,46 @@
+"""What may be said of a store of low-level tasks, checked: the types of its keys and values."""
+
+from __future__ import annotations
+
+from airflow_samza.application.descriptors import StoreDescriptor
+from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema import Field, Schema, declared_type
+
+_SORTED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "binary", "date", "timestamp", "timestamp_ntz")
+"""The types of keys. Floats are not among them: what comes out of arithmetic is hardly ever equal to what was put."""
+
+
+def declared_store(name: object, key: object, value: object) -> StoreDescriptor:
+    """The store that a user declares."""
+    checked = checked_id(name, "store")
+    with located():
+        keys, _ = _columns("key", key)
+        values, plain = _columns("value", value)
+    for field in keys.fields:
+        if field.type.name not in _SORTED:
+            refuse(
+                f"The key of store {checked!r} has the type {field.type.ddl()}, by which entries cannot be kept in order",
+                hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
+                store=checked,
+            )
+    return StoreDescriptor(checked, keys, values, plain, SourceLocation.of_caller())
+
+
+def _columns(word: str, declared: object) -> tuple[Schema, bool]:
+    """The columns, and whether they are one plain value: where a type was said."""
+    if isinstance(declared, str) and len(declared.split()) > 1:
+        try:
+            return _plain(word, declared), True  # "map<string, int>"
+        except SchemaError:
+            return Schema.of(declared), False
+    try:
+        return (_plain(word, declared), True) if isinstance(declared, str) else (Schema.of(declared), False)
+    except SchemaError:
+        return _plain(word, declared), True
+
+
+def _plain(word: str, declared: object) -> Schema:
+    return Schema((Field(word, declared_type(declared, f"the {word}"), nullable=False),))

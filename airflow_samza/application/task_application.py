@@ -1,0 +1,124 @@
+"""Applications of the low-level API: streams, tables, stores and one task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from airflow_samza.application.app_descriptor import ApplicationDescriptor
+from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
+from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.descriptors import StoreDescriptor, StreamRole
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
+from airflow_samza.application.refusals import refuse
+from airflow_samza.application.store_declarations import declared_store
+from airflow_samza.errors import DuplicateId
+
+
+class TaskApplicationDescriptor(ApplicationDescriptor):
+    """``app`` of a low-level application: streams, tables, stores and one task."""
+
+    def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
+        super().__init__(graph, config, default_system)
+        self._factory: Callable[[], Any] | None = None
+        self._stores: dict[str, StoreDescriptor] = {}
+
+    def store(self, name: str, *, key: object, value: object) -> str:
+        """Declares a store of each task's own; the task gets it by ``context.get_store(name)``. Returns the name.
+
+        ``key`` and ``value`` are types (``"bigint"``, ``int``, ``"array<string>"``), or columns (a dataclass, DDL, a ``pyarrow.Schema``):
+        a key of several columns is a tuple, a value of columns a message. Keys are sorted, so they are plain values, and no floats.
+        """
+        self._graph.check_open()
+        store = declared_store(name, key, value)
+        if store.name in self._stores:
+            former = self._stores[store.name].location
+            first = f": first at {former}, then again" if former is not None else ""
+            refuse(f"The store {name!r} is declared twice{first}", hint="Declare each store once.", kind=DuplicateId, name=name)
+        self._stores[store.name] = store
+        return store.name
+
+    def task(self, factory: Callable[[], Any]) -> None:
+        """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one."""
+        where = f"task of application {self.name!r}"
+        self._graph.check_open()
+        if self._factory is not None:
+            refuse(f"The {where} is said twice", hint="A low-level application has one task; put both parts into it.")
+        if not isinstance(factory, type) and hasattr(factory, "process"):
+            refuse(
+                f"The {where} is made already", hint=f"Give its class: app.task({type(factory).__name__}); each partition makes its own."
+            )
+        if isinstance(factory, type):
+            self._check_class(factory, where)
+        check_callable(factory, f"the {where}", 0, hint="Give the class of the task, or a callable that makes one.")
+        self._factory = factory
+        self._graph.add(TaskSpec, "task", factory=factory)
+
+    def _check_class(self, factory: type, where: str) -> None:
+        process = getattr(factory, "process", None)
+        if process is None:
+            refuse(
+                f"The {where}, {name_of(factory)}, has no method process",
+                hint="Define process(self, envelope, collector, coordinator).",
+            )
+        missing = sorted(getattr(factory, "__abstractmethods__", ()))
+        if missing:
+            refuse(
+                f"The {where}, {name_of(factory)}, does not define {', '.join(missing)}", hint="Define it; it was promised by a base class."
+            )
+
+    def check_complete(self) -> None:
+        """Refuse an application without a task; then give the task all that was declared, also after it was named."""
+        if self._factory is None:
+            refuse(f"Low-level application {self.name!r} has no task", hint="Say app.task(MyTask).")
+        operators = self._graph.operators
+        place = next(place for place, operator in enumerate(operators) if isinstance(operator, TaskSpec))
+        task = operators.pop(place)
+        streams = self._graph.streams.values()
+        operators.append(
+            TaskSpec(
+                op_id=task.op_id,
+                name=task.name,
+                inputs=tuple(operator for operator in operators if isinstance(operator, InputOperatorSpec)),
+                location=task.location,
+                factory=self._factory,
+                outputs=tuple(stream for stream in streams if stream.role is StreamRole.OUTPUT),
+                tables=tuple(self._graph.tables.values()),
+                stores=tuple(self._stores.values()),
+            )
+        )
+
+
+class TaskApplication(StreamApplication):
+    """A low-level application: subclass it with a ``name`` and a method ``describe``, or decorate a function.
+
+    >>> from airflow_samza import StreamTask
+    >>> class Count(StreamTask):
+    ...     def process(self, envelope, collector, coordinator):
+    ...         collector.send("counts", {"n": 1})
+    >>> class Counting(TaskApplication):
+    ...     name = "counting"
+    ...     def describe(self, app):
+    ...         app.input_stream("views", schema="id bigint")
+    ...         app.output_stream("counts")
+    ...         app.task(Count)
+    >>> Counting().spec().operators[-1].op_id
+    'counting-1-task-task'
+    """
+
+    _low_level: ClassVar[bool] = True
+
+    def _descriptor(self, graph: GraphBuilder, config: Mapping[str, str]) -> ApplicationDescriptor:
+        return TaskApplicationDescriptor(graph, config, self.default_system)
+
+
+class DecoratedTaskApplication(DecoratedApplication, TaskApplication):
+    """A function that describes a low-level application."""
+
+
+def task_application(
+    name: str, *, app_id: str = "1", config: Mapping[str, str] | None = None, default_system: str | None = None
+) -> Callable[[Callable[[TaskApplicationDescriptor], None]], DecoratedTaskApplication]:
+    """Makes a low-level application of a function that gets ``app`` and declares streams, tables and the task on it."""
+    return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system)
