@@ -20,6 +20,9 @@ BATCH_SIZE = "task.consumer.batch.size"
 CHOOSER_CLASS = "task.chooser.class"
 CHOOSER_WAIT_FOR_HEAD = "task.chooser.wait.for.head"
 STANDBY_REPLICATION = "job.standbytasks.replication.factor"
+STATE_LEASE_GRACE = "job.state.lease.grace.ms"
+STATE_LEASE_WAIT = "job.state.lease.wait.ms"
+STATE_VERSIONS_KEEP = "job.state.versions.keep"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
@@ -150,6 +153,32 @@ class Config(Mapping[str, str]):
         """After how many ms an idle producer is left out of the watermark; None when off (SEMANTICS C8)."""
         number = self.integer(WATERMARK_IDLE_TIMEOUT)
         return None if number is None or number < 0 else number
+
+    # -- state from run to run -----------------------------------------------------------------------------------------
+
+    @property
+    def state_lease_wait_ms(self) -> int:
+        """How long the plan of a run waits for the state of a run that is still at work: 0 unless set, which refuses at once."""
+        return self.integer(STATE_LEASE_WAIT, 0, least=0) or 0
+
+    @property
+    def state_lease_grace_ms(self) -> int:
+        """How long a planned run of which no stage has started keeps the state to itself: ten minutes unless set."""
+        found = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
+        return 600_000 if found is None else found
+
+    @property
+    def state_versions_keep(self) -> int:
+        """How many versions of the state are kept: 5 unless set. Two at least: a run that is planned anew starts from the former one."""
+        return self.integer(STATE_VERSIONS_KEEP, 5, least=2) or 5
+
+    def first_offset(self, stream: str) -> str:
+        """Where the first run of an application begins to read an unbounded input: ``oldest`` (default) or ``upcoming``."""
+        key = f"streams.{stream}.samza.offset.default"
+        value = self.text(key, "oldest") or "oldest"
+        if value not in ("oldest", "upcoming"):
+            self.refuse(key, "oldest or upcoming")
+        return value
 
     # -- stores ------------------------------------------------------------------------------------------------------
 

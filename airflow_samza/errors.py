@@ -241,6 +241,25 @@ class MessageError(StageError):
     retryable = True
 
 
+class StateError(SamzaError):
+    """The state that an application carries from run to run cannot be used as asked (facts: ``application``, ``run``)."""
+
+    rule = "state"
+
+
+class StateBusy(StateError):
+    """Another run holds the application's state, or has left it half written (facts: ``holder``)."""
+
+    rule = "state-busy"
+    retryable = True
+
+
+class StateFenced(StateError):
+    """A run no longer holds the state that it was planned with: another has taken over (facts: ``fence``)."""
+
+    rule = "state-fenced"
+
+
 class StoreError(SamzaError):
     """A task's local store cannot be opened, read or written."""
 

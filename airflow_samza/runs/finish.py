@@ -17,6 +17,7 @@ from airflow_samza.runs.folders import StageFolder, adopt, read
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.state_left import before_commit
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, System
 
@@ -68,6 +69,7 @@ def finish_epoch(
 ) -> tuple[Commit, Facts]:
     """Commits an epoch and publishes it to every output. ``former`` is the commit before it, where the caller has it at hand."""
     reach("before-commit")
+    before_commit(files, run_plan)
     committed = commit(files, folder, intent, manifests, former)
     reach("after-commit")
     facts: dict[str, Mapping[str, Any]] = {}

@@ -64,6 +64,11 @@ def run_folder(application: str, run_id: str) -> str:
     return f"runs/{safe(application)}/{safe(run_id)}"
 
 
+def lineage_folder(application: str, app_id: str) -> str:
+    """The folder under the root of the state that an application carries from run to run."""
+    return f"state/{safe(application)}-{safe(app_id)}"
+
+
 def intermediate_topic(application: str, app_id: str, stream_id: str, run_id: str, generation: Generation) -> str:
     """The physical name of a run's own topic: the generation is its writer's, so a cleared stage writes to a topic of its own."""
     return f"{safe(application)}-{safe(app_id)}-{safe(stream_id)}/{safe(run_id)}/{generation}"

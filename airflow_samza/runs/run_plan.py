@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.names import Generation, intermediate_topic, producer_id
+from airflow_samza.runs.run_state import RunState
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.systems.system import StreamSpec
 
@@ -64,7 +65,7 @@ class RunPlan:
     run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
     per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them, ``contents``
     what goes through the run's own topics where that is less than whole messages, and ``notes`` per stage and stream what a stage reads
-    or sends of it, for people.
+    or sends of it, for people. ``state`` is there for runs that carry state from run to run.
     """
 
     application: str
@@ -81,6 +82,7 @@ class RunPlan:
     schemas: Mapping[str, str] = field(default_factory=dict)
     contents: Mapping[str, TopicContent] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    state: RunState | None = None
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -131,6 +133,7 @@ class RunPlan:
             "interval": self.interval,
             "schemas": dict(self.schemas),
             "contents": {stream_id: content.to_dict() for stream_id, content in self.contents.items()},
+            "state": self.state.to_dict() if self.state is not None else None,
             "notes": {stage: dict(found) for stage, found in self.notes.items()},
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
@@ -142,6 +145,7 @@ class RunPlan:
             schemas=data["schemas"],
             contents={stream_id: TopicContent.from_dict(content) for stream_id, content in data["contents"].items()},
             notes=data["notes"],
+            state=RunState.from_dict(data["state"]) if data["state"] is not None else None,
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

@@ -2,10 +2,11 @@
 
 load           the application, and that its shape is what the Dag was made of
 refuse         what this version does not run yet
+take           the state that the run goes on from, and the lease on it
 bind           the systems
 describe       every stream as its system sees it: paths rendered, slices by time bounded
 ask            partition counts, one call per system
-plan           the ExecutionPlan
+plan           the ExecutionPlan, with the counts that the state depends on
 slice          what is read of each input
 check          columns and expressions of every stage
 make           the topics that are written, the run's own and outputs; and see that outputs can be written
@@ -20,16 +21,20 @@ from collections.abc import Mapping
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, PlanChanged, TopicError
+from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.runs.data_interval import DataInterval, needed_interval, render_path
 from airflow_samza.runs.folders import RunFolder, adopt, read
+from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
+from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, previewed_state, take_state
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
+from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
 from airflow_samza.task.pruning.notes import flow_notes
@@ -49,8 +54,13 @@ def prepare_run(
     config: Mapping[str, str],
     shape: str | None,
     default_system: str | None,
+    state: str = LINEAGE,
+    wait_seconds: float | None = None,
 ) -> RunPlan:
-    """The plan of a run, made and stored, or the one that stands; see the module's list of steps."""
+    """The plan of a run, made and stored, or the one that stands; see the module's list of steps.
+
+    ``state``: ``lineage`` goes on from the run before, ``fresh`` and the id of another run give the run a state of its own.
+    """
     spec = load_application(reference).spec(config)
     folder = RunFolder(spec.name, run_id)
     known = read(files, folder.plan(generation))
@@ -59,13 +69,21 @@ def prepare_run(
     outline = plan_shape(spec)
     _same_shape(outline, shape)
     refuse_what_cannot_run(spec, outline)
-    run = dataclasses.replace(
-        preview_run(files, bindings, reference, run_id, interval=interval, config=config, default_system=default_system),
-        generation=generation,
-    )
-    systems = bind_systems(run_bindings(run.systems, bindings), files.root)
-    create_topics(run, systems)
-    _check_outputs(run, systems)
+    taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds) if carries_state(spec) else None
+    try:
+        version = taken.version if taken is not None else None
+        run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version)
+        run = dataclasses.replace(run, generation=generation)
+        if taken is not None:
+            starts = write_starts(files, folder, generation, spec, run.plan, version)
+            run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
+        systems = bind_systems(run_bindings(run.systems, bindings), files.root)
+        create_topics(run, systems)
+        _check_outputs(run, systems)
+    except SamzaError as error:
+        if taken is not None and not error.retryable:
+            taken.give_back(files, spec)
+        raise
     return RunPlan.from_dict(adopt(files, folder.plan(generation), run.to_dict()))
 
 
@@ -78,9 +96,25 @@ def preview_run(
     interval: DataInterval | None,
     config: Mapping[str, str],
     default_system: str | None,
+    state: str = LINEAGE,
 ) -> RunPlan:
     """The plan of a run as its first generation would get it: systems are asked, nothing is made or stored."""
     spec = load_application(reference).spec(config)
+    version = previewed_state(files, spec, state)
+    return _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version)
+
+
+def _planned(
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    spec: ApplicationSpec,
+    reference: str,
+    run_id: str,
+    interval: DataInterval | None,
+    config: Mapping[str, str],
+    default_system: str | None,
+    version: Version | None,
+) -> RunPlan:
     streams = {**spec.inputs, **spec.outputs, **spec.intermediates}
     places = {stream_id: system_name(spec, stream, bindings, default_system) for stream_id, stream in streams.items()}
     kept = declared_systems(spec, places.values(), bindings)
@@ -90,9 +124,11 @@ def preview_run(
         for stream_id, stream in streams.items()
     }
     metadata = _metadata(systems, bound)
-    plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(spec)
+    plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
+        spec, pinned=version.plan if version is not None else None
+    )
     bound = {stream_id: _with_plan(stream, plan) for stream_id, stream in bound.items()}
-    bound = {stream_id: _with_slice(stream, systems) for stream_id, stream in bound.items()}
+    bound = {stream_id: _with_slice(stream, systems, spec, version) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
         app_id=spec.app_id,
@@ -238,10 +274,13 @@ def _with_plan(stream: BoundStream, plan: ExecutionPlan) -> BoundStream:
     return dataclasses.replace(stream, spec=dataclasses.replace(stream.spec, partitions=partitions, schema=schema))
 
 
-def _with_slice(stream: BoundStream, systems: Mapping[str, System]) -> BoundStream:
+def _with_slice(stream: BoundStream, systems: Mapping[str, System], spec: ApplicationSpec, version: Version | None) -> BoundStream:
     if stream.role != StreamRole.INPUT.value:
         return stream
-    return dataclasses.replace(stream, slice=systems[stream.system].slice(stream.spec))
+    whole = systems[stream.system].slice(stream.spec)
+    declared = spec.inputs[stream.stream_id]
+    found = carried_slice(declared, whole, version, spec.config) if is_carried_on(declared) else whole
+    return dataclasses.replace(stream, slice=found)
 
 
 def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:

@@ -17,9 +17,11 @@ from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.runs.state_left import leave_state, refuse_fenced
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
@@ -84,11 +86,16 @@ class SparkRuntime:
         interval: DataInterval | None = None,
         config: Mapping[str, str] | None = None,
         shape: str | None = None,
+        state: str = LINEAGE,
+        wait_seconds: float | None = None,
     ) -> RunPlan:
         """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
 
         ``application`` is ``module:attribute``; ``shape`` the fingerprint of the shape that the Dag was made of (a plan of another
         shape is refused). Calling it again with the same generation returns the plan that stands.
+
+        ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
+        ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to start from, gives the run a state of its own.
         """
         return prepare_run(
             self._files,
@@ -100,6 +107,8 @@ class SparkRuntime:
             config=config or {},
             shape=shape,
             default_system=self._default_system,
+            state=state,
+            wait_seconds=wait_seconds,
         )
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
@@ -124,6 +133,7 @@ class SparkRuntime:
         older one that still runs, and supersedes its output.
         """
         run.plan.stage(stage_id)
+        refuse_fenced(self._files, run)
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
         return submit(self._files, handle, lambda: self._settings(run, conf), conf)
@@ -216,6 +226,7 @@ class SparkRuntime:
         """
         folder = RunFolder(run.application, run.run_id)
         write_once(self._files, folder.closed, {"at": time.time(), "succeeded": succeeded})
+        leave_state(self._files, run)
         if keep_seconds is None:
             keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
         marked = self._expire_topics(run, time.time() + keep_seconds)

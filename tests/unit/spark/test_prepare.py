@@ -105,7 +105,6 @@ SENT = '.send_to(app.output_stream("out", partitions=2))'
         ),
         (f'    {STREAM}system="elsewhere", partitions=2){SENT}', UnknownName, "names the system 'elsewhere', which is not bound"),
         (f'    {STREAM}).where("speed > 1"){SENT}', UnknownName, "There is no column 'speed'"),
-        (f"    {STREAM}bounded=False){SENT}", NotYet, "The input 'words' .* is unbounded"),
     ],
 )
 def test_says_what_is_wrong(prepare: Prepare, body: str, error: type[SamzaError], sentence: str) -> None:

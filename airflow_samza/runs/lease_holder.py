@@ -1,0 +1,76 @@
+"""What has become of the run that holds a lease, as its records say: whether the state can go on to another run.
+
+Nothing here has to be right about who lives: the lease's own records decide (:mod:`airflow_samza.runs.lease`). It says whom to wait for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from airflow_samza.runs.folders import RunFolder, read
+from airflow_samza.runs.lease import Lease, has_begun, is_free
+from airflow_samza.runs.liveness import is_alive
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_runners import all_runners
+from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.systems.filesystem import Filesystem
+
+FREE = "free"
+DONE = "done"
+"""Every stage has succeeded: what the run leaves can be made a version by anybody."""
+HALF_DONE = "half done"
+"""Something is committed, and the run does not go on by itself."""
+AT_WORK = "at work"
+GONE = "gone"
+"""Nothing is committed, and nobody works on it."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The state of a lease's holder. ``done`` of ``stages`` stages have succeeded; ``why`` is a part of a sentence."""
+
+    state: str
+    why: str
+    done: int = 0
+    stages: int = 0
+
+
+def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_seconds: float, *, now: float | None = None) -> Standing:
+    """What has become of a lease's run."""
+    if is_free(files, lineage, lease):
+        return Standing(FREE, "has given it back")
+    folder = RunFolder(lineage.application, lease.run_id)
+    plan = read(files, folder.plan(lease.plan_generation))
+    if plan is None:
+        lives = is_alive({**lease.who, "claimed_at": lease.taken_at}, None)
+        return Standing(AT_WORK, "is being planned") if lives else Standing(GONE, "was never planned to the end")
+    run = RunPlan.from_dict(plan)
+    stages = [stage.stage_id for stage in run.plan.stages]
+    done = sum(1 for stage_id in stages if finished_stage(files, run, stage_id) is not None)
+    if done == len(stages):
+        return Standing(DONE, "has finished", done, len(stages))
+    closed = files.exists(folder.closed)
+    runners = all_runners(files, folder)
+    works = any(runner.is_alive(files) for runner in runners)
+    progress = f"{done} of {len(stages)} stages done"
+    if has_begun(files, lineage, lease):
+        state = AT_WORK if works and not closed else HALF_DONE
+        return Standing(state, f"has committed a part of its work ({progress})", done, len(stages))
+    if closed or (runners and not works):
+        return Standing(GONE, "ended before it committed anything", done, len(stages))
+    young = (time.time() if now is None else now) - lease.taken_at < grace_seconds
+    if works or young:
+        return Standing(AT_WORK, f"is at work ({progress})" if works else "is planned and about to start", done, len(stages))
+    return Standing(GONE, "was planned and never started", done, len(stages))
+
+
+def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle | None:
+    """The newest generation of a stage under this plan, if it has succeeded."""
+    folder = RunFolder(run.application, run.run_id)
+    known = [generation for generation in folder.generations(files, stage_id) if generation.plan == run.generation]
+    if not known:
+        return None
+    handle = StageHandle(run.application, run.run_id, stage_id, known[-1])
+    return handle if files.exists(handle.folder.result) else None

@@ -1,0 +1,158 @@
+"""The lineage of an application's state: versions, each what one run left, and what every stage's tasks go on from.
+
+A version is decided once, by the end of its run's lease, which holds the whole record; the file among the versions is a copy of it that
+anybody may make. So a run has left its state wholly or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import StateError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.folders import read, write_once
+from airflow_samza.runs.lease import FINISHED, Lease, begin, end, fenced
+from airflow_samza.runs.state_folder import LineageFolder, numbers
+from airflow_samza.systems.filesystem import Filesystem
+
+_LEASES_KEPT = 100
+"""Old leases are small, and tell who ran when; more of them would only make listings longer."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one run left. ``offsets`` are the next ones to read, by input and partition; ``interval`` the run's data interval.
+
+    ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the runs of other
+    applications that were read of shared streams, newest last. ``plan`` is what later runs must not contradict (SEMANTICS P10).
+    """
+
+    number: int
+    parent: int
+    run_id: str
+    plan_generation: int
+    plan: ExecutionPlan
+    offsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    stages: Mapping[str, Mapping[int, Mapping[str, Any]]] = field(default_factory=dict)
+    interval: tuple[str, str] | None = None
+    sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: str | None = None
+    at: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "number": self.number,
+            "parent": self.parent,
+            "run": self.run_id,
+            "plan_generation": self.plan_generation,
+            "plan": json.loads(self.plan.to_json()),
+            "offsets": {stream: list(offsets) for stream, offsets in self.offsets.items()},
+            "stages": {stage: {str(task): dict(left) for task, left in tasks.items()} for stage, tasks in self.stages.items()},
+            "interval": self.interval,
+            "sections": {stream: list(runs) for stream, runs in self.sections.items()},
+            "files": self.files,
+            "at": self.at,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Version:
+        """The version that :meth:`to_dict` described."""
+        return cls(
+            number=data["number"],
+            parent=data["parent"],
+            run_id=data["run"],
+            plan_generation=data["plan_generation"],
+            plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
+            offsets={stream: tuple(offsets) for stream, offsets in data["offsets"].items()},
+            stages={stage: {int(task): left for task, left in tasks.items()} for stage, tasks in data["stages"].items()},
+            interval=tuple(data["interval"]) if data["interval"] is not None else None,
+            sections={stream: tuple(runs) for stream, runs in data["sections"].items()},
+            files=data["files"],
+            at=float(data["at"]),
+        )
+
+
+def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
+    """The number of the newest version; 0 when there is none."""
+    return max(numbers(files, lineage.versions), default=0)
+
+
+def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Version | None:
+    """A version by its number; None for 0, where everything begins."""
+    if number == 0:
+        return None
+    record = read(files, lineage.version(number))
+    if record is None:
+        raise StateError(
+            f"Version {number} of the state of {lineage.application!r} is not there any more.",
+            hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from the newest one.",
+            application=lineage.application,
+            version=number,
+        )
+    return Version.from_dict(record)
+
+
+def version_of_run(files: Filesystem, lineage: LineageFolder, run_id: str) -> Version | None:
+    """The newest version that a run left, in the lineage or apart from it; None when it left none, or it is expired."""
+    for number in reversed(numbers(files, lineage.versions)):
+        record = read(files, lineage.version(number))
+        if record is not None and record["run"] == run_id:
+            return Version.from_dict(record)
+    for generation in reversed(numbers(files, lineage.own(run_id))):
+        record = read(files, lineage.own_state(run_id, generation))
+        if record is not None:
+            return Version.from_dict(record)
+    return None
+
+
+def commit_version(files: Filesystem, lineage: LineageFolder, lease: Lease, version: Version) -> Version:
+    """Ends the lease with this version, once; whoever comes later gets the one that stands. A lost lease is a StateFenced."""
+    begin(files, lineage, lease)
+    reach("state-before-version")
+    ended = end(files, lineage, lease, FINISHED, version=version.to_dict())
+    reach("state-after-end")
+    if ended["how"] != FINISHED:
+        raise fenced(lineage, lease, f"it was {ended['how']}")
+    return _publish(files, lineage, ended)
+
+
+def finished_version(files: Filesystem, lineage: LineageFolder, lease: Lease) -> Version | None:
+    """The version that a lease ended with, put among the versions if nobody did yet; None when it has not ended so."""
+    ended = read(files, lineage.lease(lease.fence, "ended"))
+    return _publish(files, lineage, ended) if ended is not None and ended["how"] == FINISHED else None
+
+
+def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]) -> Version:
+    version = Version.from_dict(ended["version"])
+    write_once(files, lineage.version(version.number), ended["version"])
+    reach("state-after-version")
+    return version
+
+
+def empty_like(version: Version, number: int, run_id: str) -> Version:
+    """A version that forgets everything: no offsets, no state, no counts to keep."""
+    plan = ExecutionPlan(version.plan.application, version.plan.app_id, (), (), (), (), ())
+    return Version(number, 0, run_id, 1, plan, at=time.time())
+
+
+def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
+    """Deletes all versions but the newest ``keep`` and those that a run apart from the lineage reads; returns the deleted ones."""
+    known = numbers(files, lineage.versions)
+    pinned = {number for number in numbers(files, lineage.pins) if files.list(f"{lineage.pins}/{number:020}")}
+    gone = [number for number in known[:-keep] if number not in pinned]
+    kept = [read(files, lineage.version(number)) for number in known if number not in gone]
+    needed = {record["files"] for record in kept if record is not None}
+    for number in gone:
+        record = read(files, lineage.version(number))
+        files.delete(lineage.version(number))
+        if record is not None and record["files"] is not None and record["files"] not in needed:
+            files.delete_tree(record["files"])
+    for fence in numbers(files, lineage.leases)[:-_LEASES_KEPT]:
+        files.delete_tree(f"{lineage.leases}/{fence:020}")
+    return gone

@@ -1,0 +1,147 @@
+"""The state of a run, as its ``plan`` step takes it: which version it starts from, under which lease, and what it reads of its inputs.
+
+An application carries state from run to run when it reads an unbounded input, or one with ``slice="checkpoint"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.config import Config
+from airflow_samza.errors import ConfigError, StateError, TopicError
+from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.lease import Lease
+from airflow_samza.runs.lineage import Version, find_version, newest_number, version_of_run
+from airflow_samza.runs.run_state import LINEAGE, OWN, RunState
+from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.state_taken import Patience, give_back, source_version, take_lease
+from airflow_samza.systems.filesystem import Filesystem
+
+FRESH = "fresh"
+"""A run with a state of its own that starts from nothing."""
+
+
+@dataclass(frozen=True)
+class TakenState:
+    """What a run starts from: ``version`` None means from nothing. ``lease`` only for runs that carry the lineage on."""
+
+    state: RunState
+    version: Version | None = None
+    lease: Lease | None = None
+
+    def give_back(self, files: Filesystem, spec: ApplicationSpec) -> None:
+        """Frees the lease, when the run cannot be planned."""
+        if self.lease is not None:
+            give_back(files, LineageFolder(spec.name, spec.app_id), self.lease)
+
+
+def is_carried_on(stream: StreamDescriptor) -> bool:
+    """Whether a run reads a slice of an input that has no end, and the next run goes on behind it."""
+    return not stream.bounded or stream.slice_by == "checkpoint"
+
+
+def carries_state(spec: ApplicationSpec) -> bool:
+    """Whether runs of an application go on from one another."""
+    return any(is_carried_on(stream) for stream in spec.inputs.values())
+
+
+def take_state(
+    files: Filesystem,
+    spec: ApplicationSpec,
+    run_id: str,
+    generation: int,
+    asked: str,
+    interval: DataInterval | None,
+    wait_seconds: float | None,
+) -> TakenState:
+    """What a run starts from. ``asked``: ``lineage``, ``fresh``, or the id of a run whose state it starts from."""
+    lineage = LineageFolder(spec.name, spec.app_id)
+    keep = Config(spec.config).state_versions_keep
+    if asked == FRESH:
+        return TakenState(RunState(OWN, keep=keep))
+    if asked != LINEAGE:
+        version = source_version(files, lineage, run_id, asked)
+        return TakenState(RunState(OWN, version.number, asked, keep=keep), version)
+    lease = take_lease(files, lineage, run_id, generation, patience_of(spec, wait_seconds))
+    try:
+        version_ = find_version(files, lineage, lease.start)
+        _refuse_going_back(spec, run_id, interval, version_)
+    except BaseException:
+        give_back(files, lineage, lease)
+        raise
+    return TakenState(RunState(LINEAGE, lease.start, None, lease.fence, keep=keep), version_, lease)
+
+
+def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Version | None:
+    """The version that a run planned now would start from, as far as it can be told without taking anything."""
+    lineage = LineageFolder(spec.name, spec.app_id)
+    if not carries_state(spec) or asked == FRESH:
+        return None
+    return find_version(files, lineage, newest_number(files, lineage)) if asked == LINEAGE else version_of_run(files, lineage, asked)
+
+
+def patience_of(spec: ApplicationSpec, wait_seconds: float | None = None) -> Patience:
+    """How long a run of an application waits for the one before, as configured where it is not said."""
+    config = Config(spec.config)
+    wait = config.state_lease_wait_ms / 1000 if wait_seconds is None else wait_seconds
+    return Patience(wait, config.state_lease_grace_ms / 1000)
+
+
+def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: Version | None, config: Mapping[str, str]) -> dict[str, Any]:
+    """What a run reads of an input that goes on: from where the version ends to the head as it is now. It ends no stream (C9).
+
+    ``whole`` is the slice that the system gave: all that is there. A system without offsets gives just what its path or the data
+    interval selects.
+    """
+    ranges = whole.get("offsets")
+    if ranges is None:
+        if stream.slice_by == "checkpoint":
+            raise ConfigError(
+                f'The input {stream.stream_id!r} has slice="checkpoint", and its system counts no offsets, so nobody knows what is new.',
+                hint='Take the data interval: a path= over it, or slice="timestamp"; or write it to a log, and read that.',
+                key="slice",
+                value="checkpoint",
+                stream=stream.stream_id,
+            )
+        return {**whole, "final": False}
+    known = version.offsets.get(stream.stream_id) if version is not None else None
+    if known is None:
+        newest = Config(config).first_offset(stream.stream_id) == "upcoming"
+        return {**whole, "offsets": [[end if newest else start, end] for start, end in ranges], "final": False}
+    if len(known) > len(ranges):
+        raise _made_anew(stream, f"has {len(ranges)} partitions, and {len(known)} were read")
+    found = []
+    for partition, (oldest, head) in enumerate(ranges):
+        start = known[partition] if partition < len(known) else oldest
+        if start > head:
+            raise _made_anew(stream, f"ends at offset {head} of partition {partition}, and was read up to {start}")
+        found.append([start, head])
+    return {**whole, "offsets": found, "final": False}
+
+
+def _made_anew(stream: StreamDescriptor, what: str) -> TopicError:
+    return TopicError(
+        f"The input {stream.stream_id!r} {what} by the run before: it was made anew.",
+        hint="Bring the former one back; or forget the state and read from the oldest offset: airflow-samza state reset.",
+        stream=stream.stream_id,
+    )
+
+
+def _refuse_going_back(spec: ApplicationSpec, run_id: str, interval: DataInterval | None, version: Version | None) -> None:
+    """A data interval that lies before what the state has seen would be late in every window."""
+    by_time = [stream.stream_id for stream in spec.inputs.values() if is_carried_on(stream) and stream.slice_by == "timestamp"]
+    if not by_time or interval is None or version is None or version.interval is None:
+        return
+    end = DataInterval.from_iso(*version.interval).end
+    if interval.start < end:
+        raise StateError(
+            f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run {version.run_id!r} has "
+            f"brought the state of {spec.name!r}.",
+            hint='Run it apart from the others, with a state of its own: state="fresh", or the id of the run before it.',
+            application=spec.name,
+            run=run_id,
+        )

@@ -1,0 +1,121 @@
+"""What each task of a run goes on from: found in the version that the run starts from, by the ids of operators, tables and streams.
+
+An operator may have moved to another stage since, or have been renamed (``renamed_from=``): its state is where its former id is. Task *k*
+goes on from task *k*, because a key stays in its partition (SEMANTICS P10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.errors import PlanChanged
+from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.runs.folders import RunFolder, write_once
+from airflow_samza.runs.lineage import Version
+from airflow_samza.runs.names import safe
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.task.checkpoint import TaskCheckpoint
+
+Left = Mapping[int, Mapping[str, Any]]
+
+
+def write_starts(
+    files: Filesystem, folder: RunFolder, generation: int, spec: ApplicationSpec, plan: ExecutionPlan, version: Version | None
+) -> dict[str, str]:
+    """Writes a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths. Nothing where nothing is."""
+    if version is None or not version.stages:
+        return {}
+    names = former_names(spec)
+    paths = {}
+    for stage in plan.stages:
+        tasks = dict(_starts(spec, plan, stage, version, names))
+        if tasks:
+            paths[stage.stage_id] = f"{folder.path}/start/{generation}/{safe(stage.stage_id)}.json"
+            write_once(files, paths[stage.stage_id], {"stage": stage.stage_id, "version": version.number, "tasks": tasks})
+    return paths
+
+
+def former_names(spec: ApplicationSpec) -> dict[str, str]:
+    """The former id of every operator, table and stream that was renamed, by the present one (tables as ``table:<id>``)."""
+    found = {}
+    for operator in spec.operators:
+        former = getattr(operator, "renamed_from", None)
+        if former is not None:
+            prefix = operator.op_id.removesuffix(operator.name)
+            found[operator.op_id] = f"{prefix}{former}"
+            found[operator.name] = former  # the intermediate stream of a partition_by is named like it
+            found[f"{spec.name}-{spec.app_id}-input-{operator.name}"] = f"{spec.name}-{spec.app_id}-input-{former}"
+    for table_id, table in spec.tables.items():
+        if table.renamed_from is not None:
+            found[f"table:{table_id}"] = f"table:{table.renamed_from}"
+    return found
+
+
+def _starts(
+    spec: ApplicationSpec, plan: ExecutionPlan, stage: Stage, version: Version, names: Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    same = names.get(stage.stage_id, stage.stage_id)
+    former = [version.stages[name] for name in sorted(version.stages, key=lambda name: name != same)]
+    keys = [*stage.operators, *(f"table:{table_id}" for table_id in stage.tables)]
+    _refuse_fewer_tasks(stage, keys, former, names)
+    external = [stream_id for stream_id in stage.inputs if plan.stream(stream_id).role != "intermediate"]
+    for task in range(stage.task_count):
+        left = [tasks[task] for tasks in former if task in tasks]
+        checkpoint = _checkpoint(left, stage, external, names)
+        state = {key: found for key in keys if (found := _first(left, names.get(key, key))) is not None}
+        if checkpoint is not None or state:
+            yield str(task), {"checkpoint": (checkpoint or TaskCheckpoint()).to_dict(), "state": state or None}
+
+
+def _checkpoint(left: list[Mapping[str, Any]], stage: Stage, external: list[str], names: Mapping[str, str]) -> TaskCheckpoint | None:
+    """The stage's part of what tasks of this number knew, whichever stages they belonged to; the same stage's word comes first."""
+    known = [TaskCheckpoint.from_dict(found["checkpoint"]).for_next_run(external) for found in left if found["checkpoint"] is not None]
+    if not known:
+        return None
+    present = {former: name for name, former in names.items()}
+    operators: dict[str, Mapping[str, Any]] = {}
+    offsets: dict[str, Mapping[int, int]] = {}
+    sources: dict[str, Mapping[int, Any]] = {}
+    marks: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for checkpoint in known:
+        for op_id, progress in checkpoint.operators.items():
+            operators.setdefault(present.get(op_id, op_id), _renamed(progress, present))
+        for stream_id in checkpoint.offsets:
+            offsets.setdefault(stream_id, checkpoint.offsets[stream_id])
+        for stream_id in checkpoint.sources:
+            sources.setdefault(stream_id, checkpoint.sources[stream_id])
+        for entry in checkpoint.control.get("watermarks", ()):
+            marks.setdefault((entry["stream"], entry["partition"]), entry)
+    return TaskCheckpoint(
+        offsets=offsets,
+        control={"watermarks": list(marks.values())},
+        sources=sources,
+        operators={op_id: progress for op_id, progress in operators.items() if op_id in stage.operators},
+    )
+
+
+def _renamed(progress: Mapping[str, Any], present: Mapping[str, str]) -> dict[str, Any]:
+    watermark = progress["watermark"]
+    upstreams = {present.get(name, name): timestamp for name, timestamp in watermark["upstreams"].items()}
+    return {**progress, "watermark": {**watermark, "upstreams": upstreams}}
+
+
+def _first(left: list[Mapping[str, Any]], key: str) -> Any:
+    return next((found["state"][key] for found in left if found["state"] is not None and key in found["state"]), None)
+
+
+def _refuse_fewer_tasks(stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str]) -> None:
+    for tasks in former:
+        beyond = [task for task in tasks if task >= stage.task_count]
+        for key in keys:
+            if any(key_of in (tasks[task]["state"] or {}) for task in beyond for key_of in [names.get(key, key)]):
+                raise PlanChanged(
+                    f"The stage {stage.stage_id!r} has {stage.task_count} tasks, and {key!r} keeps state in {max(tasks) + 1}.",
+                    hint="Give its inputs their former partition counts; or start with fresh state: airflow-samza state reset.",
+                    stage=stage.stage_id,
+                    operator=key,
+                    tasks=stage.task_count,
+                    former=max(tasks) + 1,
+                )
