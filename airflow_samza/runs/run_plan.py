@@ -109,6 +109,19 @@ class RunPlan:
         content = self.contents.get(stream_id)
         return "messages" if content is None or content.combined_for is None else "partial results"
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether another run goes on from what this one leaves: then its tasks keep checkpoint and state to the end."""
+        return self.state is not None
+
+    def start_of(self, stage_id: str) -> str | None:
+        """The path of the record that says what a stage's tasks start from (``Intent.start``); None: from nothing."""
+        return self.state.starts.get(stage_id) if self.state is not None else None
+
+    def end_of(self, stream_id: str) -> bool | None:
+        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (C9); None: as its own messages say."""
+        return (self.stream(stream_id).slice or {}).get("final")
+
     def producer(self, stage_id: str) -> str:
         """The producer id of a stage of this run."""
         return producer_id(self.application, self.run_id, stage_id)

@@ -75,7 +75,8 @@ def prepare_run(
         run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version)
         run = dataclasses.replace(run, generation=generation)
         if taken is not None:
-            starts = write_starts(files, folder, generation, spec, run.plan, version)
+            slices = {stream_id: stream.slice for stream_id, stream in run.streams.items()}
+            starts = write_starts(files, folder, generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
         create_topics(run, systems)

@@ -22,15 +22,26 @@ Left = Mapping[int, Mapping[str, Any]]
 
 
 def write_starts(
-    files: Filesystem, folder: RunFolder, generation: int, spec: ApplicationSpec, plan: ExecutionPlan, version: Version | None
+    files: Filesystem,
+    folder: RunFolder,
+    generation: int,
+    spec: ApplicationSpec,
+    plan: ExecutionPlan,
+    slices: Mapping[str, Mapping[str, Any] | None],
+    version: Version | None,
 ) -> dict[str, str]:
-    """Writes a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths. Nothing where nothing is."""
+    """Writes a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths. Nothing where nothing is.
+
+    ``slices`` are what the run reads of its inputs; only of those that go on from run to run is anything taken over.
+    """
     if version is None or not version.stages:
         return {}
     names = former_names(spec)
+    going_on = {stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False}
+    counted = {stream_id for stream_id, slice_ in going_on.items() if slice_.get("offsets") is not None}
     paths = {}
     for stage in plan.stages:
-        tasks = dict(_starts(spec, plan, stage, version, names))
+        tasks = dict(_starts(stage, version, names, set(going_on), counted))
         if tasks:
             paths[stage.stage_id] = f"{folder.path}/start/{generation}/{safe(stage.stage_id)}.json"
             write_once(files, paths[stage.stage_id], {"stage": stage.stage_id, "version": version.number, "tasks": tasks})
@@ -54,22 +65,24 @@ def former_names(spec: ApplicationSpec) -> dict[str, str]:
 
 
 def _starts(
-    spec: ApplicationSpec, plan: ExecutionPlan, stage: Stage, version: Version, names: Mapping[str, str]
+    stage: Stage, version: Version, names: Mapping[str, str], going_on: set[str], counted: set[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     same = names.get(stage.stage_id, stage.stage_id)
     former = [version.stages[name] for name in sorted(version.stages, key=lambda name: name != same)]
     keys = [*stage.operators, *(f"table:{table_id}" for table_id in stage.tables)]
     _refuse_fewer_tasks(stage, keys, former, names)
-    external = [stream_id for stream_id in stage.inputs if plan.stream(stream_id).role != "intermediate"]
+    external = [stream_id for stream_id in stage.inputs if stream_id in going_on]
     for task in range(stage.task_count):
         left = [tasks[task] for tasks in former if task in tasks]
-        checkpoint = _checkpoint(left, stage, external, names)
+        checkpoint = _checkpoint(left, stage, external, counted, names)
         state = {key: found for key in keys if (found := _first(left, names.get(key, key))) is not None}
         if checkpoint is not None or state:
             yield str(task), {"checkpoint": (checkpoint or TaskCheckpoint()).to_dict(), "state": state or None}
 
 
-def _checkpoint(left: list[Mapping[str, Any]], stage: Stage, external: list[str], names: Mapping[str, str]) -> TaskCheckpoint | None:
+def _checkpoint(
+    left: list[Mapping[str, Any]], stage: Stage, external: list[str], counted: set[str], names: Mapping[str, str]
+) -> TaskCheckpoint | None:
     """The stage's part of what tasks of this number knew, whichever stages they belonged to; the same stage's word comes first."""
     known = [TaskCheckpoint.from_dict(found["checkpoint"]).for_next_run(external) for found in left if found["checkpoint"] is not None]
     if not known:
@@ -82,14 +95,14 @@ def _checkpoint(left: list[Mapping[str, Any]], stage: Stage, external: list[str]
     for checkpoint in known:
         for op_id, progress in checkpoint.operators.items():
             operators.setdefault(present.get(op_id, op_id), _renamed(progress, present))
-        for stream_id in checkpoint.offsets:
+        for stream_id in checkpoint.offsets.keys() & counted:
             offsets.setdefault(stream_id, checkpoint.offsets[stream_id])
         for stream_id in checkpoint.sources:
             sources.setdefault(stream_id, checkpoint.sources[stream_id])
         for entry in checkpoint.control.get("watermarks", ()):
             marks.setdefault((entry["stream"], entry["partition"]), entry)
     return TaskCheckpoint(
-        offsets=offsets,
+        offsets=dict(sorted(offsets.items())),
         control={"watermarks": list(marks.values())},
         sources=sources,
         operators={op_id: progress for op_id, progress in operators.items() if op_id in stage.operators},
