@@ -13,7 +13,7 @@ from airflow_samza.task.not_yet import not_yet
 
 def refuse_what_cannot_run(spec: ApplicationSpec, plan: ExecutionPlan) -> None:
     """Raises :class:`NotYet` (several at once: :class:`PlanErrors`) for whatever cannot run yet."""
-    found: list[PlanError] = not_yet(spec, plan)
+    found: list[PlanError] = [*not_yet(spec), *_circles(plan)]
     read = {stream_id for stage in plan.stages for stream_id in stage.inputs}
     for stream_id in sorted(read & set(spec.inputs)):
         found += _input(spec.inputs[stream_id])
@@ -22,16 +22,19 @@ def refuse_what_cannot_run(spec: ApplicationSpec, plan: ExecutionPlan) -> None:
     raise_all(found)
 
 
+def _circles(plan: ExecutionPlan) -> Iterator[NotYet]:
+    for stage in plan.stages:
+        if stage.several_epochs:
+            hint = "Send the results to an output stream, and read that in the next run."
+            yield _not_yet(f"The stage {stage.stage_id!r} reads what it writes", hint, stage=stage.stage_id)
+
+
 def _input(stream: StreamDescriptor) -> Iterator[NotYet]:
     name = stream.stream_id
     at = f" ({stream.location})" if stream.location is not None else ""
     if stream.reader is not None:
         hint = "Write the DataFrame to files, or with format samza, and read those."
         yield _not_yet(f"The input {name!r}{at} comes from a DataFrame", hint, stream=name)
-    if not stream.bounded or stream.slice_by == "checkpoint":
-        what = "is sliced by checkpoint" if stream.slice_by == "checkpoint" else "is unbounded"
-        hint = 'Bound it: a path= over the data interval, or slice="timestamp" with a timestamp column.'
-        yield _not_yet(f"The input {name!r}{at} {what}", hint, stream=name)
     if stream.shared:
         yield _not_yet(f"The input {name!r}{at} is shared between Dags", "Read it as an input_stream.", stream=name)
 

@@ -85,6 +85,7 @@ class SectionRun:
         self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
         self._sent = dict(self._start.checkpoint.sent)
         self._ticked = 0
+        self._state: State = {}
         self.report = TaskReport(program.stage.stage_id, self._name)
         resources = TaskResources(
             self._name, self._writers, self._tables, self._owned, program.spec.config, program.phases.one_by_one, self._clock
@@ -214,6 +215,8 @@ class SectionRun:
         if not isinstance(envelope, MessageRun):
             report.control_messages += 1
             message = envelope.message
+            if message.task_name is None:  # the end of a source: it has no place among the offsets, or a later run would skip a message
+                self._offsets[stream][partition] = envelope.offset
             assert isinstance(message, EndOfStreamMessage | WatermarkMessage)
             for event in self._control.update(stream, partition, message, offset=envelope.offset):
                 yield from self._handle(event)
@@ -348,7 +351,10 @@ class SectionRun:
                 output.watermark = WatermarkMessage(self._name, len(tasks), timestamp=timestamp)
 
     def state(self) -> State:
-        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``."""
+        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``. Nothing of a whole run."""
+        return self._state
+
+    def _snapshot(self) -> State:
         found = self._instance.snapshot()
         for table_id in self._program.stage.tables:
             store = self._tables[table_id]
@@ -376,6 +382,7 @@ class SectionRun:
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
         report.checkpoint = self._checkpoint()
+        self._state = {} if self._whole else self._snapshot()
         report.boundary = self._boundary()
         report.seconds = round(time.perf_counter() - self._started, 6)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza import Row, avg, count, count_distinct, max_, min_, stream_application, sum_, tumbling
+from airflow_samza import Row, avg, count, count_distinct, max_, min_, stream_application, sum_
 from airflow_samza.errors import (
     InvalidApplication,
     MessageError,
@@ -345,26 +345,6 @@ def test_what_only_catalyst_runs_is_refused_with_the_reason() -> None:
 
     with pytest.raises(NotYet, match=r"where 'like' of stage .* runs only in Catalyst .*RLIKE.* no Spark here"):
         driver_of(describe).pipe("views", VIEWS).run()
-
-
-def test_windows_and_stream_joins_are_not_yet_and_all_are_named() -> None:
-    def describe(app: Any) -> None:
-        left = app.input_stream("left", schema="id bigint, at timestamp", key="id", timestamp="at")
-        right = app.input_stream("right", schema="id bigint, at timestamp", key="id", timestamp="at")
-        left.window(tumbling("1 minute"), key="id", n=count(), id="per-minute").send_to(app.output_stream("windows"))
-        left.join(right, lambda a, b: a, ttl="1 hour", id="both").send_to(app.output_stream("joined"))
-
-    with pytest.raises(PlanErrors, match=r"(?s)cannot run windows yet.*cannot run joins of two streams yet"):
-        driver_of(describe).run()
-
-
-def test_state_behind_an_unbounded_input_is_not_yet() -> None:
-    def describe(app: Any) -> None:
-        views = app.input_stream("views", schema=View, bounded=False, key="member_id", slice="checkpoint")
-        views.aggregate("member_id", n=count(), id="n").send_to(app.output_stream("out"))
-
-    with pytest.raises(NotYet, match="unbounded stream 'views'"):
-        driver_of(describe).run()
 
 
 def test_null_in_a_column_declared_never_null_is_named_with_its_offset() -> None:

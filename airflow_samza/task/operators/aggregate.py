@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import AggregateSpec
@@ -42,6 +42,19 @@ class Aggregate(Operator[AggregateSpec]):
     def _keep_values(self, keys: list[Any], batch: pa.RecordBatch) -> None:
         for values in self._values.values():
             values.add(keys, batch.column(values.aggregation.column))
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """The partial results, and the values that are kept as they are, by output column."""
+        groups = self._groups.held()
+        if groups is None:
+            return {}
+        return {"groups": groups, **{f"values:{name}": values.held() for name, values in self._values.items()}}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`snapshot` gave."""
+        self._groups.take_back(tables["groups"])
+        for name, values in self._values.items():
+            values.take_back(tables[f"values:{name}"])
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """A row per key."""
@@ -89,6 +102,18 @@ class _Values:
         if self.aggregation.function == "count_distinct" and self._rows > max(4 * self._merged, 4 * RAW_ROWS):
             self._tables = [self._distinct(pa.concat_tables(self._tables))]
             self._rows = self._merged = self._tables[0].num_rows
+
+    def held(self) -> pa.Table:
+        """What is kept, as one table."""
+        import pyarrow as pa
+
+        return pa.concat_tables(self._tables)
+
+    def take_back(self, table: pa.Table) -> None:
+        """Takes in what :meth:`held` gave."""
+        self._tables.append(table)
+        self._rows += table.num_rows
+        self._merged += table.num_rows
 
     def _distinct(self, table: pa.Table) -> pa.Table:
         return table.group_by([*self._names, "v"], use_threads=False).aggregate([])

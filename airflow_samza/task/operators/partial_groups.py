@@ -119,6 +119,16 @@ class PartialGroups:
         self._partials, self.rows, self._merged_rows = [], 0, 0
         return found
 
+    def held(self) -> pa.Table | None:
+        """What :meth:`merged` would give now; all of it stays here."""
+        self.condense()
+        self._merge()
+        return self._partials[0] if self._partials else None
+
+    def take_back(self, partials: pa.Table) -> None:
+        """Takes in what :meth:`held` gave."""
+        self._hold(partials)
+
     def singles(self, batch: pa.RecordBatch) -> Iterator[Any]:
         """The columns of partial results of one row each, in the order of :func:`partial_schema`."""
         import pyarrow as pa

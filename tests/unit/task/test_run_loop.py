@@ -75,7 +75,7 @@ def test_messages_and_control_messages_are_counted_with_their_offsets() -> None:
     report = run_task(program_of(copy, views=1), 0, [source("views", 0, [ONE, TWO], [ONE], end(), start=5)], {"out": out})
     assert [row["id"] for _, row in out.rows] == [1, 2, 1]
     views = report.inputs["views"]
-    assert (views.messages, views.control_messages, views.next_offsets) == (3, 1, {0: 9})
+    assert (views.messages, views.control_messages, views.next_offsets) == (3, 1, {0: 8})  # a source's end has no place
     assert report.outputs["out"].end_of_stream == EndOfStreamMessage("task-0", 1, stream_id="out")
     assert report.outputs["out"].messages == 3
 

@@ -21,30 +21,29 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.windows import duration_ms
-from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
+from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.partitioner import partition_array, split_by_partition
-from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Row, Schema
-from airflow_samza.systems.memory import MemorySystem
-from airflow_samza.systems.system import ControlEnvelope, Envelope, Publication, StreamSpec, SystemStreamPartition
+from airflow_samza.systems.memory import MemoryProducer, MemorySystem
+from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.not_yet import refuse_not_yet
 from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.report import TaskReport
-from airflow_samza.task.run_loop import TaskInput, run_task
 from airflow_samza.task.stage_program import check_application, compile_stage
-from airflow_samza.task.table_store import TableStore
+from airflow_samza.testing.stage_epochs import StageEpochs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,8 +56,9 @@ class TestDriver:
 
     ``config`` adds Samza keys; ``partitions`` is the count of every input whose count the application does not declare, one number or a
     mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run, and what came out is read with
-    :meth:`output`. What only Spark can run, and what cannot run yet, is refused with a sentence. Whole messages go through intermediate
-    streams, so that they can be looked at; ``reduced`` sends only what is read, as stages on Spark do.
+    :meth:`output`. :meth:`step` runs it continuously instead, until :meth:`drain` or :meth:`stop`; :meth:`catch_up` is one scheduled run.
+    What only Spark can run, and what cannot run yet, is refused with a sentence. Whole messages go through intermediate streams, so that
+    they can be looked at; ``reduced`` sends only what is read, as stages on Spark do.
     """
 
     __test__ = False  # for pytest: a tool, not a test
@@ -81,8 +81,11 @@ class TestDriver:
         self._now_ms = int(_EPOCH.timestamp() * 1000)
         self._plan: ExecutionPlan | None = None
         self._system = MemorySystem()
-        self._reports: dict[str, list[TaskReport]] = {}
-        self._stores: dict[str, list[TableStore]] = {}
+        self._published: dict[str, int] = {}
+        self._turns: dict[str, int] = {}
+        self._stages: list[StageEpochs] = []
+        self._running = False
+        self._runs = 0
         self._known: dict[str, Schema] = {}
 
     # -- what goes in --------------------------------------------------------------------------------------------------
@@ -187,20 +190,109 @@ class TestDriver:
             return stream.partitions
         return self._partitions if isinstance(self._partitions, int) else self._partitions.get(stream.stream_id, 1)
 
-    def run(self) -> TestDriver:
-        """Runs the application over all that was piped in so far, from the beginning to the end."""
-        plan = self.plan
-        refuse_not_yet(self.spec, plan)
-        self._known = {**self._schemas, **self._empty_schemas()}
-        compiled = check_application(self.spec, plan, self._known)
-        self._contents = reduce_topics(self.spec, plan, compiled) if self._reduces else {}
-        self._system = MemorySystem()
-        self._reports, self._stores = {}, {}
-        for stream in {**self.spec.side_inputs, **self.spec.inputs}.values():
-            self._publish_input(stream)
-        for stage in plan.stages:
-            self._run_stage(stage)
+    def run(self, *, mode: str = "staged", epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
+        """Runs the application over all that was piped in so far, from the beginning to the end.
+
+        ``mode="staged"``: stage after stage, each in one go. ``"pipelined"``: all at once, in epochs of up to ``epoch_messages`` per task,
+        in an order that ``shuffle`` draws. An unbounded input ends as a slice does: nothing is flushed (SEMANTICS C9).
+        """
+        if mode not in ("staged", "pipelined"):
+            raise InvalidApplication(
+                f"mode={mode!r} is not a mode of the test driver.",
+                hint='It runs "staged" or "pipelined"; step(), drain() and stop() run an application continuously.',
+                value=mode,
+            )
+        self._open(new=True)
+        if mode == "pipelined":
+            self._work(self._ends_of_slices, epoch_messages, shuffle)
+        for stage in self._stages if mode == "staged" else ():
+            if not stage.stage.several_epochs:
+                stage.run(whole=True, ends=self._ends_of_slices)
+                continue
+            while stage.run(limit=epoch_messages, ends=self._ends_of_slices) and not stage.ended:
+                pass
+        self._refuse_open()
+        self._running = False
         return self
+
+    def step(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
+        """Runs the application continuously: processes what was piped in since the last step, and leaves unbounded inputs open.
+
+        The clock stands where it was set; windows and timers that are due by it, or by watermarks, come out.
+        """
+        self._open()
+        self._work(lambda stream: True if self.plan.stream(stream).bounded else None, epoch_messages, shuffle)
+        return self
+
+    def drain(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
+        """Ends a continuous run for good: what was piped in is processed, all inputs end, windows and joins are flushed."""
+        return self._end(lambda stream: True, epoch_messages, shuffle)
+
+    def stop(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
+        """Ends a continuous run as a slice ends: nothing is flushed, and the next :meth:`step` goes on from the state that was kept."""
+        return self._end(self._ends_of_slices, epoch_messages, shuffle)
+
+    def catch_up(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
+        """One scheduled run: takes unbounded inputs from where the former run ended up to what is there now, and keeps its state."""
+        return self.stop(epoch_messages=epoch_messages, shuffle=shuffle)
+
+    def _end(self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None) -> TestDriver:
+        self._open()
+        self._work(ends, epoch_messages, shuffle)
+        self._refuse_open()
+        self._running = False
+        return self
+
+    def _ends_of_slices(self, stream: str) -> bool:
+        return self.plan.stream(stream).bounded
+
+    def _open(self, *, new: bool = False) -> None:
+        """Begins a run, unless one is going on; ``new``: from the beginning, with nothing kept."""
+        if new or not self._stages:
+            plan = self.plan
+            refuse_not_yet(self.spec)
+            self._known = {**self._schemas, **self._empty_schemas()}
+            compiled = check_application(self.spec, plan, self._known)
+            self._contents = reduce_topics(self.spec, plan, compiled) if self._reduces else {}
+            self._system = MemorySystem()
+            self._published, self._turns, self._stages, self._runs = {}, {}, [], 0
+        self._publish_inputs()
+        if self._running and not new:
+            return
+        starts = {stage.stage.stage_id: stage.starts() for stage in self._stages}
+        self._stages = [
+            StageEpochs(
+                compile_stage(self.spec, self.plan, stage.stage_id, self._known, self._contents),
+                self._system,
+                lambda: self._now_ms,
+                self._runs,
+                starts.get(stage.stage_id),
+            )
+            for stage in self.plan.stages
+        ]
+        self._running = True
+        self._runs += 1
+
+    def _work(self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None) -> None:
+        """Epochs of all stages until none has anything to do."""
+        moved = True
+        while moved:
+            moved = False
+            turn = list(self._stages)
+            if shuffle is not None:
+                shuffle.shuffle(turn)
+            for stage in turn:
+                if not stage.ended:
+                    moved = stage.run(limit=epoch_messages, ends=ends) or moved
+
+    def _refuse_open(self) -> None:
+        left = [stage for stage in self._stages if not stage.ended]
+        if left:
+            raise StageError(
+                f"The stage {left[0].stage.stage_id!r} does not end: it has nothing more to read, and waits.",
+                hint="Look at its chooser: does it wait for a stream to reach its head?",
+                stage=left[0].stage.stage_id,
+            )
 
     def _empty_schemas(self) -> dict[str, Schema]:
         for stream in self.spec.inputs.values():
@@ -212,85 +304,41 @@ class TestDriver:
                 )
         return {}
 
-    def _publish_input(self, stream: StreamDescriptor) -> None:
+    def _publish_inputs(self) -> None:
+        """What was piped in since the last time becomes visible."""
+        for stream in {**self.spec.side_inputs, **self.spec.inputs}.values():
+            schema = stream.schema or self._schemas.get(stream.stream_id)
+            if schema is None:  # a side input that nobody filled and nobody described: its table is empty
+                continue
+            count = self._count(stream)
+            spec = StreamSpec(stream.stream_id, count, schema.ddl(), stream.key)
+            self._system.create(spec.name, count, spec.schema)
+            piped = self._piped.get(stream.stream_id, [])
+            former = self._published.get(stream.stream_id, 0)
+            if former == len(piped):
+                continue
+            producer = self._system.producer(spec, f"piped-{stream.stream_id}")
+            for partition, batch in piped[former:]:
+                self._publish_batch(stream, count, producer, partition, batch)
+            self._system.publish(spec, Publication("piped", "1.1", former, {0: producer.finish()}))
+            self._published[stream.stream_id] = len(piped)
+
+    def _publish_batch(
+        self, stream: StreamDescriptor, count: int, producer: MemoryProducer, partition: int | None, batch: pa.RecordBatch
+    ) -> None:
         import pyarrow as pa
 
-        count = self._count(stream)
-        schema = stream.schema or self._schemas.get(stream.stream_id)
-        if schema is None:  # a side input that nobody filled and nobody described: its table is empty
-            return
-        spec = StreamSpec(stream.stream_id, count, schema.ddl(), stream.key)
-        self._system.create(spec.name, count, spec.schema)
-        producer = self._system.producer(spec, f"piped-{stream.stream_id}")
-        turn = 0
-        for partition, batch in self._piped.get(stream.stream_id, ()):
-            if partition is not None or count == 1:
-                producer.write(partition or 0, batch)
-                continue
-            if not stream.key:  # in turn, as files come
-                for place in range(count):
-                    chosen = [row for row in range(batch.num_rows) if (row + turn) % count == place]
-                    producer.write(place, batch.take(pa.array(chosen, pa.int64())))
-                turn += batch.num_rows
-                continue
+        if partition is not None or count == 1:
+            producer.write(partition or 0, batch)
+        elif stream.key:
             for place, part in split_by_partition(batch, partition_array(batch, stream.key, count), count):
                 producer.write(place, part)
-        self._system.publish(spec, Publication("piped", "1.1", 0, {0: producer.finish()}))
-
-    def _run_stage(self, stage: Stage) -> None:
-        program = compile_stage(self.spec, self.plan, stage.stage_id, self._known, self._contents)
-        specs = {}
-        for stream_id in stage.outputs:
-            planned = self.plan.stream(stream_id)
-            specs[stream_id] = StreamSpec(stream_id, planned.partitions, None, self.spec.stream(stream_id).key)
-            schema = program.streams.get(stream_id)
-            self._system.create(stream_id, max(planned.partitions, 1), schema.ddl() if schema is not None else None)
-        staged: dict[str, dict[int, Any]] = {stream_id: {} for stream_id in stage.outputs}
-        ends: dict[str, list[EndOfStreamMessage]] = {stream_id: [] for stream_id in stage.outputs}
-        for task in range(stage.task_count):
-            producers = {s: self._system.producer(spec, f"{stage.stage_id}-{task}") for s, spec in specs.items()}
-            tables: dict[str, TableStore] = {}
-            try:
-                report = run_task(
-                    program,
-                    task,
-                    [source for stream in stage.inputs for source in self._inputs(stream, task, program.reads.get(stream))],
-                    producers,
-                    side_inputs=[source for stream in stage.side_inputs for source in self._inputs(stream, task)],
-                    tables=tables,
-                    clock=lambda: self._now_ms,
-                )
-            except SamzaError:
-                for producer in producers.values():
-                    producer.abort()
-                raise
-            self._reports.setdefault(stage.stage_id, []).append(report)
-            for table_id, store in tables.items():
-                self._stores.setdefault(table_id, []).append(store)
-            for stream_id, producer in producers.items():
-                staged[stream_id][task] = producer.finish()
-                end = report.outputs[stream_id].end_of_stream
-                if end is not None and stream_id in self.spec.intermediates:  # only they carry control messages (C1)
-                    ends[stream_id].append(end)
-        for stream_id, spec in specs.items():
-            publication = Publication(f"test/{stage.stage_id}", "1.1", 0, staged[stream_id], tuple(ends[stream_id]))
-            self._system.publish(spec, publication)
-
-    def _inputs(self, stream_id: str, task: int, columns: Sequence[str] | None = None) -> list[TaskInput]:
-        if self._system.find(stream_id) is None:
-            return []
-        planned = self.plan.stream(stream_id)
-        partitions = range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []
-        return [TaskInput(stream_id, partition, self._envelopes(stream_id, partition, columns)) for partition in partitions]
-
-    def _envelopes(self, stream_id: str, partition: int, columns: Sequence[str] | None) -> Iterable[Envelope]:
-        consumer = self._system.consumer(StreamSpec(stream_id))
-        bounded = stream_id in self.spec.intermediates or self.spec.stream(stream_id).bounded
-        for envelope in consumer.read(SystemStreamPartition("memory", stream_id, partition), None, columns):
-            if isinstance(envelope, ControlEnvelope) and not bounded and isinstance(envelope.message, EndOfStreamMessage):
-                slice_end = dataclasses.replace(envelope.message, final=False)  # SEMANTICS C9
-                envelope = dataclasses.replace(envelope, message=slice_end)
-            yield envelope
+        else:  # in turn, as files come
+            turn = self._turns.get(stream.stream_id, 0)
+            for place in range(count):
+                chosen = [row for row in range(batch.num_rows) if (row + turn) % count == place]
+                producer.write(place, batch.take(pa.array(chosen, pa.int64())))
+            self._turns[stream.stream_id] = turn + batch.num_rows
 
     # -- what comes out ------------------------------------------------------------------------------------------------
 
@@ -313,12 +361,13 @@ class TestDriver:
                 hint=f"It writes {', '.join(sorted(written)) or 'nothing'}.",
                 name=stream,
             )
-        topic = self._system.find(stream)
+        name = next((stage.topic(stream) for stage in self._stages if stream in stage.stage.outputs), stream)
+        topic = self._system.find(name)
         if topic is None:
             raise InvalidApplication(f"Output {stream!r} is asked for before the application ran.", hint="Call run() first.", stream=stream)
         partitions = range(topic.partitions) if partition is None else [partition]
-        consumer = self._system.consumer(StreamSpec(stream))
-        envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", stream, p)))
+        consumer = self._system.consumer(StreamSpec(name))
+        envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", name, p)))
         batches = [envelope.batch for envelope in envelopes if not isinstance(envelope, ControlEnvelope)]
         declared = self._declared(stream)
         schema = declared.to_arrow() if declared is not None else topic.schema if topic.schema is not None else pa.schema([])
@@ -338,14 +387,14 @@ class TestDriver:
     def table_rows(self, table: str) -> list[Any]:
         """The rows of a table as the last run left it, task by task."""
         self.spec.table(table)
-        return [row for store in self._stores.get(table, ()) for row in MessageReader(store.schema).read(store.rows)]
+        stores = [tables[table] for stage in self._stages for tables in stage.tables if table in tables]
+        return [row for store in stores for row in MessageReader(store.schema).read(store.rows)]
 
     def reports(self, stage: str | None = None) -> Sequence[TaskReport]:
-        """What each task of a stage (or of all) did in the last run."""
+        """What each task of a stage (or of all) did in its last epoch; a staged run has one."""
         if stage is not None:
             self.plan.stage(stage)
-            return tuple(self._reports.get(stage, ()))
-        return tuple(report for reports in self._reports.values() for report in reports)
+        return tuple(report for found in self._stages if stage in (None, found.stage.stage_id) for report in found.reports)
 
 
 def _inferred(rows: Sequence[Any], stream: str) -> Schema:

@@ -1,0 +1,161 @@
+"""One stage of a run in memory: whole, or epoch by epoch as stages on Spark do, with everything between two epochs as JSON and tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
+from airflow_samza.planner.plan import Stage
+from airflow_samza.systems.memory import MemorySystem
+from airflow_samza.systems.system import ControlEnvelope, Envelope, OffsetRange, Publication, StreamSpec, SystemStreamPartition
+from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
+from airflow_samza.task.reading import TaskInput
+from airflow_samza.task.report import TaskReport
+from airflow_samza.task.run_loop import SectionRun, refuse_catalyst
+from airflow_samza.task.stage_program import StageProgram
+from airflow_samza.task.table_store import TableStore
+
+
+@dataclass
+class _Task:
+    """A task between two epochs."""
+
+    start: TaskStart | None = None
+    ended: bool = False
+    report: TaskReport | None = None
+    tables: dict[str, TableStore] = field(default_factory=dict)
+
+
+class StageEpochs:
+    """The tasks of one stage in run number ``run``. ``starts`` are what a former run left of them, by task."""
+
+    def __init__(
+        self,
+        program: StageProgram,
+        system: MemorySystem,
+        clock: Callable[[], int],
+        run: int = 0,
+        starts: dict[int, TaskStart] | None = None,
+    ) -> None:
+        refuse_catalyst(program)
+        self.program = program
+        self.stage: Stage = program.stage
+        self._system = system
+        self._clock = clock
+        self._run = run
+        self._epoch = 0
+        self._tasks = {task: _Task((starts or {}).get(task)) for task in range(self.stage.task_count)}
+        self._specs: dict[str, StreamSpec] = {}
+        for stream_id in self.stage.outputs:
+            planned = program.plan.stream(stream_id)
+            topic = self.topic(stream_id)
+            self._specs[stream_id] = StreamSpec(topic, planned.partitions, None, program.spec.stream(stream_id).key)
+            schema = program.streams.get(stream_id)
+            system.create(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None)
+
+    def topic(self, stream_id: str) -> str:
+        """The name of a stream in the system: the topics of a run are its own."""
+        return f"{stream_id}/{self._run}" if self._run and stream_id in self.program.spec.intermediates else stream_id
+
+    @property
+    def ended(self) -> bool:
+        """Whether all tasks have."""
+        return all(task.ended for task in self._tasks.values())
+
+    @property
+    def reports(self) -> list[TaskReport]:
+        """The last report of each task that has run."""
+        return [task.report for task in self._tasks.values() if task.report is not None]
+
+    @property
+    def tables(self) -> list[dict[str, TableStore]]:
+        """The tables of each task."""
+        return [task.tables for task in self._tasks.values()]
+
+    def starts(self) -> dict[int, TaskStart]:
+        """Where the next run goes on (C9)."""
+        inputs = self.program.spec.inputs
+        external = [stream for stream in self.stage.inputs if stream in inputs and not self.program.plan.stream(stream).bounded]
+        return {
+            number: TaskStart(task.start.checkpoint.for_next_run(external), task.start.state)
+            for number, task in self._tasks.items()
+            if task.start is not None
+        }
+
+    def run(self, *, whole: bool = False, limit: int | None = None, ends: Callable[[str], bool | None] = lambda stream: True) -> bool:
+        """Runs one epoch and publishes it; whether anything was done. ``whole``: everything, in one epoch.
+
+        ``ends`` says how an external input ends when all that is there has been read: True (for good), False (a slice), None: not yet.
+        """
+        staged: dict[str, dict[int, Any]] = {stream_id: {} for stream_id in self._specs}
+        control: dict[str, list[ControlMessage]] = {stream_id: [] for stream_id in self._specs}
+        moved = False
+        for number, task in self._tasks.items():
+            if task.ended:
+                continue
+            attempt = f"{self._run}-{self.stage.stage_id}-{self._epoch}-{number}"
+            producers = {stream_id: self._system.producer(spec, attempt) for stream_id, spec in self._specs.items()}
+            task.tables = {}
+            run = SectionRun(self.program, 0, number, producers, task.tables, self._clock, start=task.start, whole=whole, limit=limit)
+            try:
+                for _ in run.run(self._inputs(number, ends), self._side_inputs(number)):
+                    raise AssertionError("a section without a boundary yields nothing")
+            except BaseException:
+                for producer in producers.values():
+                    producer.abort()
+                raise
+            report, task.report = run.report, run.report
+            moved = moved or _has_moved(task, report)
+            task.start = TaskStart(_through_json(report.checkpoint), run.state())
+            task.ended = report.ended
+            for stream_id, producer in producers.items():
+                staged[stream_id][number] = producer.finish()
+                if stream_id in self.program.spec.intermediates:  # only they carry control messages (C1)
+                    control[stream_id] += report.outputs[stream_id].control
+        for stream_id, spec in self._specs.items():
+            writer = f"test/{self._run}/{self.stage.stage_id}"
+            publication = Publication(writer, "1.1", self._epoch, staged[stream_id], tuple(control[stream_id]))
+            self._system.publish(spec, publication)
+        self._epoch += 1
+        return moved
+
+    def _inputs(self, task: int, ends: Callable[[str], bool | None]) -> list[TaskInput]:
+        return [source for stream in self.stage.inputs for source in self._partitions(stream, task, ends, self.program.reads.get(stream))]
+
+    def _side_inputs(self, task: int) -> list[TaskInput]:
+        return [source for stream in self.stage.side_inputs for source in self._partitions(stream, task, lambda _: None, None)]
+
+    def _partitions(
+        self, stream_id: str, task: int, ends: Callable[[str], bool | None], columns: tuple[str, ...] | None
+    ) -> Iterator[TaskInput]:
+        topic = self.topic(stream_id)
+        if self._system.find(topic) is None:
+            return
+        planned = self.program.plan.stream(stream_id)
+        heads = self._system.admin.metadata([StreamSpec(topic)])[topic].head
+        start = self._tasks[task].start
+        for partition in range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []:
+            known = start.checkpoint.offset(stream_id, partition) if start is not None else None
+            first, head = known or 0, heads[partition]
+            end = None if stream_id in self.program.spec.intermediates else ends(stream_id)
+            yield TaskInput(stream_id, partition, self._envelopes(topic, partition, OffsetRange(first, head), columns, end), first, head)
+
+    def _envelopes(
+        self, topic: str, partition: int, offsets: OffsetRange, columns: tuple[str, ...] | None, end: bool | None
+    ) -> Iterator[Envelope]:
+        place = SystemStreamPartition("memory", topic, partition)
+        yield from self._system.consumer(StreamSpec(topic)).read(place, offsets, columns)
+        if end is not None:
+            yield ControlEnvelope(place, offsets.end, EndOfStreamMessage(None, 0, stream_id=topic, final=end))
+
+
+def _has_moved(task: _Task, report: TaskReport) -> bool:
+    read = any(found.messages or found.control_messages for found in report.inputs.values())
+    return read or report.ended or any(output.messages for output in report.outputs.values())
+
+
+def _through_json(checkpoint: TaskCheckpoint) -> TaskCheckpoint:
+    return TaskCheckpoint.from_dict(json.loads(json.dumps(checkpoint.to_dict())))
