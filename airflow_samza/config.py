@@ -23,6 +23,9 @@ STANDBY_REPLICATION = "job.standbytasks.replication.factor"
 STATE_LEASE_GRACE = "job.state.lease.grace.ms"
 STATE_LEASE_WAIT = "job.state.lease.wait.ms"
 STATE_VERSIONS_KEEP = "job.state.versions.keep"
+TASK_CALLBACK_TIMEOUT = "task.callback.timeout.ms"
+TASK_MAX_CONCURRENCY = "task.max.concurrency"
+TASK_WINDOW = "task.window.ms"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
@@ -150,9 +153,34 @@ class Config(Mapping[str, str]):
 
     @property
     def watermark_idle_timeout_ms(self) -> int | None:
-        """After how many ms an idle producer is left out of the watermark; None when off (SEMANTICS C8)."""
-        number = self.integer(WATERMARK_IDLE_TIMEOUT)
-        return None if number is None or number < 0 else number
+        """After how many ms an idle producer is left out of the watermark; None when off, as it is unless set (SEMANTICS C8)."""
+        return self._milliseconds(WATERMARK_IDLE_TIMEOUT)
+
+    # -- low-level tasks ---------------------------------------------------------------------------------------------
+
+    @property
+    def window_ms(self) -> int | None:
+        """How often ``window()`` of a task is called, in ms; None when off, as it is unless set."""
+        return self._milliseconds(TASK_WINDOW)
+
+    @property
+    def max_concurrency(self) -> int:
+        """How many messages of an async task are in flight at most: 1 unless set."""
+        return self.integer(TASK_MAX_CONCURRENCY, 1, least=1) or 1
+
+    @property
+    def callback_timeout_ms(self) -> int | None:
+        """How long an async task may take for one message, in ms; None when it may take any time, as it may unless set."""
+        return self._milliseconds(TASK_CALLBACK_TIMEOUT)
+
+    def _milliseconds(self, key: str) -> int | None:
+        """A length of time from 1 ms; -1 and absence are None."""
+        number = self.integer(key)
+        if number is None or number == -1:
+            return None
+        if number < 1:  # 0 ms would be "always", which nobody means
+            self.refuse(key, "a number of ms from 1, or -1 for off")
+        return number
 
     # -- state from run to run -----------------------------------------------------------------------------------------
 

@@ -92,6 +92,11 @@ def test_values() -> None:
         ("task.chooser.wait.for.head", "some", lambda config: config.waits_for_head_of_all),
         ("job.standbytasks.replication.factor", "0", lambda config: config.standby_replication),
         ("task.watermark.idle.timeout.ms", "soon", lambda config: config.watermark_idle_timeout_ms),
+        ("task.watermark.idle.timeout.ms", "0", lambda config: config.watermark_idle_timeout_ms),
+        ("task.window.ms", "0", lambda config: config.window_ms),
+        ("task.window.ms", "-2", lambda config: config.window_ms),
+        ("task.max.concurrency", "0", lambda config: config.max_concurrency),
+        ("task.callback.timeout.ms", "0", lambda config: config.callback_timeout_ms),
         ("my.flag", "yes", lambda config: config.boolean("my.flag")),
     ],
 )
@@ -99,6 +104,18 @@ def test_rejects_values_that_cannot_be_used(key: str, value: str, ask: Any) -> N
     with pytest.raises(ConfigError) as caught:
         ask(Config({key: value}))
     assert (caught.value.facts["key"], caught.value.facts["value"]) == (key, value)
+
+
+def test_times_of_tasks_are_off_unless_set() -> None:
+    for config in (Config({}), Config({"task.window.ms": "-1", "task.callback.timeout.ms": "-1", "task.watermark.idle.timeout.ms": "-1"})):
+        assert (config.window_ms, config.callback_timeout_ms, config.watermark_idle_timeout_ms, config.max_concurrency) == (
+            None,
+            None,
+            None,
+            1,
+        )
+    config = Config({"task.window.ms": "60000", "task.callback.timeout.ms": "1", "task.max.concurrency": "8"})
+    assert (config.window_ms, config.callback_timeout_ms, config.max_concurrency) == (60_000, 1, 8)
 
 
 def test_flags() -> None:
