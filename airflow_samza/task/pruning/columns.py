@@ -15,6 +15,7 @@ from airflow_samza.application.operator_specs import (
     OperatorSpec,
     PartitionBySpec,
     SelectSpec,
+    StreamJoinSpec,
     TableJoinSpec,
     WhereSpec,
 )
@@ -27,12 +28,16 @@ Columns = frozenset[str] | None
 NONE: Columns = frozenset()
 
 
-def columns_used(operators: Sequence[OperatorSpec], topics: Mapping[str, Columns]) -> dict[str, Columns]:
+def columns_used(operators: Sequence[OperatorSpec], topics: Mapping[str, Columns], *, times: bool = False) -> dict[str, Columns]:
     """By operator id, the columns of its output that other operators read. ``operators`` come after their inputs.
 
-    ``topics`` are the columns that go through streams; a stream that is not there takes all.
+    ``topics`` are the columns that go through streams; a stream that is not there takes all. ``times``: whoever reads inputs (a chooser of
+    the user's) asks for their event times.
     """
     used: dict[str, Columns] = {operator.op_id: _watermarks(operator) for operator in operators}
+    for operator in operators if times else ():
+        if isinstance(operator, InputOperatorSpec) and operator.stream.timestamp is not None:
+            used[operator.op_id] = both(used[operator.op_id], lowered([operator.stream.timestamp]))
     for operator in reversed(operators):
         needed = _needed(operator, used[operator.op_id], topics)
         for source in operator.inputs:
@@ -81,6 +86,9 @@ def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]
         return lowered([*operator.key, *(a.column for a in operator.aggregations if a.column is not None)])
     if isinstance(operator, TableJoinSpec) and operator.function is None:
         return both(used, lowered(operator.key))
+    if isinstance(operator, StreamJoinSpec) and operator.function is None:
+        times = [time for time in (operator.left_time, operator.right_time) if time is not None]
+        return both(used, lowered([*operator.left_key, *operator.right_key, *times]))
     if isinstance(operator, PartitionBySpec):
         return both(topics.get(operator.stream.stream_id), lowered(operator.key))
     if isinstance(operator, BroadcastSpec):

@@ -19,15 +19,17 @@ from airflow_samza.task.schemas import CompiledOperator
 
 def reduce_topics(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, TopicContent]:
     """What goes through each intermediate stream, for those through which not whole messages go."""
-    if Config(spec.config).whole_messages:
+    config = Config(spec.config)
+    if config.whole_messages:
         return {}
-    contents = _combined(spec, plan, compiled)
+    times = config.chooser_class is not None  # it may choose by event time, which partial results do not have
+    contents = {} if times else _combined(spec, plan, compiled)
     topics = topic_columns(spec, contents)
     whole = {stream_id for stage in plan.stages for stream_id in (*stage.side_inputs, *(stage.outputs if stage.several_epochs else ()))}
     needed: dict[str, Columns] = {stream_id: None if stream_id in whole else NONE for stream_id in spec.intermediates}
     for stage in reversed(plan.stages):  # readers before writers
         operators = [operator for operator in spec.operators if operator.op_id in set(stage.operators)]
-        used = columns_used(operators, {**needed, **topics})
+        used = columns_used(operators, {**needed, **topics}, times=times)
         for operator in operators:
             if isinstance(operator, InputOperatorSpec) and operator.stream.stream_id in needed:
                 stream_id = operator.stream.stream_id
