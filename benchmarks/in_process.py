@@ -83,7 +83,7 @@ class InProcess:
         )
         lap("intent")
         for number in range(intent.tasks):
-            for _ in _Section(task, number, f"{number}-0").run(iter(())):
+            for _ in _Section(task, 0, number, "0").run(iter(())):
                 pass
         lap("tasks")
         result = finish_stage(self.files, systems, run, stage_id, handle.generation, handle.folder)

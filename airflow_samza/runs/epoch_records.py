@@ -39,7 +39,7 @@ class Intent:
     ``inputs`` and ``outputs`` are by stream id; an output names the physical stream it goes to. ``whole``: the epoch is all there is, so
     every input must end in it. ``active`` are the tasks that run (None: all), ``standing`` the epoch of the manifest from which each
     task starts, and ``limit`` after about how many messages a task leaves the rest to the next epoch. ``start`` is the path of the record
-    that says what the first epoch starts from, where that is not nothing.
+    that says what the first epoch starts from, where that is not nothing; ``keeps_state`` keeps state also of what has ended for good.
     """
 
     stage: str
@@ -54,6 +54,7 @@ class Intent:
     standing: Mapping[int, int] = field(default_factory=dict)
     limit: int | None = None
     start: str | None = None
+    keeps_state: bool = False
 
     @property
     def running(self) -> Sequence[int]:
@@ -75,6 +76,7 @@ class Intent:
             "standing": {str(task): epoch for task, epoch in self.standing.items()},
             "limit": self.limit,
             "start": self.start,
+            "keeps_state": self.keeps_state,
         }
 
     @classmethod

@@ -15,20 +15,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.errors import StageError, TopicError
-from airflow_samza.runs.epoch_records import Intent, Manifest, Staged
+from airflow_samza.runs.epoch_records import Intent, Manifest, Staged, read_manifest
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import StageFolder, must_read, replace, write_once
+from airflow_samza.runs.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.names import Generation, writer_attempt
 from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
+from airflow_samza.spark.task_inputs import TaskInputs
 from airflow_samza.spark.worker_errors import from_worker
+from airflow_samza.storage.snapshots import KnownTables, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
-from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemProducer, SystemStreamPartition
-from airflow_samza.task.report import TaskReport
-from airflow_samza.task.run_loop import SectionRun, TaskInput
+from airflow_samza.systems.system import System, SystemProducer
+from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
+from airflow_samza.task.report import Boundary, TaskReport
+from airflow_samza.task.run_loop import SectionRun
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ if TYPE_CHECKING:
 RESULT_SCHEMA = "task bigint, adopted boolean"
 """What the last section of a task gives back to the driver: one row."""
 
+EPOCH_PROPERTY = "airflow_samza.epoch"
+"""The local property of a job that names its epoch, where one DataFrame serves many epochs."""
+
+_KNOWN = KnownTables()
+"""State that this worker process has read or written last; the next epoch of the task often comes to the same process."""
+
 
 @dataclass(frozen=True)
 class EpochTask:
@@ -44,7 +52,7 @@ class EpochTask:
 
     It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent and program
     are named by their paths. ``inputs`` and ``outputs`` are the streams without their slices (the intent has those), ``own`` those of
-    them that are topics of the run; ``section`` is the number of the task section that it runs.
+    them that are topics of the run; ``section`` is the number of the task section that it runs. ``epoch`` None: each job says which.
     """
 
     root: str
@@ -52,37 +60,35 @@ class EpochTask:
     stage: str
     stage_folder: str
     program: str
-    epoch: int
+    epoch: int | None
     inputs: Mapping[str, Mapping[str, Any]]
     outputs: Mapping[str, Mapping[str, Any]]
     own: tuple[str, ...]
     section: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs the section for the task that this Spark partition is."""
+        """Runs the section for the task that this Spark partition is: the k-th of those that run in the epoch."""
         from pyspark import TaskContext
 
         _one_thread()
         context = TaskContext.get()
-        task = context.partitionId()
+        epoch = self.epoch if self.epoch is not None else int(context.getLocalProperty(EPOCH_PROPERTY))
         try:
-            yield from _Section(self, task, f"{task}-{context.taskAttemptId()}").run(batches)
+            yield from _Section(self, epoch, context.partitionId(), str(context.taskAttemptId())).run(batches)
         except Exception as error:
-            raise from_worker(error, self.stage, task) from error
+            raise from_worker(error, self.stage, context.partitionId()) from error
 
 
 class _Section:
-    """One task section of one try at one task."""
+    """One task section of one try at one task: the one at ``place`` among those that run in the epoch."""
 
-    def __init__(self, epoch: EpochTask, task: int, attempt: str) -> None:
+    def __init__(self, epoch: EpochTask, number: int, place: int, attempt: str) -> None:
         self._epoch = epoch
-        self._task = task
-        self._attempt = attempt
         self._files = open_filesystem(epoch.root)
         self._folder = StageFolder(epoch.stage_folder)
-        intent = self._folder.intent(epoch.epoch)
-        _see(self._files, intent)
-        self._intent = Intent.from_dict(must_read(self._files, intent))
+        self._intent = _intent(self._files, self._folder.intent(number))
+        self._task = self._intent.running[place]
+        self._attempt = f"{number}-{self._task}-{attempt}"
         self._program = _program(epoch.root, epoch.program)
         self._systems = _systems(json.dumps(epoch.bindings, sort_keys=True), self._files.root)
 
@@ -112,9 +118,11 @@ class _Section:
             yield pa.RecordBatch.from_arrays([pa.array([self._task], pa.int64()), pa.array([adopted])], ["task", "adopted"])
 
     def _run_to_the_boundary(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        section = SectionRun(self._program, self._epoch.section, self._task, {})
-        yield from self._output_of(section, batches)
-        replace(self._files, self._note(self._epoch.section), section.report.to_dict())
+        before = self._before()
+        section = self._section_run(before, {})
+        yield from self._output_of(section, before, batches)
+        state = self._kept_state(section, before, f"{self._attempt}-{self._epoch.section}") if not self._intent.whole else None
+        replace(self._files, self._note(self._epoch.section), {"report": section.report.to_dict(), "state": state})
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
         """Stages the output and leaves the manifest; False when another attempt was quicker, whose output then counts."""
@@ -126,55 +134,78 @@ class _Section:
             bound = BoundStream.from_dict(data)
             producers[stream_id] = self._systems[bound.system].producer(bound.spec, attempt)
         try:
-            section = SectionRun(self._program, self._epoch.section, self._task, producers)
-            for _ in self._output_of(section, batches):
+            before = self._before()
+            section = self._section_run(before, producers)
+            for _ in self._output_of(section, before, batches):
                 raise AssertionError("the last section yields nothing")
-            report = self._whole_report(section.report)
+            reach("task-before-output")
             described = {stream_id: dict(producer.finish()) for stream_id, producer in producers.items()}
+            report, state = self._whole_report(section.report)
+            if self._goes_on(report):
+                reach("task-before-state")
+                state.update(self._kept_state(section, before, attempt) or {})
         except BaseException:
             _abort(producers)
             raise
         reach("task-before-manifest")
-        record = self._manifest(attempt, report, described, time.time() - started)
-        written = write_once(self._files, manifest, {**record.to_dict(), "report": report.to_dict()})
+        record = self._manifest(attempt, report, described, state or None, time.time() - started)
+        written = write_once(self._files, manifest, {**record.to_dict(), "report": _told(report)})
         reach("task-after-manifest")
         if not written:
             _abort(producers)
         return written
 
-    def _output_of(self, section: SectionRun, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _goes_on(self, report: TaskReport) -> bool:
+        """Whether anybody starts from what the task leaves: its next epoch, or another run."""
+        if self._intent.whole:
+            return False
+        return self._intent.keeps_state or not (report.ended and report.final)
+
+    def _before(self) -> _Before:
+        """What the task's former epoch left: checkpoint and state."""
+        standing = self._intent.standing.get(self._task)
+        if standing is not None:
+            manifest = read_manifest(self._files, self._folder, self._task, standing)
+            return _Before(manifest.checkpoint, manifest.state)
+        if self._intent.start is not None:
+            found = must_read(self._files, self._intent.start)["tasks"].get(str(self._task), {})
+            return _Before(found.get("checkpoint"), found.get("state"))
+        return _Before(None, None)
+
+    def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer]) -> SectionRun:
+        start = TaskStart(before.start, read_snapshot(self._files, before.state, _KNOWN))
+        number, intent = self._epoch.section, self._intent
+        return SectionRun(self._program, number, self._task, producers, start=start, whole=intent.whole, limit=intent.limit)
+
+    def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
+        folder = self._folder.state(self._intent.epoch, attempt)
+        return write_snapshot(self._files, folder, section.state(), before.state, _KNOWN)
+
+    def _output_of(self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if not self._is_first:
-            yield from section.run_batches(batches)
+            yield from section.run_batches(batches, self._boundary)
             return
         for _ in batches:  # the one row that stands for this task
             pass
-        consumers: dict[str, SystemConsumer] = {}
+        streams = {stream_id: BoundStream.from_dict(data) for stream_id, data in self._epoch.inputs.items()}
+        inputs = TaskInputs(self._program, self._systems, streams, self._epoch.own, self._intent)
         try:
-            yield from section.run(self._inputs(consumers))
+            yield from section.run(inputs.of(self._task, before.start))
         finally:
-            for consumer in consumers.values():
-                consumer.close()
+            inputs.close()
 
-    def _inputs(self, consumers: dict[str, SystemConsumer]) -> list[TaskInput]:
-        """The partitions that this task owns; envelopes are read when their turn comes."""
-        owned = task_partitions(self._program.plan, self._program.stage.stage_id, self._task)
-        inputs = []
-        for stream_id, partition in owned:
-            bound = BoundStream.from_dict(self._epoch.inputs[stream_id])
-            slice_ = self._intent.inputs[stream_id].slice
-            if stream_id not in consumers:
-                consumers[stream_id] = self._systems[bound.system].consumer(bound.spec, slice_)
-            place = SystemStreamPartition(bound.system, bound.spec.name, partition)
-            offsets = slice_.get("offsets")
-            start = int(offsets[partition][0]) if offsets is not None else 0
-            # A topic that the run wrote is read by offsets: it has ended only if its writers say so in band, never because it was read.
-            exact = OffsetRange(*offsets[partition]) if stream_id in self._epoch.own and offsets is not None else None
-            envelopes = _Envelopes(self._program, stream_id, consumers[stream_id], place, exact)
-            inputs.append(TaskInput(stream_id, partition, envelopes, start))
-        return inputs
+    def _boundary(self) -> Boundary:
+        """What the task section before has reached; its note is there when its last batch has come through."""
+        number = max((n for n in range(self._epoch.section) if self._program.sections[n].kind == "task"), default=None)
+        if number is None:
+            return Boundary()
+        note = read(self._files, self._note(number))
+        found = TaskReport.from_dict(note["report"]).boundary if note is not None else None
+        return found if found is not None else Boundary()
 
-    def _whole_report(self, report: TaskReport) -> TaskReport:
-        """The report of all sections of this try, this one being the last."""
+    def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
+        """The report of all sections of this try, this one being the last, and the state that the others keep."""
+        state: dict[str, Any] = {}
         for number in range(self._epoch.section):
             if self._program.sections[number].kind != "task":
                 continue
@@ -184,7 +215,9 @@ class _Section:
                     hint="This is a defect of airflow_samza; please report it with the stage's SQL and transforms.",
                     stage=self._intent.stage,
                 )
-            earlier = TaskReport.from_dict(must_read(self._files, self._note(number)))
+            note = must_read(self._files, self._note(number))
+            earlier = TaskReport.from_dict(note["report"])
+            state.update(note["state"] or {})
             self._files.delete(self._note(number))
             report.inputs.update(earlier.inputs)
             report.side_inputs.update(earlier.side_inputs)
@@ -192,12 +225,20 @@ class _Section:
             report.metrics = {**earlier.metrics, **report.metrics}
             report.checkpoint = earlier.checkpoint.merged(report.checkpoint)
             report.final = report.final and earlier.final
-        return report
+            report.ended = report.ended and earlier.ended
+        return report, state
 
     def _note(self, section: int) -> str:
         return self._folder.note(f"{self._attempt}-{section}.json")
 
-    def _manifest(self, attempt: str, report: TaskReport, described: Mapping[str, Mapping[str, Any]], seconds: float) -> Manifest:
+    def _manifest(
+        self,
+        attempt: str,
+        report: TaskReport,
+        described: Mapping[str, Mapping[str, Any]],
+        state: Mapping[str, Any] | None,
+        seconds: float,
+    ) -> Manifest:
         read = {
             stream_id: {"messages": found.messages, "control": found.control_messages, "bytes": found.bytes}
             for stream_id, found in {**report.inputs, **report.side_inputs}.items()
@@ -206,34 +247,42 @@ class _Section:
         for stream_id, description in described.items():
             output = report.outputs[stream_id]
             # Only the run's own topics carry control messages in band (SEMANTICS C1).
-            sends_end = output.end_of_stream is not None and stream_id in self._epoch.own
-            staged[stream_id] = Staged(description, output.messages, (output.end_of_stream,) if sends_end and output.end_of_stream else ())
+            control = output.control if stream_id in self._epoch.own else ()
+            staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
         ignored = sum(table.ignored for table in report.tables.values())
         if ignored:
             facts["table_rows_ignored_for_a_null_key"] = ignored
-        return Manifest(self._task, self._intent.epoch, attempt, round(seconds, 3), read, staged, facts)
+        return Manifest(
+            task=self._task,
+            epoch=self._intent.epoch,
+            attempt=attempt,
+            seconds=round(seconds, 3),
+            read=read,
+            staged=staged,
+            facts=facts,
+            checkpoint=None if self._intent.whole else report.checkpoint.to_dict(),
+            state=state,
+            ended=report.ended,
+        )
 
 
-class _Envelopes:
-    """The envelopes of one partition, of which only what the stage uses is read; opened when they are first asked for."""
+@dataclass(frozen=True)
+class _Before:
+    """What the epoch before left of a task; None: nothing."""
 
-    def __init__(
-        self,
-        program: StageProgram,
-        stream_id: str,
-        consumer: SystemConsumer,
-        place: SystemStreamPartition,
-        offsets: OffsetRange | None,
-    ) -> None:
-        self._columns = program.reads.get(stream_id)
-        self._bounds = program.bounds.get(stream_id, ())
-        self._consumer = consumer
-        self._place = place
-        self._offsets = offsets
+    checkpoint: Mapping[str, Any] | None
+    state: Mapping[str, Any] | None
 
-    def __iter__(self) -> Iterator[Envelope]:
-        return self._consumer.read(self._place, self._offsets, self._columns, self._bounds, dictionaries=True)
+    @property
+    def start(self) -> TaskCheckpoint:
+        """Where the task begins."""
+        return TaskCheckpoint() if self.checkpoint is None else TaskCheckpoint.from_dict(self.checkpoint)
+
+
+def _told(report: TaskReport) -> dict[str, Any]:
+    """A report as a manifest holds it: the checkpoint stands beside it."""
+    return {name: value for name, value in report.to_dict().items() if name != "checkpoint"}
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:
@@ -241,15 +290,17 @@ def _abort(producers: Mapping[str, SystemProducer]) -> None:
         producer.abort()
 
 
-def _see(files: Filesystem, intent: str) -> None:
-    """Refuses a host that does not see what the stage runner has just written."""
-    if not files.exists(intent):
+def _intent(files: Filesystem, path: str) -> Intent:
+    """The intent of the epoch; a host that does not see what the stage runner has just written is refused."""
+    record = read(files, path)
+    if record is None:
         raise TopicError(
-            f"The Python worker on {platform.node()} does not see the run's records: {files.location(intent)} is missing there.",
+            f"The Python worker on {platform.node()} does not see the run's records: {files.location(path)} is missing there.",
             hint="The root has to be one folder that all of Spark's hosts share, under the same path. "
             "If it is: was the run's folder deleted?",
-            path=files.location(intent),
+            path=files.location(path),
         )
+    return Intent.from_dict(record)
 
 
 @functools.lru_cache(maxsize=1)

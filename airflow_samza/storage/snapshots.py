@@ -6,8 +6,11 @@ names the former file. A file is written once, under a name that no other attemp
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -45,39 +48,79 @@ class StateFile:
     checksum: int
 
 
-def write_snapshot(files: Files, folder: str, state: State, former: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+class KnownTables:
+    """The tables that this process has read or written last, by the path of their file, so that they need not be read again."""
+
+    def __init__(self, most_bytes: int = 128 << 20) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._tables: OrderedDict[str, pa.Table] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, path: str) -> pa.Table | None:
+        """The table of a file, if it is known."""
+        with self._lock:
+            if path in self._tables:
+                self._tables.move_to_end(path)
+            return self._tables.get(path)
+
+    def keep(self, path: str, table: pa.Table) -> None:
+        """Remembers a table; those that were not asked for the longest are forgotten."""
+        with self._lock:
+            former = self._tables.pop(path, None)
+            self._bytes += table.nbytes - (former.nbytes if former is not None else 0)
+            self._tables[path] = table
+            while self._tables and self._bytes > self._most:
+                _, forgotten = self._tables.popitem(last=False)
+                self._bytes -= forgotten.nbytes
+
+
+def write_snapshot(
+    files: Files, folder: str, state: State, former: Mapping[str, Any] | None = None, known: KnownTables | None = None
+) -> dict[str, Any] | None:
     """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
     ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
     """
-    known = {(op_id, name): file for op_id, name, file in _described(former)}
+    before = {(op_id, name): file for op_id, name, file in _described(former)}
     described: dict[str, dict[str, Any]] = {}
     for op_id, tables in state.items():
         for name, table in tables.items():
-            data = _encode(table)
-            checksum = zlib.crc32(data)
-            before = known.get((op_id, name))
-            if before is not None and (before.checksum, before.bytes, before.rows) == (checksum, data.size, table.num_rows):
-                described.setdefault(op_id, {})[name] = before.__dict__
-                continue
-            path = f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow"
-            with files.open_output(path, durable=False) as file:
-                file.write(data)
-            described.setdefault(op_id, {})[name] = StateFile(path, table.num_rows, data.size, checksum).__dict__
+            file = _write(files, f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow", table, before.get((op_id, name)), known)
+            described.setdefault(op_id, {})[name] = dataclasses.asdict(file)
     return described or None
 
 
-def read_snapshot(files: Files, described: Mapping[str, Any] | None) -> dict[str, dict[str, pa.Table]]:
+def read_snapshot(files: Files, described: Mapping[str, Any] | None, known: KnownTables | None = None) -> dict[str, dict[str, pa.Table]]:
     """The state of a description; a file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it."""
     state: dict[str, dict[str, pa.Table]] = {}
     for op_id, name, file in _described(described):
-        state.setdefault(op_id, {})[name] = _read(files, op_id, file)
+        table = known.find(files.location(file.path)) if known is not None else None
+        if table is None:
+            table = _read(files, op_id, file)
+            if known is not None:
+                known.keep(files.location(file.path), table)
+        state.setdefault(op_id, {})[name] = table
     return state
 
 
 def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
     """The paths of the files that a description names."""
     return {file.path for _, _, file in _described(described)}
+
+
+def _write(files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None) -> StateFile:
+    if before is not None and known is not None and known.find(files.location(before.path)) is table:
+        return before
+    data = _encode(table)
+    file = StateFile(path, table.num_rows, data.size, zlib.crc32(data))
+    if before is not None and (before.rows, before.bytes, before.checksum) == (file.rows, file.bytes, file.checksum):
+        return before
+    with files.open_output(path, durable=False) as output:
+        output.write(data)
+    if known is not None:
+        known.keep(files.location(path), table)
+    return file
 
 
 def _read(files: Files, op_id: str, file: StateFile) -> pa.Table:

@@ -158,7 +158,7 @@ class _Rows:
     def collect(self) -> None:
         for number in range(self.tasks):
             try:
-                list(_Section(self.task, number, f"{number}-0").run(iter(())))
+                list(_Section(self.task, 0, number, "0").run(iter(())))
             except Exception as error:
                 raise from_worker(error, self.task.stage, number) from error
 

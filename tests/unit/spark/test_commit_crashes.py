@@ -44,7 +44,7 @@ class Rows:
     def __init__(self, task, tasks): self.task, self.tasks = task, tasks
     def collect(self):
         for number in range(self.tasks):
-            for row in epoch_task._Section(self.task, number, f"{number}-0").run(iter(())):
+            for row in epoch_task._Section(self.task, 0, number, "0").run(iter(())):
                 pass
 
 class Session:

@@ -1,0 +1,104 @@
+"""What one task reads in an epoch: its partitions, each from where its checkpoint says up to the bound of the intent, and their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_samza.control.end_of_stream import task_partitions
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.runs.epoch_records import InputIntent, Intent
+from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.systems.system import (
+    ControlEnvelope,
+    Envelope,
+    MessageRun,
+    OffsetRange,
+    System,
+    SystemConsumer,
+    SystemStreamPartition,
+)
+from airflow_samza.task.checkpoint import TaskCheckpoint
+from airflow_samza.task.reading import TaskInput
+from airflow_samza.task.stage_program import StageProgram
+
+
+class TaskInputs:
+    """The inputs of a task in one epoch; envelopes are read when their turn comes. ``own`` are the topics that the run itself wrote."""
+
+    def __init__(
+        self, program: StageProgram, systems: Mapping[str, System], streams: Mapping[str, BoundStream], own: tuple[str, ...], intent: Intent
+    ) -> None:
+        self._program = program
+        self._systems = systems
+        self._streams = streams
+        self._own = own
+        self._intent = intent
+        self._consumers: dict[str, SystemConsumer] = {}
+
+    def of(self, task: int, checkpoint: TaskCheckpoint) -> list[TaskInput]:
+        """The partitions that the task owns, from its checkpoint on."""
+        owned = task_partitions(self._program.plan, self._program.stage.stage_id, task)
+        return [self._input(stream_id, partition, checkpoint.offset(stream_id, partition)) for stream_id, partition in owned]
+
+    def close(self) -> None:
+        """Closes what was opened."""
+        for consumer in self._consumers.values():
+            consumer.close()
+
+    def _input(self, stream_id: str, partition: int, reached: int | None) -> TaskInput:
+        bound, read = self._streams[stream_id], self._intent.inputs[stream_id]
+        offsets = read.slice.get("offsets")
+        slice_ = OffsetRange(*offsets[partition]) if offsets is not None else None
+        first = slice_.start if slice_ is not None else 0
+        start = first if reached is None else reached
+        exact: OffsetRange | None = None
+        # A topic that the run wrote is read by offsets: it has ended only if its writers say so in band, never because it was read.
+        if slice_ is not None and (stream_id in self._own or not self._intent.whole):
+            exact = OffsetRange(start, max(start, slice_.end))
+        if stream_id not in self._consumers:
+            self._consumers[stream_id] = self._systems[bound.system].consumer(bound.spec, read.slice)
+        place = SystemStreamPartition(bound.system, bound.spec.name, partition)
+        envelopes = _Envelopes(self._program, stream_id, self._consumers[stream_id], place, exact, start, read)
+        return TaskInput(stream_id, partition, envelopes, start, slice_.end if slice_ is not None else None)
+
+
+@dataclass(frozen=True)
+class _Envelopes:
+    """The envelopes of one partition, of which only what the stage uses is read; opened when they are first asked for."""
+
+    program: StageProgram
+    stream_id: str
+    consumer: SystemConsumer
+    place: SystemStreamPartition
+    offsets: OffsetRange | None
+    start: int
+    read: InputIntent
+
+    def __iter__(self) -> Iterator[Envelope]:
+        if self.offsets is not None:
+            if self.offsets.start < self.offsets.end:
+                yield from self._read()
+            if self.read.end is not None:
+                yield self._end(self.offsets.end, self.read.end)
+        elif self.read.end is not None:  # what is counted only while it is read ends where the last epoch stopped
+            yield self._end(self.start, self.read.end)
+        else:
+            yield from self._behind_start()
+
+    def _read(self) -> Iterator[Envelope]:
+        columns, bounds = self.program.reads.get(self.stream_id), self.program.bounds.get(self.stream_id, ())
+        return self.consumer.read(self.place, self.offsets, columns, bounds, dictionaries=True)
+
+    def _behind_start(self) -> Iterator[Envelope]:
+        """Offsets that are counted while reading: what was read in earlier epochs is read and left out."""
+        for envelope in self._read():
+            if envelope.offset >= self.start:
+                yield envelope
+            elif isinstance(envelope, MessageRun) and envelope.offset + envelope.messages > self.start:
+                skipped = self.start - envelope.offset
+                yield envelope.slice(skipped, envelope.messages - skipped)
+
+    def _end(self, end: int, final: bool) -> ControlEnvelope:
+        # It takes no offset of its own: whoever goes on reads the next message, not the one after it.
+        return ControlEnvelope(self.place, end - 1, EndOfStreamMessage(None, 1, stream_id=self.stream_id, final=final))
