@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_samza.application.task_application import task_application as task_application
     from airflow_samza.application.watermark_strategies import bounded_delay as bounded_delay
     from airflow_samza.application.watermark_strategies import punctuated as punctuated
+    from airflow_samza.application.windows import approx_count_distinct as approx_count_distinct
     from airflow_samza.application.windows import avg as avg
     from airflow_samza.application.windows import collect as collect
     from airflow_samza.application.windows import count as count
@@ -76,6 +77,7 @@ _HOMES = {
     "application.task_application": ("TaskApplication", "TaskApplicationDescriptor", "task_application"),
     "application.watermark_strategies": ("bounded_delay", "punctuated"),
     "application.windows": (
+        "approx_count_distinct",
         "avg",
         "collect",
         "count",

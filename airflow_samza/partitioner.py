@@ -113,6 +113,13 @@ def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -
     return out
 
 
+def value_hashes(column: pa.Array, seed: int) -> np.ndarray[Any, Any]:
+    """The Murmur3 (uint32) of each value of a key column under a seed of one's own; a null has the seed."""
+    import numpy as np
+
+    return _hash_column(column, np.full(len(column), seed, np.uint32))
+
+
 def split_by_partition(batch: pa.RecordBatch, partitions: np.ndarray[Any, Any], n: int) -> list[tuple[int, pa.RecordBatch]]:
     """The rows of each partition that has any, as (partition, batch) in partition order; rows keep their order.
 

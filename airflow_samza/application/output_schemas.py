@@ -71,6 +71,15 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
         return Field(name, DataType("bigint"), nullable=False)
     assert aggregation.column is not None
     kind = schema[aggregation.column].type
+    if function == "approx_count_distinct":
+        if kind.name in ("map", "array", "struct"):
+            refuse(
+                f"{name}={function} of {where} needs plain values, and column {aggregation.column!r} is of type {kind.ddl()}",
+                hint="Pick a field first with select, or count with count_distinct.",
+                operator=where,
+                column=aggregation.column,
+            )
+        return Field(name, DataType("bigint"), nullable=False)
     if function in ("sum", "avg") and kind.name not in _NUMERIC:
         refuse(
             f"{name}={function} of {where} needs numbers, and column {aggregation.column!r} is of type {kind.ddl()}",

@@ -10,12 +10,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_samza.application.refusals import refuse
 
-AGGREGATE_FUNCTIONS = ("count", "count_distinct", "sum", "min", "max", "avg", "first", "last", "collect")
+AGGREGATE_FUNCTIONS = ("count", "count_distinct", "approx_count_distinct", "sum", "min", "max", "avg", "first", "last", "collect")
+
+DEFAULT_RSD = 0.05
+"""The relative standard deviation of approximate counts when nothing is said, as in Spark."""
 
 
 @dataclass(frozen=True)
 class Aggregation:
     """One aggregation: the output column ``name``, the ``function`` and the input ``column`` (None: whole messages).
+
+    ``rsd`` is the relative standard deviation of an approximate count.
 
     Null columns are left out, as in SQL; ``count()`` counts messages, ``count("x")`` the non-null values of x.
     """
@@ -23,10 +28,11 @@ class Aggregation:
     function: str
     column: str | None = None
     name: str = ""
+    rsd: float | None = None
 
     def named(self, name: str) -> Aggregation:
         """The same aggregation under the output column's name."""
-        return Aggregation(self.function, self.column, name)
+        return Aggregation(self.function, self.column, name, self.rsd)
 
 
 def count(column: str | None = None) -> Aggregation:
@@ -37,6 +43,20 @@ def count(column: str | None = None) -> Aggregation:
 def count_distinct(column: str) -> Aggregation:
     """The number of different non-null values of a column (bigint, never null)."""
     return Aggregation("count_distinct", column)
+
+
+def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
+    """About the number of different non-null values of a column (bigint, never null), in little memory.
+
+    ``rsd`` is the greatest relative standard deviation allowed, as in Spark: two of three results are that near.
+    """
+    if isinstance(rsd, bool) or not isinstance(rsd, int | float) or not 0.005 <= rsd <= 0.39:
+        refuse(
+            f"approx_count_distinct got rsd={rsd!r}",
+            hint="Write a number between 0.005 and 0.39; below that use count_distinct.",
+            value=repr(rsd),
+        )
+    return Aggregation("approx_count_distinct", column, rsd=float(rsd))
 
 
 def sum_(column: str) -> Aggregation:

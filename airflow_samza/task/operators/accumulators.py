@@ -13,6 +13,7 @@ from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field
 from airflow_samza.task.expressions.arithmetic import overflow
 from airflow_samza.task.expressions.coercion import is_floating
+from airflow_samza.task.operators.sketches import estimates, precision_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,17 +26,21 @@ class Part:
     first: str
     merge: str
     source: str | None = None
-    """How the input column is prepared: see :meth:`Accumulator.prepared`; None counts rows."""
+    """How the input column is prepared: see :meth:`Accumulator.prepared`; None counts rows, ``sequence`` is the place of each value."""
 
 
 class Accumulator:
-    """One aggregation of one column: its parts, their preparation and the final value."""
+    """One aggregation of one column: its parts, their preparation and the final value.
 
-    def __init__(self, aggregation: Aggregation, kind: DataType | None, output: Field) -> None:
+    ``placed``: partial results do not merge in the order in which their messages were read, so that first, last and collect keep
+    the place of each value.
+    """
+
+    def __init__(self, aggregation: Aggregation, kind: DataType | None, output: Field, *, placed: bool = False) -> None:
         self.aggregation = aggregation
         self.kind = kind
         self.output = output
-        self.parts = _parts(aggregation.function, kind, aggregation.column is None)
+        self.parts = _parts(aggregation, kind, placed)
 
     def prepared(self, source: str | None, column: pa.Array) -> pa.Array:
         """The input of a part: the column itself, widened (``bigint``, ``double``, ``decimal``), without NaN, or whether it is NaN."""
@@ -53,6 +58,8 @@ class Accumulator:
             return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         if source == "nan":
             return pc.is_nan(column)
+        if source == "key":
+            return same_key(column)
         return column
 
     def final(self, parts: Sequence[pa.Array]) -> pa.Array:
@@ -72,6 +79,10 @@ class Accumulator:
             nan = pa.scalar(float("nan"), value.type)
             takes_nan = pc.fill_null(some_nan, False) if function == "max" else pc.and_(value.is_null(), pc.fill_null(some_nan, False))
             return pc.if_else(takes_nan, nan, value)
+        if function == "count_distinct":
+            return pc.list_value_length(parts[0]).cast(pa.int64())
+        if function == "approx_count_distinct":
+            return estimates(parts[0], precision_of(self.aggregation))
         value = parts[0]
         if function == "sum" and self.kind is not None and self.kind.name == "decimal":
             try:
@@ -81,8 +92,10 @@ class Accumulator:
         return value.cast(target)
 
 
-def _parts(function: str, kind: DataType | None, whole: bool) -> tuple[Part, ...]:
+def _parts(aggregation: Aggregation, kind: DataType | None, placed: bool) -> tuple[Part, ...]:
+    function = aggregation.function
     if function == "count":
+        whole = aggregation.column is None
         return (Part("count_all" if whole else "count", "sum", None if whole else "itself"),)
     assert kind is not None
     if function == "sum":
@@ -93,6 +106,17 @@ def _parts(function: str, kind: DataType | None, whole: bool) -> tuple[Part, ...
         if is_floating(kind):
             return (Part(function, function, "number"), Part("any", "any", "nan"))
         return (Part(function, function, "itself"),)
+    if function in ("first", "last") and placed:
+        extreme = "min" if function == "first" else "max"
+        return (Part("placed", "placed", "itself"), Part(extreme, extreme, "sequence"))
+    if function == "collect" and placed:
+        return (Part("collect", "interleave", "itself"), Part("collect", "interleaved", "sequence"))
+    if function == "collect":
+        return (Part("collect", "concat", "itself"),)
+    if function == "count_distinct":
+        return (Part("distinct", "distinct_lists", "key"),)
+    if function == "approx_count_distinct":
+        return (Part(f"sketch {precision_of(aggregation)}", "sketches", "key"),)
     if function in ("first", "last"):
         return (Part(function, function, "itself"),)
     raise AssertionError(function)

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.task.expressions.expression import EvaluationFailure
-from airflow_samza.task.operators.accumulators import Accumulator, Part, as_bigint, checked_sum_input, same_key
-from airflow_samza.task.operators.stateless import evaluation_failed
+from airflow_samza.task.operators.accumulators import Accumulator, Part, same_key
+from airflow_samza.task.operators.grouping import Grouping
+from airflow_samza.task.operators.list_parts import each_row, is_list_function, list_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RAW_ROWS = 1 << 17
 """Rows collected before a partial result is made: a group-by costs a fixed fraction of a millisecond."""
-
-_OF_PLACES = {"first": "min", "last": "max"}
-"""Functions that are asked of row numbers: so they work for every type."""
 
 _BIGINT = DataType("bigint")
 
@@ -58,6 +55,8 @@ def partial_schema(spec: AggregateSpec, inputs: Schema, output: Schema) -> Schem
 def _kept_type(part: Part, kind: DataType | None) -> DataType:
     if part.first.startswith("count"):
         return _BIGINT
+    if part.first.startswith("sketch"):
+        return DataType("array", children=(DataType("int"),))
     if part.source == "decimal":
         assert kind is not None
         return DataType("decimal", 38, kind.scale)
@@ -80,8 +79,8 @@ class PartialGroups:
     ) -> None:
         self.spec = spec
         self.accumulators = accumulators
+        self._grouping = Grouping(spec, accumulators)
         self._watch = watch
-        self._parts = [part for accumulator in accumulators for part in accumulator.parts]
         self._columns = list(dict.fromkeys([*spec.key, *(a.column for a in spec.aggregations if a.column is not None)]))
         self._raw: list[pa.RecordBatch] = []
         self._raw_rows = 0
@@ -101,7 +100,7 @@ class PartialGroups:
         """Takes partial results in, in the form of :func:`partial_schema`."""
         import pyarrow as pa
 
-        names = self._names(len(self.spec.key), len(self._parts))
+        names = part_names(len(self.spec.key), len(self._grouping.parts))
         self._repeats = True  # a key may come twice in a batch that several producers filled
         self._hold(pa.Table.from_arrays(batch.columns, names))
 
@@ -141,6 +140,8 @@ class PartialGroups:
                     yield pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
                 elif part.first == "count":
                     yield batch.column(column).is_valid().cast(pa.int64())
+                elif is_list_function(part.first):
+                    yield list_part(part.first, accumulator.prepared(part.source, batch.column(column)), each_row(batch.num_rows))
                 else:
                     yield accumulator.prepared(part.source, batch.column(column))
 
@@ -155,12 +156,7 @@ class PartialGroups:
         keys = [same_key(batch.column(name)) for name in self.spec.key]
         if self._watch is not None:
             self._watch(keys, batch)
-        inputs: list[Any] = []
-        for accumulator in self.accumulators:
-            column = accumulator.aggregation.column
-            for part in accumulator.parts:
-                inputs.append(accumulator.prepared(part.source, batch.column(column)) if column is not None else None)
-        self._hold(self._grouped(keys, inputs, [part.first for part in self._parts]))
+        self._hold(self._table(*self._grouping.made(keys, batch)))
 
     def _hold(self, partial: pa.Table) -> None:
         self._partials.append(partial)
@@ -176,60 +172,21 @@ class PartialGroups:
             together = pa.concat_tables(self._partials).combine_chunks()
             count = len(self.spec.key)
             columns = [column.combine_chunks() for column in together.columns]
-            self._partials = [self._grouped(columns[:count], columns[count:], [part.merge for part in self._parts])]
+            self._partials = [self._table(*self._grouping.merged(columns[:count], columns[count:]))]
         self._repeats = False
         self.rows = self._merged_rows = self._partials[0].num_rows if self._partials else 0
 
-    def _grouped(self, keys: list[Any], inputs: list[Any], functions: list[str]) -> pa.Table:
+    @staticmethod
+    def _table(keys: list[Any], parts: list[Any]) -> pa.Table:
         import pyarrow as pa
 
-        whole = [column is not None and column.type == pa.int64() for column in inputs]
-        inputs = [
-            checked_sum_input(column) if function == "sum" and is_whole else column
-            for function, column, is_whole in zip(functions, inputs, whole, strict=True)
-        ]
-        names = [f"k{place}" for place in range(len(keys))]
-        asked: list[Any] = []
-        columns = list(keys)
-        columns_names = list(names)
-        results = []
-        for place, (function, column) in enumerate(zip(functions, inputs, strict=True)):
-            if column is None:
-                asked.append(([], function))
-                results.append(function)
-                continue
-            kernel = _OF_PLACES.get(function, function)
-            columns.append(_places(column) if function in _OF_PLACES else column)
-            columns_names.append(f"v{place}")
-            asked.append((f"v{place}", kernel))
-            results.append(f"v{place}_{kernel}")
-        # one thread: Spark runs a task per core, and only then keys keep the order in which they came
-        grouped = pa.table(columns, columns_names).group_by(names, use_threads=False).aggregate(asked)
-        out = [grouped.column(name) for name in names]
-        for result, function, given, is_whole in zip(results, functions, inputs, whole, strict=True):
-            column = grouped.column(result).combine_chunks()
-            if function in _OF_PLACES:
-                column = given.take(column)
-            out.append(self.guarded(lambda c=column: as_bigint(c, _BIGINT)) if function == "sum" and is_whole else column)
-        return pa.table([*out], self._names(len(keys), len(results)))
-
-    @staticmethod
-    def _names(keys: int, parts: int) -> list[str]:
-        return [*(f"k{place}" for place in range(keys)), *(f"p{place}" for place in range(parts))]
+        return pa.table([*keys, *parts], part_names(len(keys), len(parts)))
 
     def guarded(self, compute: Any) -> Any:
         """What ``compute`` gives; a value that does not fit is the aggregation's error."""
-        try:
-            return compute()
-        except EvaluationFailure as failure:
-            text = ", ".join(f"{a.name}={a.function}({a.column or ''})" for a in self.spec.aggregations)
-            raise evaluation_failed(self.spec, text, failure) from None
+        return self._grouping.guarded(compute)
 
 
-def _places(column: pa.Array) -> pa.Array:
-    """The row number of each value, null where the value is: the least is the first value's, the greatest the last one's."""
-    import numpy as np
-    import pyarrow as pa
-
-    mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    return pa.array(np.arange(len(column)), pa.int64(), mask=mask)
+def part_names(keys: int, parts: int) -> list[str]:
+    """The columns of partial results: ``k0`` …, ``p0`` …."""
+    return [*(f"k{place}" for place in range(keys)), *(f"p{place}" for place in range(parts))]

@@ -1,0 +1,157 @@
+"""Partial results by groups: made of rows, merged with each other. What stands first stays first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.windows import Aggregation
+from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.expression import EvaluationFailure
+from airflow_samza.task.operators.accumulators import Accumulator, as_bigint, checked_sum_input
+from airflow_samza.task.operators.list_parts import Groups, interleaved, is_list_function, list_part
+from airflow_samza.task.operators.stateless import evaluation_failed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+_OF_PLACES = {"first": "min", "last": "max"}
+"""Functions that are asked of row numbers: so they work for every type."""
+
+_BIGINT = DataType("bigint")
+_ROW = "row"
+
+
+class Grouping:
+    """The accumulators of one operator, applied to groups. Keys are any columns; equal keys must have equal bits."""
+
+    def __init__(self, spec: OperatorSpec, accumulators: Sequence[Accumulator]) -> None:
+        self.spec = spec
+        self.accumulators = accumulators
+        self.parts = [part for accumulator in accumulators for part in accumulator.parts]
+
+    def made(self, keys: list[Any], batch: pa.RecordBatch, sequence: pa.Array | None = None) -> tuple[list[Any], list[Any]]:
+        """The keys and parts of messages; ``sequence`` is the place of each where parts ask for it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        inputs: list[Any] = []
+        for accumulator in self.accumulators:
+            name = accumulator.aggregation.column
+            for part in accumulator.parts:
+                if part.source == "sequence":
+                    known = batch.column(name).is_valid()
+                    inputs.append(pc.if_else(known, sequence, pa.scalar(None, pa.int64())))
+                else:
+                    inputs.append(accumulator.prepared(part.source, batch.column(name)) if name is not None else None)
+        return self._grouped(keys, inputs, [part.first for part in self.parts])
+
+    def merged(self, keys: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The keys and parts of partial results."""
+        return self._grouped(keys, parts, [part.merge for part in self.parts])
+
+    def final(self, parts: Sequence[Any]) -> dict[str, Any]:
+        """The value of every aggregation by name."""
+        found = {}
+        place = 0
+        for accumulator in self.accumulators:
+            mine = parts[place : place + len(accumulator.parts)]
+            place += len(mine)
+            found[accumulator.output.name] = self.guarded(partial(accumulator.final, mine))
+        return found
+
+    def guarded(self, compute: Callable[[], T]) -> T:
+        """What ``compute`` gives; a value that does not fit is the aggregation's error."""
+        try:
+            return compute()
+        except EvaluationFailure as failure:
+            aggregations: Sequence[Aggregation] = getattr(self.spec, "aggregations", ())
+            text = ", ".join(f"{a.name}={a.function}({a.column or ''})" for a in aggregations)
+            raise evaluation_failed(self.spec, text, failure) from None
+
+    def _grouped(self, keys: list[Any], inputs: list[Any], functions: list[str]) -> tuple[list[Any], list[Any]]:
+        import numpy as np
+        import pyarrow as pa
+
+        names = [f"k{place}" for place in range(len(keys))]
+        columns, column_names = list(keys), list(names)
+        asked: list[Any] = []
+        for place, (function, column) in enumerate(zip(functions, inputs, strict=True)):
+            if column is None:
+                asked.append(([], function))
+            elif (kernel := _kernel(function)) is not None:
+                columns.append(_prepared(function, column))
+                column_names.append(f"v{place}")
+                asked.append((f"v{place}", kernel))
+        by_rows = any(is_list_function(function) or function.startswith("interleave") for function in functions)
+        if by_rows:
+            columns.append(pa.array(np.arange(len(keys[0]))))
+            column_names.append(_ROW)
+            asked.append((_ROW, "list"))
+        # one thread: Spark runs a task per core, and only then keys keep the order in which they came
+        grouped = pa.table(columns, column_names).group_by(names, use_threads=False).aggregate(asked)
+        groups = _groups(grouped.column(f"{_ROW}_list").combine_chunks()) if by_rows else None
+        out: list[Any] = []
+        for place, (function, column) in enumerate(zip(functions, inputs, strict=True)):
+            if column is None:
+                out.append(grouped.column(function).combine_chunks())
+            elif groups is not None and is_list_function(function):
+                out.append(list_part(function, column, groups))
+            elif groups is not None and function == "interleave":
+                out += interleaved(column, inputs[place + 1], groups)
+            elif function == "placed":
+                out.append(None)
+            elif (kernel := _kernel(function)) is not None:
+                found = grouped.column(f"v{place}_{kernel}").combine_chunks()
+                if function in _OF_PLACES:
+                    found = column.take(found)
+                elif function == "sum" and column.type == pa.int64():
+                    found = self.guarded(partial(as_bigint, found, _BIGINT))
+                out.append(found)
+        for place, function in enumerate(functions):
+            if function == "placed":
+                out[place] = _at_places(inputs[place], inputs[place + 1], out[place + 1])
+        return [grouped.column(name).combine_chunks() for name in names], out
+
+
+def _kernel(function: str) -> str | None:
+    """Arrow's hash function behind a part's; None where there is none."""
+    if is_list_function(function) or function.startswith("interleave") or function == "placed":
+        return None
+    return _OF_PLACES.get(function, function)
+
+
+def _prepared(function: str, column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if function in _OF_PLACES:
+        return _places(column)
+    return checked_sum_input(column) if function == "sum" and column.type == pa.int64() else column
+
+
+def _groups(rows: pa.ListArray) -> Groups:
+    import pyarrow.compute as pc
+
+    return Groups(rows.flatten().to_numpy(), pc.list_value_length(rows).to_numpy())
+
+
+def _at_places(values: pa.Array, places: pa.Array, wanted: pa.Array) -> pa.Array:
+    """The values that stand at the wanted places; null where none is wanted."""
+    import pyarrow.compute as pc
+
+    known = pc.drop_null(places)
+    kept = values.filter(places.is_valid()) if places.null_count else values
+    return kept.take(pc.index_in(wanted, value_set=known))
+
+
+def _places(column: pa.Array) -> pa.Array:
+    """The row number of each value, null where the value is: the least is the first value's, the greatest the last one's."""
+    import numpy as np
+    import pyarrow as pa
+
+    mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(np.arange(len(column)), pa.int64(), mask=mask)

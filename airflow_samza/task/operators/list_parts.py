@@ -1,0 +1,141 @@
+"""Parts of aggregations that are lists: all values (collect), the distinct ones, registers of a sketch. Made and merged group by group.
+
+Every function gets rows in the order of their groups (``rows``: their numbers) and how many each group has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.task.operators.sketches import codes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of rows: the rows' numbers, group after group and in order within each, and the number of rows per group."""
+
+    rows: Any
+    counts: Any
+
+    @property
+    def owners(self) -> Any:
+        """The group of each of ``rows``."""
+        import numpy as np
+
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+
+def each_row(rows: int) -> Groups:
+    """Every row a group of its own."""
+    import numpy as np
+
+    return Groups(np.arange(rows), np.ones(rows, np.int64))
+
+
+def is_list_function(function: str) -> bool:
+    """Whether a part's function is one of these."""
+    return function.partition(" ")[0] in _FUNCTIONS
+
+
+def list_part(function: str, column: pa.Array, groups: Groups) -> pa.Array:
+    """A list per group. ``function`` may have a parameter behind a space (the precision of a sketch)."""
+    name, _, parameter = function.partition(" ")
+    made: pa.Array = _FUNCTIONS[name](column, groups, *([int(parameter)] if parameter else []))
+    return made
+
+
+def interleaved(values: pa.Array, places: pa.Array, groups: Groups) -> tuple[pa.Array, pa.Array]:
+    """Lists of values put together in the order of the places that stand beside them; the values and the places."""
+    import numpy as np
+
+    owners, flat = _exploded(values, groups)
+    _, where = _exploded(places, groups)
+    order = np.lexsort((where.to_numpy(), owners))
+    return _lists(flat.take(order), owners, groups), _lists(where.take(order), owners, groups)
+
+
+def _collect(column: pa.Array, groups: Groups) -> pa.Array:
+    owners, values = _values(column, groups)
+    return _lists(values, owners, groups)
+
+
+def _concat(column: pa.Array, groups: Groups) -> pa.Array:
+    owners, values = _exploded(column, groups)
+    return _lists(values, owners, groups)
+
+
+def _distinct(column: pa.Array, groups: Groups) -> pa.Array:
+    return _distinct_of(*_values(column, groups), groups)
+
+
+def _distinct_lists(column: pa.Array, groups: Groups) -> pa.Array:
+    return _distinct_of(*_exploded(column, groups), groups)
+
+
+def _sketch(column: pa.Array, groups: Groups, precision: int) -> pa.Array:
+    owners, values = _values(column, groups)
+    return _registers(owners, codes(values, precision), groups)
+
+
+def _sketches(column: pa.Array, groups: Groups) -> pa.Array:
+    owners, values = _exploded(column, groups)
+    return _registers(owners, values.to_numpy(), groups)
+
+
+def _values(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
+    """The values that are not null, in the order of the groups, and the group of each."""
+    taken = column.take(groups.rows)
+    if not taken.null_count:
+        return groups.owners, taken
+    return groups.owners[taken.is_valid().to_numpy(zero_copy_only=False)], taken.drop_null()
+
+
+def _exploded(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
+    """What is in the lists, in the order of the groups, and the group of each."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    taken = column.take(groups.rows)
+    lengths = pc.fill_null(pc.list_value_length(taken), 0).to_numpy(zero_copy_only=False)
+    return np.repeat(groups.owners, lengths), taken.flatten()
+
+
+def _distinct_of(owners: Any, values: pa.Array, groups: Groups) -> pa.Array:
+    import pyarrow as pa
+
+    # groups come one after the other, and first appearances keep that order
+    found = pa.table([owners, values], ["g", "v"]).group_by(["g", "v"], use_threads=False).aggregate([]).combine_chunks()
+    return _lists(found.column("v").combine_chunks(), found.column("g").to_numpy(), groups)
+
+
+def _registers(owners: Any, hits: Any, groups: Groups) -> pa.Array:
+    import numpy as np
+
+    place = owners.astype(np.int64) << 32 | hits >> 6
+    order = np.lexsort((hits & 63, place))
+    place, hits = place[order], hits[order]
+    last = np.append(place[1:] != place[:-1], True)[: len(place)]  # the greatest rank of its register
+    return _lists(hits[last], place[last] >> 32, groups)
+
+
+def _lists(values: Any, owners: Any, groups: Groups) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+
+    lengths = np.bincount(owners, minlength=len(groups.counts))
+    flat = values if isinstance(values, pa.Array) else pa.array(values, pa.int32())
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), flat)
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "collect": _collect,
+    "concat": _concat,
+    "distinct": _distinct,
+    "distinct_lists": _distinct_lists,
+    "sketch": _sketch,
+    "sketches": _sketches,
+}
