@@ -26,6 +26,8 @@ STATE_VERSIONS_KEEP = "job.state.versions.keep"
 TASK_CALLBACK_TIMEOUT = "task.callback.timeout.ms"
 TASK_MAX_CONCURRENCY = "task.max.concurrency"
 TASK_WINDOW = "task.window.ms"
+EPOCH_MAX_MESSAGES = "job.epoch.max.messages"
+EPOCH_MAX_MS = "job.epoch.max.ms"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
@@ -137,6 +139,19 @@ class Config(Mapping[str, str]):
     def batch_size(self) -> int | None:
         """How many messages of one partition are taken in a row (SEMANTICS M4); None when not set."""
         return self.integer(BATCH_SIZE, least=1)
+
+    @property
+    def epoch_max_messages(self) -> int | None:
+        """How many messages a task takes in one epoch, where its stage runs several; None when not set."""
+        return self.integer(EPOCH_MAX_MESSAGES, least=1)
+
+    @property
+    def epoch_max_ms(self) -> int | None:
+        """For how long a task takes further messages in one epoch, where its stage runs several; None when not set.
+
+        What a chooser prefers comes first in every epoch, so this bounds how long it waits behind the rest.
+        """
+        return self.integer(EPOCH_MAX_MS, least=1)
 
     @property
     def chooser_class(self) -> str | None:

@@ -27,6 +27,10 @@ _UNKNOWN_HEAD = 2**62
 """The newest offset of a source that tells its offsets only while it is read: reached when it ends."""
 
 
+_ALL = 2**62
+"""More messages than anybody has."""
+
+
 @dataclass(frozen=True)
 class TaskInput:
     """One partition of an input (or side input) of a task: its envelopes in offset order, read once, from front to end.
@@ -84,25 +88,29 @@ class InputReading:
         system, _, stream = self._names[source.stream_id].partition(".")
         return SystemStreamPartition(system, stream, source.partition)
 
-    def envelopes(self, limit: int | None = None) -> Iterator[tuple[TaskInput, Envelope]]:
-        """Each envelope with its input, user messages up to ``limit``."""
+    def envelopes(self, limit: int | None = None, piece: int | None = None) -> Iterator[tuple[TaskInput, Envelope]]:
+        """Each envelope with its input, user messages up to ``limit``, about ``piece`` at a time."""
         alone = len(self._sources) == 1 and self._settings.factory is None
-        return self._alone(limit) if alone else self._chosen(limit)
+        return self._alone(limit, piece) if alone else self._chosen(limit, piece)
 
-    def _alone(self, limit: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
+    def _alone(self, limit: int | None, piece: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
         (source,) = self._sources.values()
-        left = limit
+        left = _ALL if limit is None else limit
         for envelope in source.envelopes:
-            if left is not None and isinstance(envelope, MessageRun):
-                if left <= 0:
-                    return
-                if envelope.messages > left:
-                    yield source, envelope.slice(0, left)
-                    return
-                left -= envelope.messages
-            yield source, envelope
+            if not isinstance(envelope, MessageRun):
+                yield source, envelope
+                continue
+            if left <= 0 and envelope.messages:
+                return
+            taken = min(envelope.messages, left)
+            step = taken if piece is None else piece
+            for first in range(0, taken, max(step, 1)):
+                yield source, envelope.slice(first, min(step, taken - first))
+            left -= taken
+            if taken < envelope.messages:
+                return
 
-    def _chosen(self, limit: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
+    def _chosen(self, limit: int | None, piece: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
         time_of = self._time_of if self._has_time else None
         inner = make_chooser(ChooserContext(self._settings, Config(self._program.spec.config), self._heads, time_of=time_of))
         reached: Callable[[Any, Any], None] = getattr(inner, "reached", lambda ssp, offset: None)
@@ -112,16 +120,16 @@ class InputReading:
         chooser.start()
         readers = {ssp: iter(source.envelopes) for ssp, source in self._sources.items()}
         dry = set(readers)
-        left = limit
+        left = _ALL if limit is None else limit
         try:
-            while left is None or left > 0:
+            while left > 0:
                 for ssp in [ssp for ssp in readers if ssp in dry]:
                     if self._refill(chooser, ssp, readers):
                         dry.discard(ssp)
                     else:
                         del readers[ssp]
                         reached(ssp, self._heads[ssp].newest)
-                found = chooser.choose(at_most=left)
+                found = chooser.choose(at_most=left if piece is None else min(left, piece))
                 if found is None:
                     break
                 if not chooser.holds(found.ssp):
@@ -129,10 +137,10 @@ class InputReading:
                 if isinstance(found.envelope, ControlEnvelope):
                     if isinstance(found.envelope.message, EndOfStreamMessage) and found.envelope.message.task_name is None:
                         reached(found.ssp, self._heads[found.ssp].newest)
-                elif left is not None:
+                else:
                     left -= found.messages
                 yield found.source, found.envelope
-            if left is None or left > 0:
+            if left > 0:
                 self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
         finally:
             chooser.stop()

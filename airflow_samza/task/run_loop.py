@@ -19,6 +19,7 @@ from airflow_samza.errors import NotYet, StageError
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.conform import Conformer
+from airflow_samza.task.messages import CHUNK
 from airflow_samza.task.operators.factory import TaskResources
 from airflow_samza.task.operators.outputs import OutputWriter, Writer
 from airflow_samza.task.reading import InputReading, TaskInput, waits_for_ever
@@ -44,7 +45,8 @@ class SectionRun:
     a section without a boundary yields nothing and must be exhausted all the same. :meth:`report` is complete when it is exhausted.
 
     ``start`` is where the epoch before ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
-    end is an error; else it is one epoch, and inputs may stay open. An epoch takes about ``limit`` messages at most.
+    end is an error; else it is one epoch, and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has
+    taken ``job.epoch.max.ms``.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class SectionRun:
         self._start = start or TaskStart(TaskCheckpoint())
         self._whole = whole
         self._limit = limit
+        self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
         self._tables = tables if tables is not None else {}
@@ -201,9 +204,11 @@ class SectionRun:
         schemas = {source.stream_id: self._conformer(source.stream_id).schema for source in sources}
         reading = InputReading(self._program, sources, schemas, self._heads)
         low_level = self._instance.low_level_tasks
-        for source, envelope in reading.envelopes(limit):
+        for source, envelope in reading.envelopes(limit, None if self._budget_ms is None else CHUNK):
             yield from self._take(source, envelope)
             if low_level and (self._shut_down or self._commit_asked):
+                return
+            if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
                 return
         if self._whole and reading.waits:
             raise waits_for_ever(reading.waits)

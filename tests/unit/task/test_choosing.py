@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -23,7 +24,9 @@ class Order(StreamTask):
         collector.send("order", {"stream": envelope.stream, "id": envelope.message.id, "at": envelope.message.at})
 
 
-def order_of(config: dict[str, str] | None = None, piped: dict[str, Any] | None = None, **inputs: dict[str, Any]) -> TestDriver:
+def order_of(
+    config: dict[str, str] | None = None, task: type[StreamTask] = Order, piped: dict[str, Any] | None = None, **inputs: dict[str, Any]
+) -> TestDriver:
     class Ordering(TaskApplication):
         name = "ordering"
 
@@ -31,7 +34,7 @@ def order_of(config: dict[str, str] | None = None, piped: dict[str, Any] | None 
             for stream, options in inputs.items():
                 app.input_stream(stream, schema=SCHEMA, timestamp="at", partitions=1, system="logs", **options)
             app.output_stream("order", schema="stream string, id bigint, at timestamp")
-            app.task(Order)
+            app.task(task)
 
     driver = TestDriver(Ordering, config=config)
     for stream, minutes in (piped or {}).items():
@@ -91,6 +94,22 @@ def test_time_alignment_finds_its_times_in_streams_of_which_nothing_else_is_read
     for stream, minutes in {"a": [0, 20], "b": [10, 30]}.items():
         driver.pipe(stream, [{"id": minute, "at": START + timedelta(minutes=minute)} for minute in minutes])
     assert [row.id for row in driver.run().output("out")] == [0, 10, 20, 30]
+
+
+class Slow(Order):
+    """Takes its time."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        time.sleep(0.002)
+        super().process(envelope, collector, coordinator)
+
+
+def test_an_epoch_ends_when_its_time_is_over_and_what_is_preferred_comes_first_in_each() -> None:
+    """M7: what was not admitted is read by a later epoch."""
+    config = {"job.epoch.max.ms": "1", "task.chooser.priorities.logs.b": "7"}
+    driver = order_of(config, Slow, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(1)}).step()
+    assert streams(driver) == "baaaa"
+    assert driver.reports()[0].inputs["a"].messages <= 1  # of the last epoch
 
 
 class Backwards(RoundRobinChooser[Any]):
