@@ -138,14 +138,20 @@ class LogIndex:
 
     def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
         """The entries that overlap ``[start, end)``; commits that lie before or after it are not read."""
+        for owned in self.owned_slice(partition, start, end):
+            yield from owned.entries
+
+    def owned_slice(self, partition: int, start: int, end: int) -> Iterator[Owned]:
+        """The same with their owners."""
         if start >= end:
             return
         if start < self._compacted_head[partition]:
             for owned in self._compacted_entries(partition, self.floor.offset(partition)):
-                yield from (entry for entry in owned.entries if entry.end > start and entry.offset < end)
+                yield Owned(owned.owner, [entry for entry in owned.entries if entry.end > start and entry.offset < end])
         for commit in self._commits_from(partition, start):
             if commit.next[partition] > start and self.is_live(commit):
-                yield from (entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end)
+                entries = [entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end]
+                yield Owned(_owner(commit), entries)
             if commit.next[partition] >= end:
                 return
 
@@ -171,8 +177,7 @@ class LogIndex:
         first = self.floor.offset(partition)
         yield from self._compacted_entries(partition, first)
         for commit in self.live_commits():
-            owner = None if commit.once else (commit.producer, commit.generation)
-            yield Owned(owner, commit_entries(commit, partition))
+            yield Owned(_owner(commit), commit_entries(commit, partition))
 
     def _compacted_entries(self, partition: int, first: int) -> Iterator[Owned]:
         if not self._compacted:
@@ -220,6 +225,10 @@ def commit_entries(commit: Commit, partition: int) -> list[Entry]:
         entries.append(Control(offset, kind, body, commit, number))
         offset += 1
     return entries
+
+
+def _owner(commit: Commit) -> tuple[str, str] | None:
+    return None if commit.once else (commit.producer, commit.generation)
 
 
 def _offset(entry: Entry) -> int:

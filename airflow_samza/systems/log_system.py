@@ -20,6 +20,7 @@ from airflow_samza.systems.log_index import Control, LogIndex, Run
 from airflow_samza.systems.log_records import Commit, Segment, control_message
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, open_topic
+from airflow_samza.systems.sections import Section, SectionFilter, is_section
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -79,6 +80,22 @@ class LogSystem:
         partitions = index.topic.partitions
         offsets = [[index.oldest(partition), index.head[partition]] for partition in range(partitions)]
         return {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
+
+    def sections(self, stream: StreamSpec) -> list[Section]:
+        """What each run has written of a topic that applications share, oldest first."""
+        index = LogIndex(self.topic(stream.name))
+        found: dict[tuple[str, str], Section] = {}
+        for partition in range(index.topic.partitions):
+            for owner, entries in index.owned(partition):
+                if owner is None or not is_section(owner[0]) or not entries:
+                    continue
+                control = [
+                    control_message(entry.kind, entry.body, index.topic, partition, entry.offset)
+                    for entry in entries
+                    if isinstance(entry, Control)
+                ]
+                found.setdefault(owner, Section(*owner)).take(partition, entries[0].offset, entries[-1].end, control)
+        return list(found.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
         """A consumer that reads the topic as of the slice, or as it is now."""
@@ -379,12 +396,18 @@ class LogConsumer:
         return OffsetRange(*ranges[partition])
 
     def _read(self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None) -> Iterator[Envelope]:
+        sections = self._sections(ssp, start)
         renewed = False
         while True:
             try:
-                for entry in self._index.slice(ssp.partition, start, end):
-                    yield self._envelope(ssp, entry, start, end, columns)
-                    start = min(entry.end, end)
+                for owner, entries in self._index.owned_slice(ssp.partition, start, end):
+                    for entry in entries if sections is None or sections.takes(owner) else ():
+                        envelope = self._envelope(ssp, entry, start, end, columns)
+                        if sections is not None and owner is not None and isinstance(envelope, ControlEnvelope):
+                            yield from sections.control(owner, envelope.offset, envelope.message)
+                        else:
+                            yield envelope
+                        start = min(entry.end, end)
                 return
             except FileNotFoundError as error:
                 # A compaction may have put other segments in the place of those that were known here; offsets never change.
@@ -392,6 +415,17 @@ class LogConsumer:
                     raise self.topic.damaged(_relative(error, self.topic), "is missing") from None
                 renewed = True
                 self._renew()
+
+    def _sections(self, ssp: SystemStreamPartition, start: int) -> SectionFilter | None:
+        """The filter of a slice of sections, which knows the control messages that were read before ``start``."""
+        if self._slice is None or "sections" not in self._slice:
+            return None
+        sections = SectionFilter(self._slice, ssp)
+        for owner, entries in self._index.owned_slice(ssp.partition, self._slice["offsets"][ssp.partition][0], start):
+            for entry in entries if owner is not None and sections.takes(owner) else ():
+                if isinstance(entry, Control) and owner is not None:
+                    sections.control(owner, entry.offset, control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset))
+        return sections
 
     def _renew(self) -> None:
         former, self._index = self._index, LogIndex(self.topic)

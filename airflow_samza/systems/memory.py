@@ -11,6 +11,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.producers_seen import ProducersSeen
+from airflow_samza.systems.sections import Section, SectionFilter, is_section
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -143,6 +144,17 @@ class MemorySystem:
         metadata = self.admin.metadata([stream])[stream.name]
         offsets = [list(pair) for pair in zip(metadata.oldest, metadata.head, strict=True)]
         return {"kind": self.kind, "partitions": topic.partitions, "offsets": offsets, "commit": len(topic.commits)}
+
+    def sections(self, stream: StreamSpec) -> list[Section]:
+        """What each run has written of a topic that applications share, oldest first."""
+        topic = self.topic(stream.name)
+        found: dict[tuple[str, str], Section] = {}
+        for commit in topic.live():
+            if not commit.once and is_section(commit.producer):
+                section = found.setdefault((commit.producer, commit.generation), Section(commit.producer, commit.generation))
+                for partition in range(topic.partitions):
+                    section.take(partition, commit.base[partition], commit.end(partition), commit.control)
+        return list(found.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> MemoryConsumer:
         """A consumer that reads the topic as of the slice, or as it is now."""
@@ -355,14 +367,22 @@ class MemoryConsumer:
                 stream=self._topic.name,
             )
         controlled = False
-        for commit in self._commits:
-            for envelope in commit.envelopes(ssp):
-                cut = _cut(envelope, offsets, columns)
-                if cut is not None:
-                    controlled = controlled or isinstance(cut, ControlEnvelope)
-                    yield cut
+        for envelope in self._envelopes(ssp, offsets, columns):
+            controlled = controlled or isinstance(envelope, ControlEnvelope)
+            yield envelope
         if whole and not controlled and self._any:
             yield ControlEnvelope(ssp, offsets.end, EndOfStreamMessage(None, 1, None, self._topic.name))
+
+    def _envelopes(self, ssp: SystemStreamPartition, offsets: OffsetRange, columns: Sequence[str] | None) -> Iterator[Envelope]:
+        sections = SectionFilter(self._slice, ssp) if self._slice is not None and "sections" in self._slice else None
+        for commit in self._commits:
+            owner = (commit.producer, commit.generation)
+            for envelope in commit.envelopes(ssp) if sections is None or sections.takes(owner) else ():
+                if sections is None or not isinstance(envelope, ControlEnvelope):
+                    found: Sequence[Envelope] = [envelope]
+                else:  # also those before the offsets count for what comes behind them
+                    found = sections.control(owner, envelope.offset, envelope.message)
+                yield from (cut for one in found if (cut := _cut(one, offsets, columns)) is not None)
 
     def close(self) -> None:
         """Nothing is held."""

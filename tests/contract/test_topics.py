@@ -14,6 +14,7 @@ from airflow_samza.partitioner import partition_of
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.memory import MemorySystem
+from airflow_samza.systems.sections import described
 from airflow_samza.systems.system import (
     ControlEnvelope,
     MessageRun,
@@ -285,3 +286,59 @@ def test_an_unknown_kind_of_system_is_refused_with_the_known_ones(tmp_path: Path
     assert refused.value.hint == "Did you mean 'log'? The kinds are memory, log, files."
     with pytest.raises(ConfigError, match="has no root"):
         bind_system("x", SystemBinding("log"), "")
+
+
+def of_section(system: TopicSystem, slice_: dict[str, object], partition: int = 0) -> list[object]:
+    """What a reader of sections sees: ids of messages, and control messages."""
+    found: list[object] = []
+    for envelope in system.consumer(STREAM, slice_).read(ssp(partition)):
+        if isinstance(envelope, MessageRun):
+            found += envelope.batch.column("id").to_pylist()
+        else:
+            found.append(envelope.message)
+    return found
+
+
+def sections_slice(system: TopicSystem, *runs: str) -> dict[str, object]:
+    chosen = [described(section) for section in system.sections(STREAM) if section.run in runs]
+    return {**system.slice(STREAM), "sections": chosen}
+
+
+def test_a_reader_of_a_section_sees_one_run_of_an_interleaved_stream(system: TopicSystem) -> None:
+    system.admin.create([STREAM])
+    end = {run: EndOfStreamMessage("task-0", 1, run, "shared") for run in ("monday", "tuesday")}
+    publish(system, 0, {0: batch(0, 2)}, producer="views/monday/stage")
+    publish(system, 0, {0: batch(10, 2)}, producer="views/tuesday/stage")
+    publish(system, 1, {0: batch(2, 2)}, (end["monday"],), producer="views/monday/stage")
+    system.append(STREAM.name, pa.Table.from_batches([batch(99, 3)]), key=["id"])
+    assert [(s.run, s.is_complete) for s in system.sections(STREAM)] == [("views/monday", True), ("views/tuesday", False)]
+    last = EndOfStreamMessage(None, 1, stream_id=STREAM.name)
+    assert of_section(system, sections_slice(system, "views/monday")) == [0, 1, 2, 3, last]
+    publish(system, 1, {0: batch(12, 1)}, (end["tuesday"],), producer="views/tuesday/stage")
+    assert of_section(system, sections_slice(system, "views/tuesday")) == [10, 11, 12, last]
+    assert of_section(system, sections_slice(system, "views/monday", "views/tuesday")) == [0, 1, 10, 11, 2, 3, 12, last]
+
+
+def test_a_section_is_what_its_newest_generation_wrote(system: TopicSystem) -> None:
+    system.admin.create([STREAM])
+    end = EndOfStreamMessage("task-0", 1, "monday", "shared")
+    publish(system, 0, {0: batch(0, 2)}, (end,), producer="views/monday/stage")
+    publish(system, 0, {0: batch(5, 1)}, (end,), "1.2", producer="views/monday/stage")
+    assert [(s.generation, s.is_complete) for s in system.sections(STREAM)] == [("1.2", True)]
+    assert of_section(system, sections_slice(system, "views/monday"))[:-1] == [5]
+
+
+def test_a_later_epoch_of_a_reader_knows_the_ends_before_it(system: TopicSystem) -> None:
+    system.admin.create([STREAM])
+    for run in ("monday", "tuesday"):
+        publish(system, 0, {0: batch(0, 2)}, (EndOfStreamMessage("task-0", 1, run, "shared"),), producer=f"views/{run}/stage")
+    consumer = system.consumer(STREAM, sections_slice(system, "views/monday", "views/tuesday"))
+    behind = [envelope.message for envelope in consumer.read(ssp(0), OffsetRange(3, 6)) if isinstance(envelope, ControlEnvelope)]
+    assert behind == [EndOfStreamMessage(None, 1, stream_id=STREAM.name)]
+
+
+def test_sections_that_end_a_slice_end_no_stream(system: TopicSystem) -> None:
+    system.admin.create([STREAM])
+    publish(system, 0, {0: batch(0, 1)}, (EndOfStreamMessage("task-0", 1, "monday", "shared"),), producer="views/monday/stage")
+    slice_ = {**sections_slice(system, "views/monday"), "final": False}
+    assert of_section(system, slice_)[-1] == EndOfStreamMessage(None, 1, stream_id=STREAM.name, final=False)
