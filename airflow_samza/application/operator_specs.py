@@ -78,6 +78,20 @@ class FlatMapSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, eq=False)
+class MapAsyncSpec(OperatorSpec):
+    """One message out for each message in, by a coroutine function of which ``concurrency`` calls may be in flight at a time.
+
+    ``ordered``: results in the order of the messages, else as the calls end. ``timeout_ms`` bounds each call (None: any time).
+    """
+
+    function: Callable[[Any], Any] = field(kw_only=True)
+    concurrency: int = field(kw_only=True)
+    ordered: bool = field(kw_only=True, default=True)
+    timeout_ms: int | None = field(kw_only=True, default=None)
+    op: ClassVar[str] = "map_async"
+
+
+@dataclass(frozen=True, eq=False)
 class MapBatchesSpec(OperatorSpec):
     """A callable from ``pyarrow.RecordBatch`` to ``pyarrow.RecordBatch`` (or an iterable of them)."""
 

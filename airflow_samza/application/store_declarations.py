@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from airflow_samza.application.descriptors import StoreDescriptor
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import located, refuse
@@ -26,7 +28,8 @@ def declared_store(name: object, key: object, value: object) -> StoreDescriptor:
                 hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
-    return StoreDescriptor(checked, keys, values, plain, SourceLocation.of_caller())
+    never_null = Schema(tuple(replace(field, nullable=False) for field in keys.fields))
+    return StoreDescriptor(checked, never_null, values, plain, SourceLocation.of_caller())
 
 
 def _columns(word: str, declared: object) -> tuple[Schema, bool]:

@@ -8,7 +8,6 @@ from airflow_samza.application.operator_specs import (
     OperatorSpec,
     SendToTableSpec,
     TableJoinSpec,
-    TaskSpec,
     WindowOperatorSpec,
 )
 from airflow_samza.errors import NotYet, PlanError, raise_all
@@ -33,8 +32,6 @@ def _operator(operator: OperatorSpec) -> list[PlanError]:
             return [_said(operator, f"remote tables ({table.table_id!r})", "Read or write it in a Python callable (map, sink).")]
         if table.processor is not None:
             return [_said(operator, f"processors of side inputs (table {table.table_id!r})", "Leave processor= out: a message is a row.")]
-    if isinstance(operator, TaskSpec) and hasattr(operator.factory, "window"):
-        return [_said(operator, "window() of a low-level task", "Do the work in process or in on_end_of_stream.")]
     return []
 
 

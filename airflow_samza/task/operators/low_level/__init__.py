@@ -1,0 +1,8 @@
+"""Low-level tasks as operators: the user's code gets every message with its place, and sends what it likes."""
+
+from airflow_samza.task.operators.low_level.context import Context
+from airflow_samza.task.operators.low_level.stores import TaskStore
+from airflow_samza.task.operators.low_level.tables import TaskTable
+from airflow_samza.task.operators.low_level.task import LowLevelTask
+
+__all__ = ["Context", "LowLevelTask", "TaskStore", "TaskTable"]

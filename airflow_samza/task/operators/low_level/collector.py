@@ -1,0 +1,81 @@
+"""What a low-level task sends, on its way to the outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.errors import NotYet, SchemaError, UnknownName
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
+from airflow_samza.task.operators.outputs import OutputWriter
+from airflow_samza.task.user_errors import wrong_shape
+
+
+class Output:
+    """Messages on their way to one output stream. They are written when :meth:`flush` is called, or enough have come (``as_they_come``)."""
+
+    def __init__(self, spec: TaskSpec, stream: StreamDescriptor, writer: OutputWriter) -> None:
+        self.as_they_come = True
+        self._spec = spec
+        self._stream = stream
+        self._out = writer
+        self._writer: MessageWriter | None = MessageWriter(stream.schema) if stream.schema is not None else None
+        self._messages: list[Any] = []
+
+    def add(self, message: Any) -> None:
+        """Takes a message."""
+        if self._writer is None:
+            if not dataclasses.is_dataclass(message) or isinstance(message, type):
+                raise SchemaError(
+                    f"The task sends {type(message).__name__} messages to {self._stream.stream_id!r}, whose columns nobody has said.",
+                    hint="Declare app.output_stream(…, schema=…), or send dataclass instances.",
+                    stream=self._stream.stream_id,
+                )
+            self._writer = MessageWriter(Schema.of(type(message)))
+        self._messages.append(message)
+        if self.as_they_come and len(self._messages) >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what it has; coroutines of the task may go on adding meanwhile."""
+        messages = self._messages[:]
+        if not messages:
+            return
+        del self._messages[: len(messages)]
+        assert self._writer is not None
+        try:
+            batch = self._writer.write(messages)
+        except ShapeError as error:
+            expected = f"for {self._stream.stream_id!r} {self._writer.expected}"
+            raise wrong_shape(self._spec, self._spec.factory, messages[error.index], expected, why=error.why) from None
+        self._out.write(batch)
+
+
+class Collector:
+    """Takes what the task sends (``MessageCollector``)."""
+
+    def __init__(self, outputs: Mapping[str, Output], streams: Mapping[str, StreamDescriptor]) -> None:
+        self._outputs = outputs
+        self._streams = streams
+
+    def send(self, stream: str, message: Any, *, key: Any = None) -> None:
+        """Sends a message to an output stream, by its id."""
+        if stream not in self._outputs:
+            raise UnknownName(
+                f"The task sends to {stream!r}, which is no output stream of the application ({SourceLocation.of_caller()}).",
+                hint=f"{did_you_mean(stream, self._outputs)}Its outputs are {', '.join(sorted(self._outputs)) or 'none'}.",
+                name=stream,
+            )
+        if key is not None and not self._streams[stream].key:
+            raise NotYet(
+                f"The task sends to {stream!r} with a key of its own, which is not there yet.",
+                hint=f'Declare the key columns: app.output_stream("{stream}", key=…).',
+                stream=stream,
+            )
+        self._outputs[stream].add(message)

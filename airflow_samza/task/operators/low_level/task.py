@@ -1,0 +1,263 @@
+"""A low-level task as an operator: the user's StreamTask gets every message with its place, and sends what it likes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.application.task_api import IncomingMessageEnvelope
+from airflow_samza.config import TASK_WINDOW, Config
+from airflow_samza.errors import ConfigError
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages import MessageReader, chunks
+from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
+from airflow_samza.task.operators.low_level.collector import Collector, Output
+from airflow_samza.task.operators.low_level.context import Context
+from airflow_samza.task.operators.low_level.coordinator import Coordinator
+from airflow_samza.task.operators.low_level.progress import TaskProgress
+from airflow_samza.task.operators.low_level.timers import EVENT, PROCESSING
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.outputs import OutputWriter
+from airflow_samza.task.user_errors import callable_failed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_STORE = "store-"
+"""Before the name of a store, among the tables that are kept."""
+
+
+class LowLevelTask(Operator[TaskSpec]):
+    """Calls the user's task. The run loop says where a batch comes from (:attr:`origin`) before it pushes it.
+
+    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch; :attr:`left` says how many messages that are.
+    The task is told its context when the first thing is to be done, as by then everything is restored.
+    """
+
+    def __init__(self, spec: TaskSpec, inputs: Mapping[str, Schema], writers: Mapping[str, OutputWriter], context: Context) -> None:
+        super().__init__(spec, next(iter(inputs.values())), None)
+        self.context = context
+        self.origin: tuple[StreamDescriptor, int, int] | None = None
+        self.coordinator = Coordinator()
+        self.stops_at_commit = False
+        self.left = 0
+        streams = {stream.stream_id: stream for stream in spec.outputs}
+        self._outputs = {name: Output(spec, stream, writers[name]) for name, stream in streams.items()}
+        self._collector = Collector(self._outputs, streams)
+        self._readers = {name: MessageReader(schema) for name, schema in inputs.items()}
+        self._config = Config(context.config)
+        self._progress = TaskProgress(context)
+        self._loop = TaskLoop(context.task_name)
+        self._calls: AsyncCalls | None = None
+        self._task: Any = None
+        self._begun = False
+
+    @property
+    def commit_asked(self) -> bool:
+        """Whether the task wants the epoch to end as soon as possible."""
+        return self.coordinator.commit_asked
+
+    def start(self) -> None:
+        """Make the task."""
+        self._task = self._guarded(self.spec.factory)
+        self.context.timers.listener = hasattr(self._task, "on_timer")
+        if hasattr(self._task, "window"):
+            self._progress.window_ms = self._window_ms()
+        if inspect.iscoroutinefunction(getattr(self._task, "process", None)):
+            for output in self._outputs.values():
+                output.as_they_come = False  # what coroutines send is written by this thread
+            config = self._config
+            timeout = config.callback_timeout_ms
+            self._calls = AsyncCalls(
+                self._loop, self._processed, config.max_concurrency, ordered=False, timeout_ms=timeout, stop=self._stopped
+            )
+
+    def _window_ms(self) -> int | None:
+        if TASK_WINDOW not in self._config:
+            raise ConfigError(
+                f"The task of {self.spec.title} has window(), and {TASK_WINDOW} is not set: it would never be called.",
+                hint=f'Say how often: config={{"{TASK_WINDOW}": "60000"}} (ms), or "-1" for never.',
+                key=TASK_WINDOW,
+            )
+        return self._config.window_ms
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._progress.begin()
+            self._call("init", self.context)
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """One call per message; nothing goes on from here but what the task sends."""
+        assert self.origin is not None
+        self._begin()
+        if self._calls is not None:
+            self._process_async(batch, self._calls)
+            return ()
+        progress, stopped = self._progress, self._stopped
+        done = 0
+        for envelope in self._envelopes(batch):
+            if stopped():
+                break
+            try:
+                self._task.process(envelope, self._collector, self.coordinator)
+            except Exception as error:
+                raise callable_failed(self.spec, self._task.process, envelope.message, error) from error
+            done += 1
+            if progress.is_due():
+                self._do_due()
+        self.left = batch.num_rows - done
+        return ()
+
+    def _process_async(self, batch: pa.RecordBatch, calls: AsyncCalls) -> None:
+        before = calls.given_up
+        envelopes = self._envelopes(batch)
+        for part in chunks(batch):
+            calls.submit([next(envelopes) for _ in range(part.num_rows)])
+            calls.wait_begun()
+            self._take_ended(calls)
+            if self._progress.is_due():
+                self._do_due()
+        self.left = calls.given_up - before
+
+    async def _processed(self, envelope: IncomingMessageEnvelope) -> None:
+        await self._task.process(envelope, self._collector, self.coordinator)
+
+    def _take_ended(self, calls: AsyncCalls) -> None:
+        try:
+            calls.take()
+        except CallFailed as failed:
+            raise callable_failed(self.spec, self._task.process, failed.item.message, failed.error) from failed.error
+        for output in self._outputs.values():
+            output.flush()
+
+    def _envelopes(self, batch: pa.RecordBatch) -> Iterator[IncomingMessageEnvelope]:
+        assert self.origin is not None
+        stream, partition, offset = self.origin
+        name, system, read = stream.stream_id, stream.system, self._readers[stream.stream_id].read
+        for part in chunks(batch):
+            messages = read(part)
+            keys: list[Any] = [None] * len(messages)
+            if stream.key:
+                columns = [part.column(name).to_pylist() for name in stream.key]
+                keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+            times = part.column(stream.timestamp).to_pylist() if stream.timestamp in part.schema.names else [None] * len(messages)
+            for place, message in enumerate(messages):
+                yield IncomingMessageEnvelope(name, partition, offset + place, keys[place], message, system, times[place])
+            offset += part.num_rows
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
+        """Event timers up to it are due."""
+        self._settled()
+        self.context.watermark_ms = timestamp
+        self._do_due()
+        return ()
+
+    def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
+        """Processing timers up to now are due, and perhaps the window."""
+        self._begin()
+        if self._progress.is_due():
+            self._do_due()
+        elif self._calls is not None:
+            self._take_ended(self._calls)
+        return ()
+
+    def _do_due(self) -> None:
+        """Calls what is due, with nothing in flight; after a stop it waits for the next epoch, if there is one."""
+        self._settled()
+        context = self.context
+        if self._stopped():
+            return
+        for kind, until in ((EVENT, context.watermark_ms), (PROCESSING, context.now_ms())):
+            for key, time in context.timers.due(kind, until):
+                self._call("on_timer", key, time, self._collector, self.coordinator)
+                if self._stopped():
+                    return
+        if self._progress.window_is_due():
+            self._call("window", self._collector, self.coordinator)
+
+    # -- ends ----------------------------------------------------------------------------------------------------------
+
+    def _settled(self) -> None:
+        """Everything in flight is done."""
+        self._begin()
+        if self._calls is not None:
+            self._calls.wait_ended()
+            self._take_ended(self._calls)
+
+    def settle(self) -> Iterable[pa.RecordBatch]:
+        """Everything in flight is done, and sent."""
+        self._settled()
+        if self._progress.is_due():
+            self._do_due()
+        self.finish()
+        return ()
+
+    def flush(self) -> Iterable[pa.RecordBatch]:
+        """All inputs have ended for good: event timers fire, and the task is told; it may still send (SEMANTICS C7)."""
+        self._settled()
+        coordinator = self.coordinator
+        left = self.context.timers.end()
+        while not coordinator.shut_down:
+            timer = next(left, None)
+            if timer is None:
+                self._call("on_end_of_stream", self._collector, coordinator)
+                break
+            self._call("on_timer", *timer, self._collector, coordinator)
+        return ()
+
+    def finish(self) -> None:
+        """Send what is still collected; the last thing before the outputs end."""
+        for output in self._outputs.values():
+            output.flush()
+
+    def close(self) -> None:
+        """Close the task, and give back what it held."""
+        try:
+            if self._task is not None:
+                task, self._task = self._task, None
+                if hasattr(task, "close"):
+                    self._guarded(task.close)
+        finally:
+            self._loop.close()
+            for store in self.context.stores.values():
+                store.close()
+
+    # -- from epoch to epoch -------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """Stores, timers and times, as far as there are any."""
+        stores = {f"{_STORE}{name}": store.snapshot() for name, store in self.context.stores.items()}
+        return {name: table for name, table in {**stores, **self._progress.snapshot()}.items() if table.num_rows}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`snapshot` gave; a store that is declared no more is forgotten."""
+        for name, store in self.context.stores.items():
+            if f"{_STORE}{name}" in tables:
+                store.restore(tables[f"{_STORE}{name}"])
+        self._progress.restore(tables)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _stopped(self) -> bool:
+        coordinator = self.coordinator
+        return coordinator.shut_down or (self.stops_at_commit and coordinator.commits > 0)
+
+    def _call(self, method: str, *arguments: Any) -> None:
+        function = getattr(self._task, method, None)
+        if function is not None:
+            self._guarded(function, *arguments)
+
+    def _guarded(self, function: Any, *arguments: Any) -> Any:
+        try:
+            made = function(*arguments)
+            return self._loop.run(made) if inspect.iscoroutine(made) else made
+        except Exception as error:
+            raise callable_failed(self.spec, function, "no message", error) from error

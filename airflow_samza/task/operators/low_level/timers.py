@@ -1,0 +1,157 @@
+"""A task's timers: which are set, which are due, and how they are kept from epoch to epoch."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.application.refusals import refuse
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.errors import StageError
+
+EVENT, PROCESSING = "event", "processing"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_SCHEMA = pa.schema([pa.field("kind", pa.string()), pa.field("key", pa.string()), pa.field("time", pa.int64())])
+
+_MOST_AT_THE_END = 1_000_000
+"""How often one key's timer may fire because the input has ended: a week of seconds is less, and what goes on for ever is told."""
+
+
+class TaskTimers:
+    """The timers of one task (``Timers``). ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none.
+
+    ``listener`` says whether the task has ``on_timer``.
+    """
+
+    def __init__(self) -> None:
+        self.listener = True
+        self.event = END_OF_TIME
+        self.processing = END_OF_TIME
+        self.ending = False
+        self._times: dict[tuple[str, Any], int] = {}
+        self._waiting: dict[str, list[tuple[int, Any, Any]]] = {EVENT: [], PROCESSING: []}  # heaps; what was moved or taken back stays
+
+    def set(self, key: Any, time: int | datetime, *, kind: str = EVENT) -> None:
+        """Asks for a call at a time; the same key again moves the timer."""
+        self._check_kind(kind, "sets")
+        order = _order(key)
+        if not self.listener:
+            refuse(
+                "The task sets a timer, and has no method on_timer",
+                hint="Define on_timer(self, key, time, collector, coordinator).",
+                kind=StageError,
+            )
+        self._put(kind, key, order, _milliseconds(time))
+
+    def cancel(self, key: Any, *, kind: str = EVENT) -> bool:
+        """Takes a timer back; False when there was none."""
+        self._check_kind(kind, "cancels")
+        _order(key)
+        found = self._times.pop((kind, key), None)
+        self._look()
+        return found is not None
+
+    def due(self, kind: str, until: int) -> Iterator[tuple[Any, int]]:
+        """Takes the timers that are due one by one: (key, time), by time and key; also those that are set meanwhile."""
+        waiting = self._waiting[kind]
+        while self._next(kind) <= until:
+            time, _, key = heapq.heappop(waiting)
+            del self._times[kind, key]
+            self._look()
+            yield key, time
+
+    def end(self) -> Iterator[tuple[Any, int]]:
+        """Takes all event timers: the input has ended for good. Processing timers are dropped."""
+        self.ending = True
+        self._waiting[PROCESSING].clear()
+        self._times = {place: time for place, time in self._times.items() if place[0] == EVENT}
+        fired: Counter[Any] = Counter()
+        for key, time in self.due(EVENT, END_OF_TIME - 1):
+            fired[key] += 1
+            if fired[key] > _MOST_AT_THE_END:
+                refuse(
+                    f"The input has ended, and the timer {key!r} has fired {_MOST_AT_THE_END} times since, set again each time",
+                    hint="Do not set it again when context.timers.ending is true, or when there is nothing left to wait for.",
+                    kind=StageError,
+                    key=repr(key),
+                )
+            yield key, time
+        self.ending = False
+
+    def snapshot(self) -> pa.Table:
+        """All timers, by kind, time and key."""
+        rows = sorted((kind, time, _order(key), json.dumps(key)) for (kind, key), time in self._times.items())
+        columns = [[row[0] for row in rows], [row[3] for row in rows], [row[1] for row in rows]]
+        return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
+
+    def restore(self, table: pa.Table) -> None:
+        """Takes over what :meth:`snapshot` gave."""
+        for row in table.to_pylist():
+            key = _tuples(json.loads(row["key"]))
+            self._put(row["kind"], key, _order(key), row["time"])
+
+    def _put(self, kind: str, key: Any, order: Any, time: int) -> None:
+        self._times[kind, key] = time
+        heapq.heappush(self._waiting[kind], (time, order, key))
+        self._look()
+
+    def _look(self) -> None:
+        self.event, self.processing = self._next(EVENT), self._next(PROCESSING)
+
+    def _next(self, kind: str) -> int:
+        waiting = self._waiting[kind]
+        while waiting and self._times.get((kind, waiting[0][2])) != waiting[0][0]:
+            heapq.heappop(waiting)
+        return waiting[0][0] if waiting else END_OF_TIME
+
+    def _check_kind(self, kind: object, does: str) -> None:
+        if kind not in (EVENT, PROCESSING):
+            refuse(
+                f"The task {does} a timer of the kind {kind!r}",
+                hint='It is "event" (the watermark decides) or "processing" (the clock does).',
+                kind=StageError,
+                value=repr(kind),
+            )
+
+
+def _milliseconds(time: object) -> int:
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        time = (time - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(time, int) and not isinstance(time, bool) and NONE_YET < time < END_OF_TIME:
+        return time
+    naive = isinstance(time, datetime)
+    refuse(
+        f"The task sets a timer for {time!r}, which is {'a time of no zone' if naive else 'no time'}",
+        hint="Give ms since 1970 in UTC (from 0), or a datetime with a zone."
+        + (" Make it one: time.replace(tzinfo=timezone.utc)." if naive else ""),
+        kind=StageError,
+        value=repr(time),
+    )
+
+
+def _order(key: object) -> Any:
+    """By what keys are sorted: integers before texts before tuples, so that keys of all kinds may be mixed."""
+    if isinstance(key, int) and not isinstance(key, bool):
+        return (0, key)
+    if isinstance(key, str):
+        return (1, key)
+    if isinstance(key, tuple):
+        return (2, tuple(_order(part) for part in key))
+    refuse(
+        f"The key of a timer is {key!r:.80}",
+        hint="Use a text, an integer, or a tuple of them: it is kept from epoch to epoch.",
+        kind=StageError,
+        value=repr(key),
+    )
+
+
+def _tuples(key: Any) -> Any:
+    return tuple(_tuples(part) for part in key) if isinstance(key, list) else key

@@ -1,0 +1,72 @@
+"""The operator that calls a coroutine function per message, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.operator_specs import MapAsyncSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class MapAsync(Operator[MapAsyncSpec]):
+    """One message out for each message in, in order or as the calls end; up to ``concurrency`` stay in flight from batch to batch.
+
+    Nothing is in flight when the watermark moves on, when an epoch ends and when the input does (SEMANTICS C7).
+    """
+
+    def __init__(self, spec: MapAsyncSpec, inputs: Schema, output: Schema, task_name: str) -> None:
+        super().__init__(spec, inputs, output)
+        self._reader = MessageReader(inputs)
+        self._writer = MessageWriter(output)
+        self._loop = TaskLoop(task_name)
+        self._calls = AsyncCalls(self._loop, spec.function, spec.concurrency, ordered=spec.ordered, timeout_ms=spec.timeout_ms)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is ready by now."""
+        for part in chunks(batch):
+            self._calls.submit(self._reader.read(part))
+            self._calls.wait_begun()
+            yield from self._ready()
+
+    def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """The results of all messages before it."""
+        return self.settle()
+
+    def on_time(self, now: int) -> Iterator[pa.RecordBatch]:
+        """What is ready by now."""
+        return self._ready()
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """The results of all messages so far."""
+        self._calls.wait_ended()
+        yield from self._ready()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The same."""
+        return self.settle()
+
+    def close(self) -> None:
+        """Cancels what is in flight after a failure."""
+        self._loop.close()
+
+    def _ready(self) -> Iterator[pa.RecordBatch]:
+        try:
+            ready = self._calls.take()
+        except CallFailed as failed:
+            raise callable_failed(self.spec, self.spec.function, failed.item, failed.error) from failed.error
+        if not ready:
+            return
+        results = [result for _, result in ready]
+        try:
+            yield self._writer.write(results)
+        except ShapeError as error:
+            message, result = ready[error.index]
+            raise wrong_shape(self.spec, self.spec.function, result, self._writer.expected, message=message, why=error.why) from None

@@ -1,0 +1,203 @@
+"""Stores by name: typed, per task, kept from epoch to epoch, and gone with an epoch that fails."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from airflow_samza import Row, StreamTask, task_application
+from airflow_samza.errors import DuplicateId, InvalidApplication, MessageError, SchemaError, StoreError, UnknownName
+from airflow_samza.testing import TestDriver
+
+
+@dataclass
+class Visits:
+    count: int
+    last: datetime.datetime
+    pages: list[str] = field(default_factory=list)
+
+
+KEY_AND_VALUE = {"key": "string", "value": "bigint"}
+
+
+def driver_of(act: Callable[[Any, Any], Any], *, partitions: int = 1, bounded: bool = True, **stores: Any) -> TestDriver:
+    """An application whose task calls ``act(context, word)`` for each word, and sends the repr of what that returns."""
+
+    class Acting(StreamTask):
+        def init(self, context: Any) -> None:
+            self.context = context
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            collector.send("out", {"text": repr(act(self.context, envelope.message.word))})
+
+    def describe(app: Any) -> None:
+        app.input_stream("words", schema="word string", bounded=bounded)
+        app.output_stream("out", schema="text string")
+        for name, types in (stores or {"counts": KEY_AND_VALUE}).items():
+            app.store(name, **types)
+        app.task(Acting)
+
+    return TestDriver(task_application("acting")(describe), partitions=partitions)
+
+
+def words(*said: str) -> list[dict[str, str]]:
+    return [{"word": word} for word in said]
+
+
+def said(driver: TestDriver) -> list[str]:
+    return [row.text for row in driver.output("out")]
+
+
+def once(act: Callable[[Any], Any], **stores: Any) -> Any:
+    """What ``act(store)`` gives inside a task that has one store."""
+    ((name, types),) = stores.items() if stores else [("counts", KEY_AND_VALUE)]
+    made = []
+    driver = driver_of(lambda context, word: made.append(act(context.get_store(name))), **{name: types})
+    driver.pipe("words", words("go")).run()
+    return made[0]
+
+
+def count(context: Any, word: str) -> int:
+    store = context.get_store("counts")
+    store.put(word, (store.get(word) or 0) + 1)
+    return int(store.get(word))
+
+
+def test_a_task_reads_what_it_wrote() -> None:
+    assert said(driver_of(count).pipe("words", words("a", "b", "a")).run()) == ["1", "1", "2"]
+
+
+def test_each_task_has_its_own() -> None:
+    driver = driver_of(count, partitions=2).pipe("words", words("a"), partition=0).pipe("words", words("a"), partition=1)
+    assert said(driver.run()) == ["1", "1"]
+
+
+def test_a_bounded_run_starts_empty() -> None:
+    driver = driver_of(count).pipe("words", words("a"))
+    assert said(driver.run()) == said(driver.run()) == ["1"]
+
+
+@pytest.mark.parametrize("epoch_messages", [1, 2, None])
+def test_they_are_kept_from_epoch_to_epoch_and_from_run_to_run(epoch_messages: int | None) -> None:
+    driver = driver_of(count, bounded=False)
+    driver.pipe("words", words("a", "b", "a")).step(epoch_messages=epoch_messages)
+    driver.pipe("words", words("a")).stop(epoch_messages=epoch_messages)
+    driver.pipe("words", words("a")).step(epoch_messages=epoch_messages)
+    assert said(driver) == ["1", "1", "2", "3", "4"]
+
+
+def test_an_epoch_that_fails_leaves_nothing() -> None:
+    fails = [True]
+
+    def act(context: Any, word: str) -> int:
+        found = count(context, word)
+        if word == "boom" and fails:
+            fails.pop()
+            raise ValueError("boom")
+        return found
+
+    driver = driver_of(act, bounded=False).pipe("words", words("a")).step()
+    driver.pipe("words", words("a", "boom"))
+    with pytest.raises(MessageError, match="boom"):
+        driver.step()
+    assert said(driver.step()) == ["1", "2", "1"]
+
+
+def test_entries_come_in_order_and_several_at_a_time() -> None:
+    def act(store: Any) -> Any:
+        store.put_all({"b": 2, "a": 1, "c": 3})
+        store.put_all([("d", 4), ("a", None)])
+        store.delete("c")
+        store.put("e", 5)
+        store.put("e", None)
+        return list(store.all()), list(store.range("b", "d")), list(store.range("c")), store.get_all(["a", "b"])
+
+    assert once(act) == ([("b", 2), ("d", 4)], [("b", 2)], [("d", 4)], {"b": 2})
+
+
+def test_values_are_messages_where_columns_are_declared() -> None:
+    at = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+
+    def act(store: Any) -> Any:
+        store.put((7, at.date()), Visits(1, at, ["home"]))
+        return store.get((7, at.date())), list(store.all())
+
+    found, entries = once(act, visits={"key": "member bigint, day date", "value": Visits})
+    assert found == Visits(1, at, ["home"])
+    assert entries == [((7, at.date()), found)]
+    assert once(lambda store: (store.put(1, {"n": 2}), store.get(1))[1], rows={"key": int, "value": "n int"}) == Row(n=2)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_store_gives_may_be_changed_without_changing_the_store(again: bool) -> None:
+    def act(context: Any, word: str) -> Any:
+        store = context.get_store("lists")
+        if word == "put":
+            mine = [1]
+            store.put("k", mine)
+            mine.append(2)
+        store.get("k").append(3)
+        return store.get("k")
+
+    driver = driver_of(act, bounded=False, lists={"key": str, "value": list[int]})
+    driver.pipe("words", words("put", "look")).step(epoch_messages=1 if again else None)
+    assert said(driver) == ["[1]", "[1]"]
+
+
+@pytest.mark.parametrize(
+    ("types", "act", "sentence"),
+    [
+        (KEY_AND_VALUE, lambda store: store.get(7), r"'counts' is asked for the key 7: key is 7, which is no string"),
+        (KEY_AND_VALUE, lambda store: store.get(None), r"the key None: key is None, and is declared never null"),
+        (KEY_AND_VALUE, lambda store: store.put("a", "b"), r"puts 'b' into the store 'counts': value is 'b', which is no bigint"),
+        (KEY_AND_VALUE, lambda store: store.put("a", 2**63), r"which is no bigint"),
+        (KEY_AND_VALUE, lambda store: store.put("a", True), r"True, which is no bigint"),
+        (KEY_AND_VALUE, lambda store: store.put("\ud800", 1), r"which is no string"),
+        (KEY_AND_VALUE, lambda store: list(store.range(1)), r"the key 1: key is 1, which is no string"),
+        ({"key": "a int, b int", "value": int}, lambda store: store.get(1), r"it is no tuple of 2 values"),
+        ({"key": "a int, b int", "value": int}, lambda store: store.get((1, None)), r"b is None, and is declared never null"),
+        ({"key": int, "value": Visits}, lambda store: store.put(1, {"count": 1}), r"it lacks last, pages"),
+        ({"key": int, "value": Visits}, lambda store: store.put(1, 5), r"a message is a dataclass instance, a Row or a dict"),
+    ],
+)
+def test_what_does_not_fit_the_declaration_is_said_with_the_line(types: Any, act: Any, sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence) as caught:
+        once(act, counts=types)
+    assert "test_task_stores.py" in str(caught.value)
+    assert caught.value.hint.startswith("Its ")
+
+
+def test_an_unknown_store_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"no store 'count' \(.*test_task_stores\.py:\d+\)") as caught:
+        driver_of(lambda context, word: context.get_store("count")).pipe("words", words("a")).run()
+    assert caught.value.hint == "Did you mean 'counts'? Its stores are counts."
+
+
+@pytest.mark.parametrize(
+    ("types", "kind", "sentence"),
+    [
+        ({"key": "double", "value": int}, InvalidApplication, "has the type double, by which entries cannot be kept in order"),
+        ({"key": "a int, b array<int>", "value": int}, InvalidApplication, "array<int>"),
+        ({"key": "strng", "value": int}, SchemaError, "'strng' where a type should be"),
+        ({"key": str, "value": "n intt"}, SchemaError, "'intt' where a type should be"),
+        ({"key": str, "value": set}, SchemaError, "The type <class 'set'> of the value has no column type"),
+        ({"key": str, "value": [1]}, SchemaError, r"The type \[1\] of the value has no column type"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused_at_the_call(types: Any, kind: type[Exception], sentence: str) -> None:
+    with pytest.raises(kind, match=sentence) as caught:
+        driver_of(count, counts=types)
+    assert "test_task_stores.py" in str(caught.value)
+
+
+def test_a_store_is_declared_once() -> None:
+    def describe(app: Any) -> None:
+        app.store("counts", key=str, value=int)
+        app.store("counts", key=str, value=int)
+
+    with pytest.raises(DuplicateId, match=r"store 'counts' is declared twice: first at .*test_task_stores\.py:\d+"):
+        task_application("twice")(describe).spec()
