@@ -193,6 +193,13 @@ class TopicError(SamzaError):
     rule = "topic"
 
 
+class SectionOpen(TopicError):
+    """A run of another application has not written its section of a shared stream to the end (facts: ``stream``, ``run``)."""
+
+    rule = "section-open"
+    retryable = True
+
+
 class StorageFull(TopicError):
     """The storage has no room left; nothing that was committed is lost."""
 
@@ -231,6 +238,13 @@ class StageLost(StageError):
     """The stage runner died: no heartbeat and no process. Trying again continues where the commits left off."""
 
     rule = "stage-lost"
+    retryable = True
+
+
+class UpstreamCleared(StageError):
+    """A producer of a running stage got a newer generation; a newer generation of this stage reads that one (facts: ``upstream``)."""
+
+    rule = "upstream-cleared"
     retryable = True
 
 

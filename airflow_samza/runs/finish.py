@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import StageLost
@@ -77,6 +78,8 @@ def finish_epoch(
         staged = {manifest.task: manifest.staged[stream_id].described for manifest in manifests if stream_id in manifest.staged}
         messages = sum(manifest.staged[stream_id].messages for manifest in manifests if stream_id in manifest.staged)
         control = committed.control.get(stream_id, ())
+        if not run_plan.is_own(stream_id):  # the run's section of a stream that applications share (SEMANTICS C10)
+            control = tuple(replace(message, run=run_plan.run_id) for message in control)
         if not (messages or control or committed.is_last):
             continue  # an epoch that adds nothing is no news to anybody
         bound = output_stream(run_plan, stream_id, generation)

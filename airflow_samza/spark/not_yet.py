@@ -35,8 +35,6 @@ def _input(stream: StreamDescriptor) -> Iterator[NotYet]:
     if stream.reader is not None:
         hint = "Write the DataFrame to files, or with format samza, and read those."
         yield _not_yet(f"The input {name!r}{at} comes from a DataFrame", hint, stream=name)
-    if stream.shared:
-        yield _not_yet(f"The input {name!r}{at} is shared between Dags", "Read it as an input_stream.", stream=name)
 
 
 def _table(spec: ApplicationSpec, table_id: str) -> Iterator[NotYet]:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError
+from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, SectionOpen, TopicError, raise_all
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.runs.data_interval import DataInterval, needed_interval, render_path
@@ -32,8 +32,9 @@ from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
-from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, previewed_state, take_state
+from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
+from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
@@ -56,10 +57,12 @@ def prepare_run(
     default_system: str | None,
     state: str = LINEAGE,
     wait_seconds: float | None = None,
+    sections: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan of a run, made and stored, or the one that stands; see the module's list of steps.
 
-    ``state``: ``lineage`` goes on from the run before, ``fresh`` and the id of another run give the run a state of its own.
+    ``state``: ``lineage`` goes on from the run before, ``fresh`` and the id of another run give the run a state of its own. ``sections``
+    names, by shared stream, the run of another application whose section is read.
     """
     spec = load_application(reference).spec(config)
     folder = RunFolder(spec.name, run_id)
@@ -69,10 +72,12 @@ def prepare_run(
     outline = plan_shape(spec)
     _same_shape(outline, shape)
     refuse_what_cannot_run(spec, outline)
+    check_names(spec, sections or {})
     taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
-        run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version)
+        wait = patience_of(spec, wait_seconds).wait_seconds
+        run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, wait)
         run = dataclasses.replace(run, generation=generation)
         if taken is not None:
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items()}
@@ -98,11 +103,12 @@ def preview_run(
     config: Mapping[str, str],
     default_system: str | None,
     state: str = LINEAGE,
+    sections: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan of a run as its first generation would get it: systems are asked, nothing is made or stored."""
     spec = load_application(reference).spec(config)
     version = previewed_state(files, spec, state)
-    return _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version)
+    return _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, 0.0)
 
 
 def _planned(
@@ -115,6 +121,8 @@ def _planned(
     config: Mapping[str, str],
     default_system: str | None,
     version: Version | None,
+    sections: Mapping[str, str],
+    wait_seconds: float,
 ) -> RunPlan:
     streams = {**spec.inputs, **spec.outputs, **spec.intermediates}
     places = {stream_id: system_name(spec, stream, bindings, default_system) for stream_id, stream in streams.items()}
@@ -124,12 +132,14 @@ def _planned(
         stream_id: BoundStream(stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
         for stream_id, stream in streams.items()
     }
-    metadata = _metadata(systems, bound)
+    metadata = _metadata(systems, bound, spec)
     plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
         spec, pinned=version.plan if version is not None else None
     )
     bound = {stream_id: _with_plan(stream, plan) for stream_id, stream in bound.items()}
-    bound = {stream_id: _with_slice(stream, systems, spec, version) for stream_id, stream in bound.items()}
+    raise_all(refuse_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs}))
+    reading = _Reading(spec, systems, version, sections, wait_seconds)
+    bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
         app_id=spec.app_id,
@@ -214,7 +224,7 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
     )
 
 
-def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream]) -> dict[str, StreamMetadata]:
+def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream], spec: ApplicationSpec) -> dict[str, StreamMetadata]:
     """What the systems know of the streams, by stream id; one call per system."""
     by_system: dict[str, list[BoundStream]] = {}
     for stream in bound.values():
@@ -226,6 +236,13 @@ def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream]) -
         for stream in streams:
             if stream.spec.name in metadata:
                 found[stream.stream_id] = metadata[stream.spec.name]
+            elif stream.role == StreamRole.INPUT.value and spec.inputs[stream.stream_id].shared:
+                raise SectionOpen(
+                    f"The shared stream {stream.stream_id!r} does not exist yet: the system {name!r} has no stream {stream.spec.name!r}.",
+                    hint="The plan of the application that writes it makes it (output_stream with shared=True); run that first.",
+                    stream=stream.stream_id,
+                    system=name,
+                )
             elif stream.role == StreamRole.INPUT.value and stream.spec.partitions is None:
                 systems[name].slice(stream.spec)  # the system's own words say best what is missing: root, path, topic
                 raise TopicError(
@@ -275,13 +292,30 @@ def _with_plan(stream: BoundStream, plan: ExecutionPlan) -> BoundStream:
     return dataclasses.replace(stream, spec=dataclasses.replace(stream.spec, partitions=partitions, schema=schema))
 
 
-def _with_slice(stream: BoundStream, systems: Mapping[str, System], spec: ApplicationSpec, version: Version | None) -> BoundStream:
-    if stream.role != StreamRole.INPUT.value:
-        return stream
-    whole = systems[stream.system].slice(stream.spec)
-    declared = spec.inputs[stream.stream_id]
-    found = carried_slice(declared, whole, version, spec.config) if is_carried_on(declared) else whole
-    return dataclasses.replace(stream, slice=found)
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    """What a run reads of its inputs, from the version of the state that it starts from."""
+
+    spec: ApplicationSpec
+    systems: Mapping[str, System]
+    version: Version | None
+    sections: Mapping[str, str]
+    wait_seconds: float
+
+    def with_slice(self, stream: BoundStream) -> BoundStream:
+        """The stream with the slice that the run reads of it; not of what it writes."""
+        if stream.role != StreamRole.INPUT.value:
+            return stream
+        declared = self.spec.inputs[stream.stream_id]
+        system = self.systems[stream.system]
+        if declared.shared:
+            named = self.sections.get(stream.stream_id)
+            slice_ = section_slice(system, stream, declared, named, self.version, self.wait_seconds)
+        else:
+            slice_ = system.slice(stream.spec)
+            if is_carried_on(declared):
+                slice_ = carried_slice(declared, slice_, self.version, self.spec.config)
+        return dataclasses.replace(stream, slice=slice_)
 
 
 def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:

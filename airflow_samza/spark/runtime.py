@@ -88,6 +88,7 @@ class SparkRuntime:
         shape: str | None = None,
         state: str = LINEAGE,
         wait_seconds: float | None = None,
+        sections: Mapping[str, str] | None = None,
     ) -> RunPlan:
         """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
 
@@ -96,6 +97,7 @@ class SparkRuntime:
 
         ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
         ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to start from, gives the run a state of its own.
+        ``sections`` names, by shared stream, the run of the other application whose section is read (None: all that are new).
         """
         return prepare_run(
             self._files,
@@ -109,6 +111,7 @@ class SparkRuntime:
             default_system=self._default_system,
             state=state,
             wait_seconds=wait_seconds,
+            sections=sections,
         )
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:

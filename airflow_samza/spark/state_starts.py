@@ -38,7 +38,8 @@ def write_starts(
         return {}
     names = former_names(spec)
     going_on = {stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False}
-    counted = {stream_id for stream_id, slice_ in going_on.items() if slice_.get("offsets") is not None}
+    # Sections of a shared stream are chosen by their runs: a later one may begin before what was read.
+    counted = {s for s, slice_ in going_on.items() if slice_.get("offsets") is not None and "sections" not in slice_}
     paths = {}
     for stage in plan.stages:
         tasks = dict(_starts(stage, version, names, set(going_on), counted))
