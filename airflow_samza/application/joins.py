@@ -19,7 +19,7 @@ from airflow_samza.application.operator_checks import (
     required_id,
 )
 from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
-from airflow_samza.application.output_schemas import joined_schema
+from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema
 from airflow_samza.application.refusals import listed, located, refuse
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.schema import Schema
@@ -115,7 +115,9 @@ def join_stream(
     left = _join_key(stream, key if left_key is None else left_key, where, "left")
     right = _join_key(other, key if right_key is None else right_key, where, "right")
     check_key_count(left, right, "the other stream", where)
-    shape = _joined(stream, function, schema, where, other.schema, right, how)
+    shape = _function_result(stream, function, schema, where) if function is not None or schema is not None else None
+    if function is None:
+        shape = joined_streams_schema(stream.schema, other.schema, left, right, how, where)
     return stream._graph.add(
         StreamJoinSpec,
         name,
@@ -126,9 +128,18 @@ def join_stream(
         function=function,
         how=how,
         ttl_ms=ttl_ms,
+        left_time=stream._event_time,
+        right_time=other._event_time,
         assume_partitioned_by=optional_columns(assumed, None, where),
         renamed_from=former_id(renamed_from, name, "join"),
     )
+
+
+def event_time_of(join: StreamJoinSpec) -> str | None:
+    """The column that holds the event time of joined messages: that of a side that is always there; None when there is none."""
+    if join.how == "full" and join.function is None:
+        return None
+    return join.right_time if join.how == "right" and join.function is None else join.left_time
 
 
 def _join_key(stream: MessageStream[Any], key: Columns | None, where: str, side: str) -> tuple[str, ...]:
@@ -152,13 +163,17 @@ def _joined(
     right_key: tuple[str, ...],
     how: str,
 ) -> Schema | None:
-    if function is None:
-        if schema is not None:
-            refuse(
-                f"{where} has schema= and no function",
-                hint="Without a function the columns of both sides are put together; leave schema= out, or give the function.",
-                operator=where,
-            )
+    if function is None and schema is None:
         return joined_schema(stream.schema, right, right_key, how, where)
+    return _function_result(stream, function, schema, where)
+
+
+def _function_result(stream: MessageStream[Any], function: Callable[[Any, Any], Any] | None, schema: object, where: str) -> Schema | None:
+    if function is None:
+        refuse(
+            f"{where} has schema= and no function",
+            hint="Without a function the columns of both sides are put together; leave schema= out, or give the function.",
+            operator=where,
+        )
     check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")
     return declared_schema(function, schema, where) or stream.schema

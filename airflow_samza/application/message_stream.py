@@ -19,7 +19,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.joins import join_stream, join_table
+from airflow_samza.application.joins import event_time_of, join_stream, join_table
 from airflow_samza.application.operator_checks import (
     check_same_application,
     check_sql,
@@ -49,6 +49,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.application.output_schemas import (
     WINDOW_COLUMNS,
     merged_schema,
+    renamed_columns,
     selected_schema,
 )
 from airflow_samza.application.refusals import located, refuse
@@ -139,7 +140,10 @@ class MessageStream(Generic[T]):
         for expression in expressions:
             check_sql(expression, "select", hint)
         shape = selected_schema(self.schema, expressions)
-        return self._then(self._graph.add(SelectSpec, id, inputs=(self._operator,), schema=shape, expressions=expressions))
+        spec = self._graph.add(SelectSpec, id, inputs=(self._operator,), schema=shape, expressions=expressions)
+        renamed = renamed_columns(expressions)
+        time = self._event_time and renamed.get(self._event_time, self._event_time)
+        return MessageStream(self._graph, spec, key=tuple(renamed.get(column, column) for column in self._key), event_time=time)
 
     def transform(self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None) -> MessageStream[Any]:
         """A narrow function from DataFrame to DataFrame (an exchange in its plan is refused when it is planned)."""
@@ -256,7 +260,7 @@ class MessageStream(Generic[T]):
                 operator="join",
             )
         spec = join_stream(self, other, function, id, how, key, left_key, right_key, ttl, schema, assume_partitioned_by, renamed_from)
-        return MessageStream(self._graph, spec, key=spec.left_key, event_time=self._event_time)
+        return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
     # -- re-partitions -----------------------------------------------------------------------------------------------
 

@@ -131,6 +131,19 @@ def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema
     return Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None)
 
 
+def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
+    """The columns that a selection gives under another name alone, with that name.
+
+    >>> renamed_columns(["at AS seen_at", "k", "k AS other", "upper(c) AS c"])
+    {'at': 'seen_at'}
+    """
+    plain = [match for match in map(_PLAIN.fullmatch, expressions) if match is not None]
+    kept = {_unquoted(match[2] or match[1]) for match in plain if match[2] in (None, match[1])}
+    if "*" in kept:
+        return {}
+    return {_unquoted(match[1]): _unquoted(match[2]) for match in plain if match[2] is not None and _unquoted(match[1]) not in kept}
+
+
 def _unquoted(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
@@ -151,6 +164,28 @@ def joined_schema(left: Schema | None, right: Schema | None, right_key: tuple[st
     left_fields = [Field(f.name, f.type, f.nullable or how in ("right", "full")) for f in left.fields]
     right_fields = [Field(f.name, f.type, f.nullable or how in ("left", "full")) for f in added]
     return Schema((*left_fields, *right_fields))
+
+
+def joined_streams_schema(
+    left: Schema | None, right: Schema | None, left_key: tuple[str, ...], right_key: tuple[str, ...], how: str, where: str
+) -> Schema | None:
+    """As :func:`joined_schema`; where the left message may be missing, the left key's columns hold the key of the right one."""
+    if left is None or right is None:
+        return None
+    joined = joined_schema(left, right, right_key, how, where)
+    assert joined is not None
+    if how not in ("right", "full"):
+        return joined
+    keys = {}
+    for mine, theirs in zip(left_key, right_key, strict=True):
+        if mine in left and theirs in right:
+            kind = max(left[mine].type, right[theirs].type, key=_width)
+            keys[mine] = Field(mine, kind, right[theirs].nullable or (how == "full" and left[mine].nullable))
+    return Schema(tuple(keys.get(field.name, field) for field in joined.fields))
+
+
+def _width(kind: DataType) -> int:
+    return _NUMERIC.index(kind.name) if kind.name in _NUMERIC else 0
 
 
 def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None:

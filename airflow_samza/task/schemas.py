@@ -26,14 +26,16 @@ from airflow_samza.application.operator_specs import (
     SendToSpec,
     SendToTableSpec,
     SinkSpec,
+    StreamJoinSpec,
     TableJoinSpec,
     TaskSpec,
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.output_schemas import aggregated_schema, joined_schema, merged_schema, unwritable
+from airflow_samza.application.output_schemas import aggregated_schema, joined_schema, joined_streams_schema, merged_schema, unwritable
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
+from airflow_samza.partitioner import key_type
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import (
@@ -180,7 +182,8 @@ class SchemaResolver:
         schema = self._schema(operator, inputs)
         if isinstance(operator, PartitionBySpec | BroadcastSpec):
             return CompiledOperator(operator, inputs, schema, ARROW, "works on whole batches", self._sent(operator, inputs[0]))
-        if isinstance(operator, _PER_MESSAGE) or (getattr(operator, "function", None) is not None and isinstance(operator, TableJoinSpec)):
+        joins = isinstance(operator, TableJoinSpec | StreamJoinSpec)
+        if isinstance(operator, _PER_MESSAGE) or (joins and getattr(operator, "function", None) is not None):
             return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
         reason = "a callable takes whole batches" if isinstance(operator, MapBatchesSpec) else "works on whole batches"
         return CompiledOperator(operator, inputs, schema, ARROW, reason)
@@ -255,6 +258,8 @@ class SchemaResolver:
             if operator.function is not None:
                 return operator.schema or first
             return joined_schema(first, self.tables.get(operator.table.table_id), operator.table.key, operator.how, where)
+        if isinstance(operator, StreamJoinSpec):
+            return self._stream_join(operator, first, inputs[1])
         if isinstance(operator, PartitionBySpec):
             self._check_columns(operator, operator.key, first)
         if isinstance(operator, SendToSpec):
@@ -264,6 +269,30 @@ class SchemaResolver:
             self._check_columns(operator, operator.table.key, first)
             self._check_writable(operator, operator.table.schema, first, f"table {operator.table.table_id!r}")
         return operator.schema or (first if not operator.is_terminal else None)
+
+    def _stream_join(self, join: StreamJoinSpec, left: Schema | None, right: Schema | None) -> Schema | None:
+        for schema, key, time in ((left, join.left_key, join.left_time), (right, join.right_key, join.right_time)):
+            self._check_columns(join, [*key, *([time] if time is not None else [])], schema)
+        if (join.left_time is None) != (join.right_time is None):
+            known, lacking = ("left", "right") if join.right_time is None else ("right", "left")
+            raise InvalidApplication(
+                f"{join.title}{_at(join)} knows the event time of its {known} stream ({join.left_time or join.right_time!r}), and none of "
+                f"its {lacking} stream.",
+                hint=f"Say timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: then arrival counts.",
+                operator=join.op_id,
+            )
+        if left is not None and right is not None:
+            for mine, theirs in zip(join.left_key, join.right_key, strict=True):
+                if key_type(left[mine].type) != key_type(right[theirs].type):
+                    raise InvalidApplication(
+                        f"{join.title}{_at(join)} compares {mine!r}, of type {left[mine].type.ddl()}, with {theirs!r}, of type "
+                        f"{right[theirs].type.ddl()}.",
+                        hint="Cast one side before its partition_by, with select.",
+                        operator=join.op_id,
+                    )
+        if join.function is not None:
+            return join.schema or left
+        return joined_streams_schema(left, right, join.left_key, join.right_key, join.how, join.title)
 
     def _check_columns(self, operator: OperatorSpec, columns: Any, schema: Schema | None) -> None:
         for column in columns:

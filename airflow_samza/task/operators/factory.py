@@ -20,19 +20,23 @@ from airflow_samza.application.operator_specs import (
     SendToSpec,
     SendToTableSpec,
     SinkSpec,
+    StreamJoinSpec,
     TableJoinSpec,
     TaskSpec,
     WhereSpec,
 )
 from airflow_samza.errors import NotYet, SchemaError
 from airflow_samza.schema import Schema
+from airflow_samza.storage.memory import MemoryStore
+from airflow_samza.storage.store import StoreLayout
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.operators.combiner import Combiner, Combining
-from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskTable
+from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskStore, TaskTable
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.outputs import OutputWriter, SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
 from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
+from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
 from airflow_samza.task.schemas import COMBINED, CompiledOperator
 from airflow_samza.task.table_store import TableStore
@@ -91,6 +95,8 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
         return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
     if isinstance(spec, TableJoinSpec):
         return TableJoin(spec, first, schema, resources.tables[spec.table.table_id], one_by_one=spec.op_id in resources.one_by_one)
+    if isinstance(spec, StreamJoinSpec):
+        return StreamJoin(spec, first, given[1], schema, resources.clock)
     raise NotYet(
         f"{spec.title} is planned, and this version cannot run it yet.",
         hint="Leave it out for now; the plan shows what the application will do.",
@@ -105,7 +111,8 @@ def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResour
         if isinstance(source, InputOperatorSpec)
     }
     tables = {table.table_id: TaskTable(table, resources.tables[table.table_id]) for table in spec.tables}
-    context = Context(resources.task_name, resources.partitions, resources.config, tables, resources.clock)
+    stores = {store.name: TaskStore(store, MemoryStore(StoreLayout(store.name, store.key, store.value))) for store in spec.stores}
+    context = Context(resources.task_name, resources.partitions, resources.config, tables, resources.clock, stores)
     return LowLevelTask(spec, schemas, resources.writers, context)
 
 

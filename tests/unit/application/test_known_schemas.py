@@ -245,8 +245,8 @@ def test_windows_can_be_windowed_again() -> None:
     [
         ("inner", "k string not null, n bigint not null, tier string not null"),
         ("left", "k string not null, n bigint not null, tier string"),
-        ("right", "k string, n bigint, tier string not null"),
-        ("full", "k string, n bigint, tier string"),
+        ("right", "k string not null, n bigint, tier string not null"),
+        ("full", "k string not null, n bigint, tier string"),
     ],
 )
 def test_a_join_without_function_puts_the_columns_together(how: str, expected: str) -> None:

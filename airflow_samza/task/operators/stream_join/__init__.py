@@ -1,0 +1,1 @@
+"""The join of two streams within a time to live, on whole batches: rows are buffered in sorted runs and meet when work is worth it."""

@@ -1,0 +1,99 @@
+"""Join keys as whole numbers: equal keys have equal numbers. Where different keys may share one, the pairs found are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.partitioner import key_type, partition_array
+from airflow_samza.schema import Schema, parse_type
+from airflow_samza.task.operators.accumulators import same_key
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+_HASH_SPACE = 1 << 30
+_LONG_DIGITS = 18
+"""Decimals of at most so many digits lie in 64 bits."""
+
+
+class JoinKey:
+    """The key columns of one side. ``exact``: a number stands for one key, and its side needs no comparing."""
+
+    def __init__(self, columns: Sequence[str], schema: Schema) -> None:
+        self.columns = tuple(columns)
+        self._kinds = [key_type(schema[column].type) for column in columns]
+        self.exact = len(self.columns) == 1 and _is_number(self._kinds[0])
+
+    def present(self, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        """Where no key column is null; None when that is everywhere."""
+        found = None
+        for name in self.columns:
+            column = batch.column(name)
+            if column.null_count:
+                valid = column.is_valid().to_numpy(zero_copy_only=False)
+                found = valid if found is None else found & valid
+        return found
+
+    def numbers(self, batch: pa.RecordBatch) -> Numbers:
+        """The number of every row's key, none of which is null."""
+        import numpy as np
+
+        if self.exact:
+            return as_numbers(batch.column(self.columns[0]), self._kinds[0])
+        return partition_array(batch, self.columns, _HASH_SPACE).astype(np.int64)
+
+    def values(self, batch: pa.RecordBatch, rows: pa.Array) -> list[pa.Array]:
+        """The key columns of some rows in a form in which equal keys are equal values, NaN included."""
+        import pyarrow as pa
+
+        found = []
+        for name, kind in zip(self.columns, self._kinds, strict=True):
+            column = batch.column(name).take(rows)
+            found.append(pa.array(as_numbers(column, kind)) if _is_number(kind) else column)
+        return found
+
+
+def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where all columns are equal."""
+    import pyarrow.compute as pc
+
+    found = None
+    for one, other in zip(left, right, strict=True):
+        same = pc.equal(one, other).to_numpy(zero_copy_only=False)
+        found = same if found is None else found & same
+    assert found is not None
+    return found  # type: ignore[no-any-return]
+
+
+def as_numbers(column: pa.Array, kind: str) -> Numbers:
+    """A column without nulls as int64, one number for each value; ``kind`` is its key type."""
+    import numpy as np
+    import pyarrow as pa
+
+    if kind == "double":
+        values = same_key(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(values).view(np.int64)
+    if kind == "bigint":
+        column = column.cast(pa.int64())
+    elif kind == "boolean":
+        column = column.cast(pa.int8()).cast(pa.int64())
+    elif kind == "date":
+        column = column.view(pa.int32()).cast(pa.int64())
+    elif kind.startswith("timestamp"):
+        column = column.view(pa.int64())
+    else:  # a decimal of few digits lies in the lower half of its 128 bits
+        if not len(column):
+            return np.empty(0, np.int64)
+        halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
+        return np.ascontiguousarray(halves[::2])
+    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _is_number(kind: str) -> bool:
+    if kind.startswith("decimal"):
+        return parse_type(kind).precision <= _LONG_DIGITS
+    return kind in ("bigint", "double", "boolean", "date") or kind.startswith("timestamp")

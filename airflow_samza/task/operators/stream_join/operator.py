@@ -1,0 +1,204 @@
+"""The join of two streams by key within a time to live (an interval join)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import StreamJoinSpec
+from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.schema import Schema
+from airflow_samza.task.conform import Conformer
+from airflow_samza.task.event_times import micros
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.stream_join.buffer import Buffer, messages_of
+from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows
+from airflow_samza.task.operators.stream_join.results import Beside, Called, Results
+from airflow_samza.task.operators.stream_join.runs import Run, as_mask, as_rows, candidates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WORK = 1 << 16
+"""Rows that wait before they are joined, at least; also a quarter of what is buffered, so that each row is sorted few times."""
+
+_SIDES = ("left", "right")
+
+
+class StreamJoin(Operator[StreamJoinSpec]):
+    """Messages of two streams with equal keys, whose times differ by at most the ttl; outer joins also those that never met any.
+
+    Times are event times where the spec names their columns, else the time of arrival. A message waits until the watermark (else the
+    clock) is past its time and the ttl: nothing may come any more that would join it. One that is older than the watermark is late:
+    dropped and counted, as by a window. A null in the key or the time joins nothing.
+
+    Rows are gathered and joined together: when they are many, when event time moves on, and at the end of an epoch.
+    """
+
+    takes_sides = True
+
+    def __init__(self, spec: StreamJoinSpec, left: Schema, right: Schema, output: Schema, clock: Callable[[], int]) -> None:
+        super().__init__(spec, left, output)
+        self.late = 0
+        self._schemas = left, right
+        self._clock = clock
+        self._times = spec.left_time, spec.right_time
+        self._by_event_time = spec.left_time is not None
+        self._reach = min(spec.ttl_ms * 1000, 1 << 60)
+        self._keys = JoinKey(spec.left_key, left), JoinKey(spec.right_key, right)
+        self._exact = self._keys[0].exact
+        self._outer = spec.how in ("left", "full"), spec.how in ("right", "full")
+        self._buffers = Buffer(self._outer[0]), Buffer(self._outer[1])
+        self._waiting: tuple[list[Any], list[Any]] = ([], [])
+        self._waiting_rows = 0
+        self._watermark = NONE_YET
+        self._results: Results = Beside(spec, right, output) if spec.function is None else Called(spec, left, right, output)
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def process_from(self, batch: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
+        """What comes of enough rows; those without a key or a time at once."""
+        rows, times = self._on_time(batch, side)
+        present = self._keys[side].present(rows)
+        if times.null_count:
+            timed = times.is_valid().to_numpy(zero_copy_only=False)
+            present = timed if present is None else present & timed
+        if present is not None and not present.all():
+            if self._outer[side]:
+                yield from self._results.alone(rows.filter(as_mask(~present)), side)
+            chosen = as_mask(present)
+            rows, times = rows.filter(chosen), times.filter(chosen)
+        if rows.num_rows:
+            self._waiting[side].append((rows, times))
+            self._waiting_rows += rows.num_rows
+            if self._waiting_rows >= max(WORK, sum(map(len, self._buffers)) // 4):
+                yield from self._work()
+
+    def _on_time(self, batch: pa.RecordBatch, side: int) -> tuple[pa.RecordBatch, pa.Array]:
+        """The messages that are not late, and their times in µs."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        column = self._times[side]
+        if column is None:
+            return batch, as_rows(np.full(batch.num_rows, self._clock() * 1000))
+        times = micros(batch.column(column), self._schemas[side][column].type, f"column {column!r} of {self.spec.title}")
+        if self._watermark == NONE_YET:
+            return batch, times
+        on_time = pc.fill_null(pc.greater_equal(times, self._watermark * 1000), True)
+        late = batch.num_rows - on_time.true_count
+        if late:
+            self.late += late
+            batch, times = batch.filter(on_time), times.filter(on_time)
+        return batch, times
+
+    def _work(self) -> Iterator[pa.RecordBatch]:
+        """Joins what waits with what is buffered and with each other, and buffers it."""
+        new = [self._run(side) for side in (0, 1)]
+        self._waiting, self._waiting_rows = ([], []), 0
+        left, right = self._buffers
+        if new[0] is not None:
+            for former in right.runs:
+                yield from self._joined(new[0], former, 0)
+        if new[1] is not None:
+            for former in left.runs:
+                yield from self._joined(new[1], former, 1)
+            if new[0] is not None:
+                yield from self._joined(new[0], new[1], 0)
+        for run, buffer in zip(new, self._buffers, strict=True):
+            if run is not None:
+                buffer.add(run)
+
+    def _run(self, side: int) -> Run | None:
+        import pyarrow as pa
+
+        waiting = self._waiting[side]
+        if not waiting:
+            return None
+        rows = pa.concat_batches([rows for rows, _ in waiting]) if len(waiting) > 1 else waiting[0][0]
+        times = pa.concat_arrays([times for _, times in waiting])
+        return self._made(rows, times.to_numpy(zero_copy_only=False), None, side)
+
+    def _made(self, rows: pa.RecordBatch, times: Any, matched: Any, side: int) -> Run:
+        import numpy as np
+
+        if matched is None and self._outer[side]:
+            matched = np.zeros(rows.num_rows, np.bool_)
+        return Run(rows, self._keys[side].numbers(rows), times, matched)
+
+    def _joined(self, asking: Run, asked: Run, side: int) -> Iterator[pa.RecordBatch]:
+        """The pairs of two runs; ``side`` is that of ``asking``."""
+        for mine, theirs in candidates(asking, asked, self._reach):
+            rows, others = as_rows(mine), as_rows(theirs)
+            if not self._exact:
+                same = equal_rows(self._keys[side].values(asking.rows, rows), self._keys[1 - side].values(asked.rows, others))
+                if not same.all():
+                    mine, theirs = mine[same], theirs[same]
+                    rows, others = as_rows(mine), as_rows(theirs)
+            if not len(rows):
+                continue
+            if asking.matched is not None:
+                asking.matched[mine] = True
+            if asked.matched is not None:
+                asked.matched[theirs] = True
+            if side == 0:
+                yield from self._results.pairs(asking.rows, rows, asked.rows, others)
+            else:
+                yield from self._results.pairs(asked.rows, others, asking.rows, rows)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """What waited joins; what nothing can join any more goes, in an outer join by itself."""
+        if self._by_event_time and timestamp > self._watermark:
+            yield from self._work()
+            self._watermark = timestamp
+            yield from self._evicted(timestamp)
+
+    def output_watermark(self, timestamp: int) -> int:
+        """A row of a pair, or one that stayed alone, is at most the ttl older than the watermark."""
+        return max(timestamp - self.spec.ttl_ms, NONE_YET) if self._by_event_time else timestamp
+
+    def on_time(self, now: int) -> Iterator[pa.RecordBatch]:
+        """Where there is no event time, the clock is the watermark."""
+        if not self._by_event_time:
+            yield from self._work()
+            yield from self._evicted(now)
+
+    def _evicted(self, now: int) -> Iterator[pa.RecordBatch]:
+        for side, buffer in enumerate(self._buffers):
+            for rows in buffer.evict(now * 1000 - self._reach):
+                yield from self._results.alone(rows, side)
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """What waited joins."""
+        yield from self._work()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """What waited joins, and what stayed alone comes out."""
+        yield from self._work()
+        for side, buffer in enumerate(self._buffers):
+            for rows in buffer.drain():
+                yield from self._results.alone(rows, side)
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """The buffered rows of both sides with their times and whether they had a partner, and the watermark."""
+        import pyarrow as pa
+
+        assert not self._waiting_rows, "settle comes before snapshot"
+        found = {name: buffer.table(schema.to_arrow()) for name, buffer, schema in zip(_SIDES, self._buffers, self._schemas, strict=True)}
+        return {**found, "watermark": pa.table({"ms": pa.array([self._watermark], pa.int64())})}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes the rows over."""
+        self._watermark = tables["watermark"].column("ms")[0].as_py()
+        for side, name in enumerate(_SIDES):
+            table = tables[name]
+            if not table.num_rows:
+                continue
+            rows = Conformer(self._schemas[side], f"what {self.spec.title} kept of its {name} stream").conform(messages_of(table))
+            times = table.column("time").combine_chunks().to_numpy(zero_copy_only=False)
+            matched = table.column("matched").combine_chunks().to_numpy(zero_copy_only=False).copy() if self._outer[side] else None
+            self._buffers[side].add(self._made(rows, times, matched, side))
