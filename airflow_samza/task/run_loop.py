@@ -95,6 +95,8 @@ class SectionRun:
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._output_ended)
         self._operators = self._instance.input_operators()
+        for low_level in self._instance.low_level_tasks:
+            low_level.stops_at_commit = not whole  # one that goes on reads in its next epoch what it leaves
 
     def _writer(self, stream: str, writer: Writer) -> OutputWriter:
         planned = self._program.plan.stream(stream)
@@ -235,6 +237,11 @@ class SectionRun:
             task.origin = (self._program.spec.stream(stream), partition, envelope.offset)
         taken = self._conformer(stream).conform(batch, envelope.offset)
         yield from self._instance.push(self._operators[stream], taken)
+        for task in self._instance.low_level_tasks:
+            if task.left:  # it asked for a commit or a shutdown in the middle of the batch
+                taken = taken.slice(0, taken.num_rows - task.left)
+                self._offsets[stream][partition] -= task.left
+                report.messages -= task.left
         marks = self._source(stream, partition)
         watermark = marks.observe(taken) if marks is not None else None
         if watermark is not None and watermark > NONE_YET:
@@ -372,6 +379,7 @@ class SectionRun:
         self._send_watermarks()
         report = self.report
         report.ended = self._instance.all_ended
+        report.follows_clock = self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
         for stream, writer in self._writers.items():
             output = report.outputs.setdefault(stream, OutputReport())
             output.messages, output.bytes = writer.messages, writer.bytes

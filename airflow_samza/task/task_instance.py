@@ -127,7 +127,7 @@ class TaskInstance:
     @property
     def follows_the_clock(self) -> bool:
         """Whether any of its operators acts because time passes."""
-        return bool(self._timed)
+        return any(node.operator.waits_for_time for node in self._timed if not node.ended)
 
     def input_operators(self) -> Mapping[str, str]:
         """Stream id → operator id of the inputs in this section."""

@@ -40,10 +40,6 @@ class MapAsync(Operator[MapAsyncSpec]):
         """The results of all messages before it."""
         return self.settle()
 
-    def on_time(self, now: int) -> Iterator[pa.RecordBatch]:
-        """What is ready by now."""
-        return self._ready()
-
     def settle(self) -> Iterator[pa.RecordBatch]:
         """The results of all messages so far."""
         self._calls.wait_ended()

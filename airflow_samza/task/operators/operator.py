@@ -65,6 +65,11 @@ class Operator(Generic[Spec]):
         """What comes of processing time having reached ``now`` (ms since the epoch); called between batches now and then."""
         return ()
 
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether :meth:`on_time` may bring something about although no message comes; asked at the end of an epoch."""
+        return type(self).on_time is not Operator.on_time
+
     def settle(self) -> Iterable[pa.RecordBatch]:
         """What comes of the end of an epoch that does not end the inputs: everything in flight, and what waits to be sent.
 

@@ -26,6 +26,12 @@ class TaskProgress:
         if self.window_ms is not None and self._next_window == END_OF_TIME:
             self._next_window = self._context.now_ms() + self.window_ms
 
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether a processing timer is set, ``window`` to be called, or an event timer due that a stop has put off."""
+        timers = self._context.timers
+        return min(timers.processing, self._next_window) < END_OF_TIME or timers.event <= self._context.watermark_ms
+
     def is_due(self) -> bool:
         """Whether a timer or ``window`` is due. Looks at the clock only when something waits for it."""
         timers = self._context.timers

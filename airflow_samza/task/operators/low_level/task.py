@@ -169,6 +169,11 @@ class LowLevelTask(Operator[TaskSpec]):
             self._take_ended(self._calls)
         return ()
 
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether the clock brings it a call: of a timer, or of ``window``."""
+        return self._progress.waits_for_time
+
     def _do_due(self) -> None:
         """Calls what is due, with nothing in flight; after a stop it waits for the next epoch, if there is one."""
         self._settled()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,9 @@ class Visits:
 KEY_AND_VALUE = {"key": "string", "value": "bigint"}
 
 
-def driver_of(act: Callable[[Any, Any], Any], *, partitions: int = 1, bounded: bool = True, **stores: Any) -> TestDriver:
+def driver_of(
+    act: Callable[[Any, Any], Any], stores: Mapping[str, Any] | None = None, *, partitions: int = 1, bounded: bool = True
+) -> TestDriver:
     """An application whose task calls ``act(context, word)`` for each word, and sends the repr of what that returns."""
 
     class Acting(StreamTask):
@@ -56,7 +58,7 @@ def once(act: Callable[[Any], Any], **stores: Any) -> Any:
     """What ``act(store)`` gives inside a task that has one store."""
     ((name, types),) = stores.items() if stores else [("counts", KEY_AND_VALUE)]
     made = []
-    driver = driver_of(lambda context, word: made.append(act(context.get_store(name))), **{name: types})
+    driver = driver_of(lambda context, word: made.append(act(context.get_store(name))), {name: types})
     driver.pipe("words", words("go")).run()
     return made[0]
 
@@ -143,7 +145,7 @@ def test_what_a_store_gives_may_be_changed_without_changing_the_store(again: boo
         store.get("k").append(3)
         return store.get("k")
 
-    driver = driver_of(act, bounded=False, lists={"key": str, "value": list[int]})
+    driver = driver_of(act, {"lists": {"key": str, "value": list[int]}}, bounded=False)
     driver.pipe("words", words("put", "look")).step(epoch_messages=1 if again else None)
     assert said(driver) == ["[1]", "[1]"]
 
@@ -190,7 +192,7 @@ def test_an_unknown_store_is_named_with_the_known_ones() -> None:
 )
 def test_a_declaration_that_cannot_be_is_refused_at_the_call(types: Any, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence) as caught:
-        driver_of(count, counts=types)
+        driver_of(count, {"counts": types})
     assert "test_task_stores.py" in str(caught.value)
 
 
