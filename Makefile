@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 PYTHON_IN_VENV := .venv/bin/python
 ARGS ?=
+# Processes that share the tests; those that need one server stay together.
+WORKERS ?= 2
 KEEP ?=
 # Where make bench keeps its data; the figures go to the terminal and into docs/.
 BENCH_DATA ?= .bench
@@ -19,7 +21,7 @@ demo: setup ## Run the flights example in a real Airflow and show what came out 
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly" $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly" -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh

@@ -6,8 +6,33 @@ import logging
 import os
 import sys
 
+import pytest
+
 # The first test that starts a Java decides for all of them which Python its workers run.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 # py4j tells of every connection that closes, also when the interpreter ends and pytest's streams are gone.
 logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts tests that share a server into one group, every other module into one of its own; groups that take long come first.
+
+    With several workers (``-n 2 --dist loadgroup``) a group runs on one of them, in order.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
+    items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
+
+
+_FIRST = ["tests/airflow", "tests/spark", "tests/property", "tests/e2e"]
+
+
+def _folder(nodeid: str) -> str:
+    return "/".join(nodeid.split("/")[:2])
+
+
+def _group(nodeid: str) -> str:
+    folder = _folder(nodeid)
+    return folder if folder in ("tests/airflow", "tests/spark") else nodeid.partition("::")[0]
