@@ -11,6 +11,7 @@ import typer
 from airflow_samza.cli.environment import Environment, find_environment, parse_setting
 from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Root, System, look_from_here
 from airflow_samza.cli.reporting import ReportingGroup
+from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.topics_commands import topics
 from airflow_samza.errors import ConfigError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(topics, name="topics")
+app.add_typer(state, name="state")
 
 
 @app.callback()

@@ -7,7 +7,6 @@ anybody may make. So a run has left its state wholly or not at all.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +28,8 @@ class Version:
     """What one run left. ``offsets`` are the next ones to read, by input and partition; ``interval`` the run's data interval.
 
     ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the runs of other
-    applications that were read of shared streams, newest last. ``plan`` is what later runs must not contradict (SEMANTICS P10).
+    applications that were read of shared streams, newest last. ``plan`` is what later runs must not contradict (SEMANTICS P10);
+    ``copy_of`` the version that a reset has brought back.
     """
 
     number: int
@@ -43,6 +43,7 @@ class Version:
     sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: str | None = None
     at: float = 0.0
+    copy_of: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -58,6 +59,7 @@ class Version:
             "sections": {stream: list(runs) for stream, runs in self.sections.items()},
             "files": self.files,
             "at": self.at,
+            "copy_of": self.copy_of,
         }
 
     @classmethod
@@ -75,6 +77,7 @@ class Version:
             sections={stream: tuple(runs) for stream, runs in data["sections"].items()},
             files=data["files"],
             at=float(data["at"]),
+            copy_of=data["copy_of"],
         )
 
 
@@ -133,12 +136,6 @@ def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]
     write_once(files, lineage.version(version.number), ended["version"])
     reach("state-after-version")
     return version
-
-
-def empty_like(version: Version, number: int, run_id: str) -> Version:
-    """A version that forgets everything: no offsets, no state, no counts to keep."""
-    plan = ExecutionPlan(version.plan.application, version.plan.app_id, (), (), (), (), ())
-    return Version(number, 0, run_id, 1, plan, at=time.time())
 
 
 def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:

@@ -110,7 +110,7 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
     while number >= own:
         version = find_version(files, lineage, number)
         assert version is not None
-        if number == own:
+        if own in (number, version.copy_of):
             if passed == 0:
                 return version.parent
             raise StateError(

@@ -52,7 +52,7 @@ def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
         if stream.shared and len(writers) > 1:
             errors.append(
                 UnsupportedShape(
-                    f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): nobody knows when it ends.",
+                    f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): nobody could end it.",
                     hint="Merge the streams before, behind a partition_by, or write two shared outputs.",
                     stream=stream_id,
                 )

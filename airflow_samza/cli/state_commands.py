@@ -1,0 +1,120 @@
+"""``airflow-samza state``: what applications carry from run to run, and how people set it right."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airflow_samza.cli.environment import find_environment
+from airflow_samza.cli.options import Env, Environments, Root, look_from_here
+from airflow_samza.cli.tables import columns
+from airflow_samza.errors import StateError
+from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.state_upkeep import StateReport, is_reset, report_state
+from airflow_samza.runs.state_upkeep import abandon as abandon_run
+from airflow_samza.runs.state_upkeep import reset as reset_state
+from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+
+state = typer.Typer(help="Show and set right what an application carries from run to run.", no_args_is_help=True)
+
+Name = Annotated[
+    str, typer.Argument(metavar="APP", help="The application's name, or package.module:attribute as elsewhere.", show_default=False)
+]
+Copy = Annotated[str, typer.Option("--app-id", metavar="ID", help="Which copy of the application, where APP is its name.")]
+
+
+@state.command()
+def show(application: Name, env: Env = None, environments: Environments = None, root: Root = None, app_id: Copy = "1") -> None:
+    """Show the versions of an application's state, which run left each, and which run holds it now."""
+    files, lineage = _place(application, env, environments, root, app_id)
+    typer.echo(report_text(lineage, report_state(files, lineage)))
+
+
+@state.command()
+def abandon(
+    application: Name,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run, as `state show` names it.", show_default=False)],
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    app_id: Copy = "1",
+    force: Annotated[bool, typer.Option("--force", help="Also a run that seems to be at work.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Give up a run that will not finish. What it wrote stays; the next run reads its slice again."""
+    files, lineage = _place(application, env, environments, root, app_id)
+    question = f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run writes it again."
+    if not yes and not typer.confirm(question, err=True):
+        raise StateError("Nothing was given up.", hint="Answer y, or give --yes.", run=run)
+    left = abandon_run(files, lineage, run, force=force)
+    if left is not None:
+        typer.echo(f"The run {run!r} had finished: it left version {left.number}, and nothing was given up.")
+    else:
+        typer.echo(f"The run {run!r} is given up; the next run of {lineage.application!r} may start.")
+
+
+@state.command()
+def reset(
+    application: Name,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    app_id: Copy = "1",
+    to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; 0 forgets everything.")] = 0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Go back to an earlier version of the state, or forget it. Outputs stay as they are; the versions between stay for a while."""
+    files, lineage = _place(application, env, environments, root, app_id)
+    what = f"version {to}" if to else "nothing: the next run reads its inputs from the oldest offset on"
+    if not yes and not typer.confirm(f"Set the state of {lineage.application!r} back to {what}?", err=True):
+        raise StateError("Nothing was changed.", hint="Answer y, or give --yes.", application=lineage.application)
+    made = reset_state(files, lineage, to)
+    typer.echo(f"The state of {lineage.application!r} is that of {f'version {to}' if to else 'no run'} again (version {made.number}).")
+
+
+def report_text(lineage: LineageFolder, report: StateReport) -> str:
+    """A state as people read it."""
+    lines = []
+    if report.versions:
+        rows: list[list[object]] = [
+            [
+                version.number,
+                version.parent or "",
+                f"reset to {version.copy_of or 'nothing'}" if is_reset(version) else version.run_id,
+                datetime.fromtimestamp(version.at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
+                ", ".join(f"{stream} {sum(offsets):,}" for stream, offsets in sorted(version.offsets.items())),
+                _bytes(version.stages),
+            ]
+            for version in report.versions
+        ]
+        lines.append(columns(["VERSION", "FROM", "LEFT BY", "AT (UTC)", "OFFSETS", "BYTES"], rows))
+    else:
+        lines.append(f"No run of {lineage.application!r} has left a state here.")
+    if report.holder is not None and report.standing is not None:
+        lines.append(f"The run {report.holder.run_id!r} holds it (fence {report.holder.fence}); it {report.standing.why}.")
+    if report.apart:
+        lines.append(f"Runs with a state of their own: {', '.join(report.apart)}.")
+    return "\n".join(lines)
+
+
+def _bytes(stages: object) -> int:
+    """The bytes of all files that a version describes."""
+    if isinstance(stages, dict):
+        own = stages.get("bytes") if isinstance(stages.get("path"), str) else None
+        return int(own) if own is not None else sum(_bytes(value) for value in stages.values())
+    return 0
+
+
+def _place(application: str, env: str | None, environments: Path | None, root: str | None, app_id: str) -> tuple[Filesystem, LineageFolder]:
+    environment = find_environment(env, file=environments, root=root)
+    files = open_filesystem(environment.root)
+    if ":" not in application:
+        return files, LineageFolder(application, app_id)
+    from airflow_samza.application.loader import load_application
+
+    look_from_here()
+    spec = load_application(application).spec(environment.config)
+    return files, LineageFolder(spec.name, spec.app_id)

@@ -1,0 +1,56 @@
+"""``airflow-samza state``: what each command prints and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from airflow_samza.cli.app import app
+from airflow_samza.runs.folders import write_once
+from tests.unit.runs.carried import Carried
+
+
+@pytest.fixture
+def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
+    """Two finished runs, and one that is half done."""
+    monkeypatch.chdir(tmp_path)
+    carried = Carried(tmp_path / "root")
+    carried.whole("monday")
+    carried.whole("tuesday")
+    carried.run_stage(carried.plan("wednesday"), "views")
+    write_once(carried.files, carried.folder("wednesday").closed, {"at": 0, "succeeded": False})
+    return carried
+
+
+def call(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["state", *arguments, "--root", "root"], input=answer)
+
+
+def test_show_tells_versions_and_holder(carried: Carried) -> None:
+    done = call("show", "app")
+    heading, first, second, held = done.stdout.splitlines()
+    assert heading.split() == ["VERSION", "FROM", "LEFT", "BY", "AT", "(UTC)", "OFFSETS", "BYTES"]
+    assert first.split()[:2] == ["1", "monday"]
+    assert second.split()[:3] == ["2", "1", "tuesday"]
+    assert second.split()[-3:] == ["views", "20", "2"]
+    assert held == "The run 'wednesday' holds it (fence 3); it has committed a part of its work (1 of 2 stages done)."
+
+
+def test_show_of_an_application_without_state(carried: Carried) -> None:
+    assert call("show", "other").stdout == "No run of 'other' has left a state here.\n"
+
+
+def test_abandon_asks_first(carried: Carried) -> None:
+    assert call("abandon", "app", "wednesday", answer="n\n").exit_code != 0
+    done = call("abandon", "app", "wednesday", answer="y\n")
+    assert "The run 'wednesday' is given up; the next run of 'app' may start." in done.stdout
+    assert carried.plan("thursday").state.version == 2  # type: ignore[union-attr]
+
+
+def test_reset_goes_back(carried: Carried) -> None:
+    call("abandon", "app", "wednesday", "--yes")
+    done = call("reset", "app", "--to", "1", "--yes")
+    assert done.stdout == "The state of 'app' is that of version 1 again (version 3).\n"
+    assert "reset to 1" in call("show", "app").stdout
