@@ -16,8 +16,10 @@ from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.names import Generation
+from airflow_samza.runs.progress import ProgressReport
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
+from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
@@ -144,6 +146,12 @@ class SparkRuntime:
     def status(self, handle: StageHandle) -> StageStatus:
         """Where the stage's newest attempt is; reads files only."""
         return stage_status(self._files, handle)
+
+    def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
+        """How far the stage has come, by partition; ``status`` spares asking again."""
+        run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
 
     def cancel(self, handle: StageHandle) -> None:
         """Asks the runner to kill this stage's Spark jobs, and no other's. A stage that is committed already stays so."""
