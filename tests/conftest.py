@@ -15,14 +15,16 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts tests that share a server into one group, every other module into one of its own; groups that take long come first.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Puts tests that share a server into one group, every other module into one of its own.
 
     With several workers (``-n 2 --dist loadgroup``) a group runs on one of them, in order.
     """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
+    item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first."""
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
 
 
