@@ -38,15 +38,23 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
     """
     if not callable(function):
         refuse(f"{where} takes a Python callable, not {_shown(function)}", hint=hint, operator=where, value=repr(function))
-    code = getattr(_innermost(function), "__code__", None)
+    code = getattr(innermost(function), "__code__", None)
     flags = code.co_flags if code is not None else 0
     if flags & _ASYNC:
-        refuse(f"{where} got {name_of(function)}, which is async", hint="Give a plain function; the task calls it once per message.")
+        refuse(
+            f"{where} got {name_of(function)}, which is async",
+            hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an AsyncStreamTask.",
+        )
     if flags & _GENERATOR and not generator:
         refuse(
             f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
             hint="Use flat_map for a callable that yields messages, or return one value.",
         )
+    takes_values(function, where, takes)
+
+
+def takes_values(function: Any, where: str, takes: int) -> None:
+    """Refuse a callable that cannot be called with ``takes`` values."""
     if not _accepts(function, takes):
         refuse(
             f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, which it does not accept",
@@ -83,7 +91,8 @@ def _is_class(said: object) -> TypeGuard[type]:
     return isinstance(said, type) and typing.get_origin(said) is None  # on Python 3.10 list[int] is a type, too
 
 
-def _innermost(function: object) -> Any:
+def innermost(function: object) -> Any:
+    """The function whose code runs: behind partials and methods, and the ``__call__`` of an object."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -116,7 +125,7 @@ _UNSAID = object()
 
 def _return_annotation(function: Any, where: str) -> object:
     try:
-        return _resolved_annotation(_innermost(function))
+        return _resolved_annotation(innermost(function))
     except Exception as error:
         refuse(
             f"The return annotation of {name_of(function)} in {where} cannot be resolved: {error}",
@@ -214,7 +223,7 @@ def _type_name(said: object) -> str:
 
 def check_predicate(function: object, where: str) -> None:
     """Refuse a filter's callable whose annotation says that it returns a message: such a filter keeps everything."""
-    inner = _innermost(function)
+    inner = innermost(function)
     if not isinstance(inner, type) and getattr(inner, "__annotations__", {}).get("return", "bool") in (bool, "bool"):
         return
     try:

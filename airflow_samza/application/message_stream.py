@@ -8,11 +8,12 @@ Source: planner-with-tables; SEMANTICS P8 (ids), P11 (keys), S6 (read-only table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from airflow_samza.application import keyed_results
+from airflow_samza.application.async_options import async_options, check_coroutine_function
 from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
 from airflow_samza.application.columns import Columns, check_column, key_columns
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
@@ -34,6 +35,7 @@ from airflow_samza.application.operator_specs import (
     FilterSpec,
     FlatMapSpec,
     InputOperatorSpec,
+    MapAsyncSpec,
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
@@ -117,6 +119,27 @@ class MessageStream(Generic[T]):
         check_callable(function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True)
         shape = declared_schema(function, schema, "flat_map", many=True) or self.schema
         return self._then(self._graph.add(FlatMapSpec, id, inputs=(self._operator,), schema=shape, function=function))
+
+    def map_async(
+        self,
+        function: Callable[[T], Awaitable[U]],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        timeout: str | int | timedelta | None = None,
+        schema: object = None,
+        id: str | None = None,
+    ) -> MessageStream[U]:
+        """One message out for each message in, by a coroutine function (``async def``), up to ``concurrency`` calls at a time.
+
+        Results keep the order of the messages (``ordered``) or come as the calls end. A call that takes longer than ``timeout`` fails,
+        and a failure fails the stage: retries belong into the function. No watermark and no end overtakes a message in flight. The shape
+        is said as for :meth:`map`.
+        """
+        check_coroutine_function(function, "map_async", 1)
+        options = async_options(concurrency, ordered, timeout)
+        shape = declared_schema(function, schema, "map_async") or self.schema
+        return self._then(self._graph.add(MapAsyncSpec, id, inputs=(self._operator,), schema=shape, function=function, **options))
 
     def map_batches(self, function: Callable[[pa.RecordBatch], Any], *, schema: object = None, id: str | None = None) -> MessageStream[Any]:
         """A callable from ``pyarrow.RecordBatch`` to one, or to an iterable of them; ``schema=`` says changed columns."""

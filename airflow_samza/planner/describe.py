@@ -10,6 +10,7 @@ from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
     InputOperatorSpec,
+    MapAsyncSpec,
     OperatorSpec,
     PartitionBySpec,
     SelectSpec,
@@ -121,11 +122,15 @@ def operator_details(op: OperatorSpec) -> Details:
         pairs += [("key", _names(op.key)), ("how", op.how), ("assume_partitioned_by", _names(op.assume_partitioned_by))]
     elif isinstance(op, PartitionBySpec):
         pairs.append(("key", _names(op.key)))
+    elif isinstance(op, MapAsyncSpec):
+        order = "in order" if op.ordered else "as they end"
+        pairs += [("calls", f"up to {op.concurrency} at a time, {order}"), ("timeout_ms", op.timeout_ms)]
     elif isinstance(op, SinkSpec):
         pairs.append(("delivery", "at least once"))
     elif isinstance(op, TaskSpec):
         pairs += [("task", callable_name(op.factory)), ("outputs", _names(tuple(s.stream_id for s in op.outputs)))]
         pairs.append(("tables", _names(tuple(table.table_id for table in op.tables))))
+        pairs.append(("stores", _names(tuple(store.name for store in op.stores))))
     pairs.append(("function", callable_name(getattr(op, "function", None))))
     pairs.append(("side_outputs", _names(tuple(stream.stream_id for stream in op.side_outputs))))
     pairs.append(("renamed_from", getattr(op, "renamed_from", None)))

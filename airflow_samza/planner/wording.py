@@ -24,6 +24,10 @@ def operator_text(operator: PlannedOperator) -> str:
         words.append(told["how"])
     words += [told[name] for name in ("condition", "expressions", "aggregations") if told.get(name)]
     words += [told[name].rpartition(".")[2] for name in ("task", "fold", "function") if told.get(name)]
+    if told.get("calls"):
+        words.append(told["calls"])
+    if told.get("stores"):
+        words.append(f"{'store' if ',' not in told['stores'] else 'stores'} {told['stores']}")
     if told.get("assume_partitioned_by"):
         words.append(f"assumed partitioned by {told['assume_partitioned_by']}")
     if told.get("delivery"):

@@ -17,6 +17,7 @@ from airflow_samza.application.operator_specs import (
     FilterSpec,
     FlatMapSpec,
     InputOperatorSpec,
+    MapAsyncSpec,
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
@@ -54,7 +55,7 @@ ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
 COMBINED = "combined"
 """What an aggregation's ``compiled`` is when partial results come to it instead of messages."""
 
-_PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, SinkSpec, TaskSpec)
+_PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, MapAsyncSpec, SinkSpec, TaskSpec)
 
 
 @dataclass(frozen=True)

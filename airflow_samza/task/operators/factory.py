@@ -12,6 +12,7 @@ from airflow_samza.application.operator_specs import (
     FilterSpec,
     FlatMapSpec,
     InputOperatorSpec,
+    MapAsyncSpec,
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
@@ -32,6 +33,7 @@ from airflow_samza.storage.store import StoreLayout
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.operators.combiner import Combiner, Combining
 from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskStore, TaskTable
+from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.outputs import OutputWriter, SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
@@ -87,6 +89,8 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
         return Map(spec, first, schema)
     if isinstance(spec, FlatMapSpec):
         return FlatMap(spec, first, schema)
+    if isinstance(spec, MapAsyncSpec):
+        return MapAsync(spec, first, schema, resources.task_name)
     if isinstance(spec, MapBatchesSpec):
         return MapBatches(spec, first, schema)
     if isinstance(spec, MergeSpec):

@@ -1,0 +1,39 @@
+"""What may be said of coroutine functions, checked: that they are ones, and how many of their calls may be in flight."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.callables import innermost, name_of, takes_values
+from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.windows import duration_ms
+
+
+def check_coroutine_function(function: object, where: str, takes: int) -> None:
+    """Refuse what is no ``async def`` (a function, or an object with such a ``__call__``) that takes ``takes`` values."""
+    hint = f"{where} takes a coroutine function: async def enrich(message): …; plain ones go to map."
+    if not callable(function):
+        shown = f"the text {function!r}" if isinstance(function, str) else repr(function)
+        refuse(f"{where} takes a coroutine function, not {shown}", hint=hint, operator=where, value=repr(function))
+    inner = innermost(function)
+    if inspect.isasyncgenfunction(inner):
+        refuse(
+            f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
+            hint="Return one message; many messages for one go to flat_map, behind it.",
+            operator=where,
+        )
+    if not inspect.iscoroutinefunction(inner):
+        refuse(f"{where} got {name_of(function)}, which is not async: it would hold up all the others", hint=hint, operator=where)
+    takes_values(function, where, takes)
+
+
+def async_options(concurrency: object, ordered: object, timeout: str | int | timedelta | None) -> dict[str, Any]:
+    """The fields of a MapAsyncSpec that say how its function is called."""
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        refuse(f"map_async has concurrency={concurrency!r}", hint="It is how many calls may be in flight at a time: a number from 1.")
+    if not isinstance(ordered, bool):
+        refuse(f"map_async has ordered={ordered!r}", hint="Write True (the order of the messages) or False (as the calls end).")
+    with located():
+        return {"concurrency": concurrency, "ordered": ordered, "timeout_ms": None if timeout is None else duration_ms(timeout)}
