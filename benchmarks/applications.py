@@ -42,6 +42,23 @@ def w2(app: Any) -> None:
     counted.send_to(results(app, "views-per-page"))
 
 
+CLICKS = "member_id bigint, page_id int, clicked_at bigint, button int"
+
+
+@stream_application("bench-w5")
+def w5(app: Any) -> None:
+    """Views with the clicks on them within a minute: both streams go through topics by member and page, and are joined in time."""
+    views = app.input_stream(
+        "page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=PARTITIONS, format="parquet", timestamp="ts"
+    )
+    clicks = app.input_stream(
+        "clicks", system="lake", schema=CLICKS, path="{config[clicks]}", partitions=PARTITIONS, format="parquet", timestamp="clicked_at"
+    )
+    key = ["member_id", "page_id"]
+    seen, clicked = views.partition_by(key, id="views-by-page"), clicks.partition_by(key, id="clicks-by-page")
+    seen.join(clicked, id="clicked-views", ttl="1 minute").send_to(results(app, "clicked-views"))
+
+
 # -- W6: the user's own Python -------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import psutil
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
-from benchmarks.gen_data import views_file
+from benchmarks.gen_data import clicks_file, views_file
 from benchmarks.measuring import Measured, Meter
 from benchmarks.workloads import Workload
 
@@ -42,7 +42,7 @@ class OurRuns:
     def __init__(self, workload: Workload, data: Path, rows: int, work: Path, cores: int) -> None:
         self.workload = workload
         self.output = work / workload.name / workload.output
-        self._views = views_file(data, rows)
+        self._views, self._clicks = views_file(data, rows), clicks_file(data, rows)
         root = work / f"{workload.name}-root"
         shutil.rmtree(root, ignore_errors=True)  # run records of an earlier benchmark would be taken up
         bindings = {
@@ -62,7 +62,7 @@ class OurRuns:
         # Not this process's children: the peers are among them.
         with Meter(self._runners, children=False) as meter:
             begin = time.perf_counter()
-            config = {"views": self._views.name}
+            config = {"views": self._views.name, "clicks": self._clicks.name}
             self._run = self._runtime.prepare(self.workload.application, "bench", generation=self._generation, config=config)
             self.stages = {"plan": round(time.perf_counter() - begin, 3)}
             for stage in self._run.plan.stages:

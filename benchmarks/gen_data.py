@@ -1,7 +1,8 @@
 """Makes the benchmarks' data: page views and member profiles, the same for the same number of rows.
 
 ``python -m benchmarks.gen_data --data DIR --rows 5000000`` writes ``DIR/pv-ROWS.parquet`` (8 row groups, ordered by time but for
-up to 5 s of jitter; members zipf-like), and ``DIR/profiles.parquet`` (1,000,000 members); ``--json`` adds the same as JSON lines.
+up to 5 s of jitter; members zipf-like), ``DIR/clicks-ROWS.parquet`` (on half of the views, up to minutes later), and
+``DIR/profiles.parquet`` (1,000,000 members); ``--json`` adds the same as JSON lines.
 """
 
 from __future__ import annotations
@@ -43,6 +44,24 @@ def page_views(rows: int, *, pages: int = 10_000, span_ms: int = 3_600_000, seed
     )
 
 
+def clicks(views: pa.Table, *, seed: int = 13) -> pa.Table:
+    """Clicks on half of the views, half a minute later on average, ordered by time."""
+    random = np.random.default_rng(seed)
+    chosen = np.flatnonzero(random.random(views.num_rows) < 0.5)
+    seen = views.select(["member_id", "page_id", "ts"]).take(pa.array(chosen))
+    times = seen.column("ts").to_numpy() + random.exponential(30_000, len(chosen)).astype("int64")
+    button = random.integers(0, 20, len(chosen))
+    made = pa.table(
+        {
+            "member_id": seen.column("member_id"),
+            "page_id": seen.column("page_id"),
+            "clicked_at": pa.array(times),
+            "button": pa.array(button.astype("int32")),
+        }
+    )
+    return made.take(pa.array(np.argsort(times, kind="stable"))).combine_chunks()
+
+
 def profiles(*, seed: int = 11) -> pa.Table:
     """One profile for each member."""
     random = np.random.default_rng(seed)
@@ -63,11 +82,17 @@ def views_file(directory: Path, rows: int) -> Path:
     return directory / f"pv-{rows}.parquet"
 
 
+def clicks_file(directory: Path, rows: int) -> Path:
+    """Where the clicks on that many page views lie."""
+    return directory / f"clicks-{rows}.parquet"
+
+
 def ensure_data(directory: Path, rows: int, *, as_json: bool = False) -> Path:
     """The page views of that many rows, made if they are not there; returns their Parquet file."""
     directory.mkdir(parents=True, exist_ok=True)
     views = views_file(directory, rows)
     _ensure(views, rows, lambda: page_views(rows), as_json)
+    _ensure(clicks_file(directory, rows), rows // 2, lambda: clicks(pq.read_table(views)), as_json)
     _ensure(directory / "profiles.parquet", MEMBERS, profiles, as_json)
     return views
 

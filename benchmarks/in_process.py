@@ -15,7 +15,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.spark import epoch
+from airflow_samza.spark import epoch, stage_setup
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
@@ -61,13 +61,13 @@ class InProcess:
         systems = bind_systems(bindings, str(self.root))
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, 1), 1)
         inputs = epoch.bind_inputs(self.files, systems, run, handle)
-        source = epoch.program_source(systems, run, stage_id, inputs)
+        source = stage_setup.program_source(systems, run, stage_id, inputs)
         program = source.load()
         lap("program")
-        outputs = {stream_id: epoch._output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
+        outputs = {stream_id: stage_setup.bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
         for bound in outputs.values():
             systems[bound.system].admin.create([bound.spec])
-        intent = epoch._decide(self.files, run, handle, inputs, outputs)
+        intent = epoch.decide(self.files, run, handle, inputs, outputs)
         path = handle.folder.attempt(1, "program")
         self.files.put_if_absent(path, source.to_json().encode())
         task = EpochTask(

@@ -48,6 +48,16 @@ WORKLOADS = {
                 Peer("W2agg", "one DataFrame job, nothing durable between", 0.7),
             ),
         ),
+        Workload(
+            "W5",
+            "views joined with the clicks on them within a minute, both re-partitioned",
+            "benchmarks.applications:w5",
+            "clicked-views",
+            (
+                Peer("W5mat", "three DataFrame jobs, with both streams' rows in Parquet between them", 1.0),
+                Peer("W5", "one DataFrame job (interval join), nothing durable between"),
+            ),
+        ),
         Workload("W6", "a Python callable per message, on rows", "benchmarks.applications:w6", "slow-views", (_DICTS,)),
         Workload(
             "W6-dataclasses",

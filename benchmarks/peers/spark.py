@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.applications import SLOW_VIEWS, STAGES, is_slow, slow_batch, with_seconds
-from benchmarks.gen_data import views_file
+from benchmarks.gen_data import clicks_file, views_file
 from benchmarks.measuring import Meter
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Peers:
             "W1": self.long_views,
             "W2mat": self.counts_of_topic,
             "W2agg": self.counts,
+            "W5": lambda: self.clicked(self.views(), self.clicks()),
+            "W5mat": self.clicked_of_topics,
             "W6dicts": lambda: self.views().mapInArrow(over_dicts, SLOW_VIEWS),
             "W6arrow": lambda: self.views().mapInArrow(over_batches, SLOW_VIEWS),
             "W6pandas": lambda: self.views().mapInPandas(over_frames, SLOW_VIEWS),
@@ -88,6 +90,22 @@ class Peers:
         """W2 with the re-partitioned rows made durable between two jobs."""
         return self._through(self.views(), "page_id", "W2mat-middle").groupBy("page_id").count()
 
+    def clicks(self) -> DataFrame:
+        """The clicks."""
+        return self.spark.read.parquet(str(clicks_file(self.data, self.rows)))
+
+    def clicked(self, views: DataFrame, clicks: DataFrame) -> DataFrame:
+        """W5: an interval join."""
+        near = "clicked_at BETWEEN ts - 60000 AND ts + 60000"
+        views.createOrReplaceTempView("views")
+        clicks.createOrReplaceTempView("clicks")
+        return self.spark.sql(f"SELECT v.*, clicked_at, button FROM views v JOIN clicks USING (member_id, page_id) WHERE {near}")
+
+    def clicked_of_topics(self) -> DataFrame:
+        """W5 with the re-partitioned rows of both sides made durable before."""
+        key = ("member_id", "page_id")
+        return self.clicked(self._through(self.views(), key, "W5mat-views"), self._through(self.clicks(), key, "W5mat-clicks"))
+
     def chain(self) -> DataFrame:
         """W7: each job reads what the one before it wrote."""
         views = self.views()
@@ -95,9 +113,9 @@ class Peers:
             views = self._through(views.where("dwell_ms >= 0"), ("member_id", "page_id")[number % 2], f"W7-middle/{number}")
         return views
 
-    def _through(self, rows: DataFrame, key: str, name: str) -> DataFrame:
+    def _through(self, rows: DataFrame, key: str | tuple[str, ...], name: str) -> DataFrame:
         place = str(self.out / name)
-        rows.repartition(4, key).write.mode("overwrite").parquet(place)
+        rows.repartition(4, *([key] if isinstance(key, str) else key)).write.mode("overwrite").parquet(place)
         return self.spark.read.parquet(place)
 
 
