@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,16 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Puts tests that share a server into one group, every other module into one of its own.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands whole modules to workers (``-n 2``), and all that shares a server to one."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    With several workers (``-n 2 --dist loadgroup``) a group runs on one of them, in order.
-    """
-    item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
