@@ -101,4 +101,4 @@ class _Envelopes:
 
     def _end(self, end: int, final: bool) -> ControlEnvelope:
         # It takes no offset of its own: whoever goes on reads the next message, not the one after it.
-        return ControlEnvelope(self.place, end - 1, EndOfStreamMessage(None, 1, stream_id=self.stream_id, final=final))
+        return ControlEnvelope(self.place, end, EndOfStreamMessage(None, 1, stream_id=self.stream_id, final=final))
