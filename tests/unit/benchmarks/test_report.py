@@ -75,10 +75,10 @@ def test_a_peer_with_another_result_ends_the_benchmark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_every_workload_can_be_planned(name: str) -> None:
-    spec = load_application(WORKLOADS[name].application).spec({"views": "views.parquet"})
+    spec = load_application(WORKLOADS[name].application).spec({"views": "views.parquet", "clicks": "clicks.parquet"})
     plan = plan_shape(spec)
     assert WORKLOADS[name].output in spec.outputs
-    assert len(plan.stages) == {"W7": STAGES, "W2": 2}.get(name, 1)
+    assert len(plan.stages) == {"W7": STAGES, "W2": 2, "W5": 3}.get(name, 1)
 
 
 def test_a_meter_counts_this_process() -> None:
