@@ -93,10 +93,15 @@ def section_slice(
             if time.monotonic() >= deadline:
                 raise
             time.sleep(_POLL_SECONDS)
-    slice_ = {**whole, "offsets": _offsets(whole, chosen), "sections": [described(section) for section in chosen], "read_sections": read}
-    if is_carried_on(declared) or not chosen:
-        slice_["final"] = not is_carried_on(declared)
-    return slice_
+    final = not is_carried_on(declared)
+    slice_ = {
+        **whole,
+        "offsets": _offsets(whole, chosen),
+        "sections": [described(section) for section in chosen],
+        "sections_final": final,  # whatever its writers say: to a reader that goes on, no section is the end of the stream (C9)
+        "read_sections": read,
+    }
+    return slice_ if final and chosen else {**slice_, "final": final}
 
 
 def _chosen(stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None) -> tuple[list[Section], list[str]]:

@@ -70,7 +70,7 @@ class SectionFilter:
 
     def __init__(self, slice_: Mapping[str, Any], ssp: SystemStreamPartition) -> None:
         self._runs = {(named["producer"], named["generation"]): named["run"] for named in slice_["sections"]}
-        self._final = slice_.get("final")
+        self._final = slice_.get("sections_final")
         self._bookkeeping = SectionBookkeeping(ssp.stream, ssp.partition, self._runs.values())
         self._ssp = ssp
 
@@ -85,6 +85,6 @@ class SectionFilter:
         return [ControlEnvelope(self._ssp, offset, self._of_run(found)) for found in news]
 
     def _of_run(self, message: ControlMessage) -> ControlMessage:
-        if isinstance(message, EndOfStreamMessage) and self._final is False:  # the reader goes on with other sections later (C9)
-            return replace(message, final=False)
+        if isinstance(message, EndOfStreamMessage) and self._final is not None:  # the reader's word: it goes on with other sections or not
+            return replace(message, final=self._final)
         return message

@@ -340,5 +340,5 @@ def test_a_later_epoch_of_a_reader_knows_the_ends_before_it(system: TopicSystem)
 def test_sections_that_end_a_slice_end_no_stream(system: TopicSystem) -> None:
     system.admin.create([STREAM])
     publish(system, 0, {0: batch(0, 1)}, (EndOfStreamMessage("task-0", 1, "monday", "shared"),), producer="views/monday/stage")
-    slice_ = {**sections_slice(system, "views/monday"), "final": False}
+    slice_ = {**sections_slice(system, "views/monday"), "sections_final": False}
     assert of_section(system, slice_)[-1] == EndOfStreamMessage(None, 1, stream_id=STREAM.name, final=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza import StreamTask, stream_application, task_application
+from airflow_samza import StreamTask, count, stream_application, task_application
 
 CLICK = "member bigint, page string, n bigint"
 VIEW = "member bigint, seconds bigint"
@@ -48,3 +48,39 @@ def _joined(app: Any) -> None:
 
 
 joining = stream_application("joining", config={"job.intermediate.stream.partitions": "3"})(_joined)
+
+
+def _produced(app: Any) -> None:
+    clicks = app.input_stream("clicks", system="log", schema=CLICK, slice="checkpoint").partition_by("member", id="by-member")
+    clicks.send_to(app.output_stream("shared-clicks", system="log", schema=CLICK, key="member", partitions=3, shared=True))
+
+
+producing = stream_application("producing")(_produced)
+
+
+def _summed(app: Any) -> None:
+    clicks = app.shared_stream("shared-clicks", system="log", schema=CLICK, key="member", bounded=True)
+    clicks.aggregate("member", clicks=count(), id="per-member").send_to(app.output_stream("sums", system="log", partitions=1))
+
+
+summing = stream_application("summing")(_summed)
+
+
+def _counted_from_shared(app: Any) -> None:
+    app.shared_stream("shared-clicks", system="log", schema=CLICK, key="member")
+    app.output_stream("numbered", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2)
+    app.store("counts", key="bigint", value="bigint")
+    app.task(_Counting)
+
+
+following = task_application("following")(_counted_from_shared)
+
+
+def _ended_by_many(app: Any) -> None:
+    out = app.output_stream("shared-clicks", system="log", schema=CLICK, key="member", partitions=3, shared=True)
+    clicks = app.input_stream("clicks", system="log", schema=CLICK)
+    clicks.send_to(out)
+    clicks.partition_by("member", id="by-member").send_to(out)
+
+
+two_writers = stream_application("two-writers")(_ended_by_many)
