@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_samza.application.task_application import TaskApplication as TaskApplication
     from airflow_samza.application.task_application import TaskApplicationDescriptor as TaskApplicationDescriptor
     from airflow_samza.application.task_application import task_application as task_application
+    from airflow_samza.application.watermark_functions import WatermarkFunction as WatermarkFunction
     from airflow_samza.application.watermark_strategies import bounded_delay as bounded_delay
     from airflow_samza.application.watermark_strategies import punctuated as punctuated
     from airflow_samza.application.windows import approx_count_distinct as approx_count_distinct
@@ -75,6 +76,7 @@ _HOMES = {
         "WindowableTask",
     ),
     "application.task_application": ("TaskApplication", "TaskApplicationDescriptor", "task_application"),
+    "application.watermark_functions": ("WatermarkFunction",),
     "application.watermark_strategies": ("bounded_delay", "punctuated"),
     "application.windows": (
         "approx_count_distinct",

@@ -56,6 +56,7 @@ from airflow_samza.application.output_schemas import (
 )
 from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.watermark_functions import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Row, Schema
 
@@ -102,6 +103,7 @@ class MessageStream(Generic[T]):
         """Keeps the messages for which a Python callable is true."""
         check_callable(function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …')
         check_predicate(function, "filter")
+        check_watermark_function(function, "filter")
         return self._then(self._graph.add(FilterSpec, id, inputs=(self._operator,), schema=self.schema, function=function))
 
     def map(self, function: Callable[[T], U], *, schema: object = None, id: str | None = None) -> MessageStream[U]:
@@ -111,12 +113,14 @@ class MessageStream(Generic[T]):
         keeps the shape.
         """
         check_callable(function, "map", 1, hint='SQL expressions go to select("…"); map takes a callable: lambda message: …')
+        check_watermark_function(function, "map")
         shape = declared_schema(function, schema, "map") or self.schema
         return self._then(self._graph.add(MapSpec, id, inputs=(self._operator,), schema=shape, function=function))
 
     def flat_map(self, function: Callable[[T], Iterable[U]], *, schema: object = None, id: str | None = None) -> MessageStream[U]:
         """Any number of messages out for each message in, by a Python callable that returns an iterable or yields."""
         check_callable(function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True)
+        check_watermark_function(function, "flat_map")
         shape = declared_schema(function, schema, "flat_map", many=True) or self.schema
         return self._then(self._graph.add(FlatMapSpec, id, inputs=(self._operator,), schema=shape, function=function))
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, OperatorSpec, SinkSpec
+from airflow_samza.application.watermark_functions import is_watermark_function
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.watermark_calls import WatermarkCalls
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
 if TYPE_CHECKING:
@@ -30,12 +33,38 @@ def called(spec: OperatorSpec, function: Callable[[Any], Any], messages: Sequenc
     return results
 
 
-class Filter(Operator[FilterSpec]):
+CallableSpec = TypeVar("CallableSpec", bound=FilterSpec | MapSpec | FlatMapSpec)
+
+
+class _PerMessage(Operator[CallableSpec]):
+    """An operator whose callable may have its own word on watermarks (``WatermarkFunction``)."""
+
+    def __init__(self, spec: CallableSpec, inputs: Schema, output: Schema) -> None:
+        super().__init__(spec, inputs, output)
+        self._reader = MessageReader(inputs)
+        self._writer = MessageWriter(output)
+        self._function: Callable[[Any], Any] = spec.function
+        self._watermarks: WatermarkCalls | None = None
+        if is_watermark_function(spec.function):
+            own = copy.deepcopy(spec.function)  # it keeps something, and tasks of one process must not share it
+            self._function = cast("Callable[[Any], Any]", own)
+            self._watermarks = WatermarkCalls(spec, own, self._writer)
+            self.moves_watermark = True
+
+    def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
+        """What the callable makes of it."""
+        return () if self._watermarks is None else self._watermarks.process(timestamp)
+
+    def output_watermark(self, timestamp: int) -> int:
+        """What the callable says, or the input's."""
+        return timestamp if self._watermarks is None else self._watermarks.output()
+
+
+class Filter(_PerMessage[FilterSpec]):
     """Keeps the messages for which the callable is true."""
 
     def __init__(self, spec: FilterSpec, inputs: Schema) -> None:
         super().__init__(spec, inputs, inputs)
-        self._reader = MessageReader(inputs)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows that are kept."""
@@ -43,7 +72,7 @@ class Filter(Operator[FilterSpec]):
 
         for part in chunks(batch):
             messages = self._reader.messages(part)
-            chosen = called(self.spec, self.spec.function, messages.objects)
+            chosen = called(self.spec, self._function, messages.objects)
             try:
                 mask = pa.array(chosen, pa.bool_())
             except (pa.ArrowException, TypeError, ValueError):  # true and false in other forms
@@ -60,35 +89,25 @@ class Filter(Operator[FilterSpec]):
             yield messages.batch
 
 
-class Map(Operator[MapSpec]):
+class Map(_PerMessage[MapSpec]):
     """One message out for each message in."""
-
-    def __init__(self, spec: MapSpec, inputs: Schema, output: Schema) -> None:
-        super().__init__(spec, inputs, output)
-        self._reader = MessageReader(inputs)
-        self._writer = MessageWriter(output)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages."""
         for part in chunks(batch):
             messages = self._reader.messages(part)
-            results = called(self.spec, self.spec.function, messages.objects)
+            results = called(self.spec, self._function, messages.objects)
             try:
                 yield self._writer.write(results, messages)
             except ShapeError as error:
                 place = error.index
                 raise wrong_shape(
-                    self.spec, self.spec.function, results[place], self._writer.expected, message=messages.objects[place], why=error.why
+                    self.spec, self._function, results[place], self._writer.expected, message=messages.objects[place], why=error.why
                 ) from None
 
 
-class FlatMap(Operator[FlatMapSpec]):
+class FlatMap(_PerMessage[FlatMapSpec]):
     """Any number of messages out for each message in."""
-
-    def __init__(self, spec: FlatMapSpec, inputs: Schema, output: Schema) -> None:
-        super().__init__(spec, inputs, output)
-        self._reader = MessageReader(inputs)
-        self._writer = MessageWriter(output)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages, in batches as they fill."""
@@ -107,7 +126,7 @@ class FlatMap(Operator[FlatMapSpec]):
 
     def _results(self, message: Any) -> Iterator[Sequence[Any]]:
         """What the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
-        function = self.spec.function
+        function = self._function
         try:
             results = function(message)
             if isinstance(results, list | tuple):
@@ -127,7 +146,7 @@ class FlatMap(Operator[FlatMapSpec]):
         except ShapeError as error:
             place = error.index
             raise wrong_shape(
-                self.spec, self.spec.function, made[place], self._writer.expected, message=origins[place], why=error.why
+                self.spec, self._function, made[place], self._writer.expected, message=origins[place], why=error.why
             ) from None
 
 

@@ -200,7 +200,7 @@ def test_a_call_that_raises_is_named_with_its_message() -> None:
         MessageError, match=r"divided in map_async 'call' failed with ZeroDivisionError: .*, on the message Number\(n=7\)"
     ) as caught:
         driver_of(divided).pipe("numbers", NUMBERS[:20]).run()
-    assert caught.value.facts["file"].endswith("test_map_async.py")
+    assert str(caught.value.facts["file"]).endswith("test_map_async.py")
 
 
 def test_a_call_that_takes_too_long_is_an_error() -> None:

@@ -1,0 +1,50 @@
+"""Callables of ``filter``, ``map`` and ``flat_map`` that have their own word on watermarks.
+
+Source: Samza's WatermarkFunction; control-messages, "InputWatermark = min { OutputWatermark(task) … }".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from airflow_samza.application.callables import name_of
+from airflow_samza.application.refusals import refuse
+
+
+@runtime_checkable
+class WatermarkFunction(Protocol):
+    """What a callable has beside ``__call__`` when it does more with a watermark than to pass it on.
+
+    Each task works with a copy of the object, made when an epoch begins; how far its output has come is kept from epoch to epoch.
+    """
+
+    def process_watermark(self, timestamp: int) -> Iterable[Any] | None:
+        """Called when the operator's input watermark has reached ``timestamp`` (ms since the epoch, UTC); may return messages."""
+        ...
+
+    def get_output_watermark(self) -> int | None:
+        """How far time has come for the operators behind; None, or less than before, leaves it where it is.
+
+        Asked after :meth:`process_watermark`, and after messages, which may move it as well.
+        """
+        ...
+
+
+def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
+    """Whether a callable has its own word on watermarks."""
+    return isinstance(function, WatermarkFunction) and not isinstance(function, type)
+
+
+def check_watermark_function(function: object, where: str) -> None:
+    """Refuse a callable that has one method of the two."""
+    has = [hasattr(function, method) for method in _METHODS]
+    if any(has) and not all(has):
+        refuse(
+            f"{where} got {name_of(function)}, which has {_METHODS[has.index(True)]} and no {_METHODS[has.index(False)]}",
+            hint="A callable with its own word on watermarks has both.",
+            operator=where,
+        )
+
+
+_METHODS = ("process_watermark", "get_output_watermark")

@@ -1,0 +1,61 @@
+"""Asking a callable for its word on watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.watermark_functions import WatermarkFunction
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class WatermarkCalls:
+    """The watermark methods of one operator's callable; what they do wrong is named."""
+
+    def __init__(self, spec: OperatorSpec, function: WatermarkFunction, writer: MessageWriter) -> None:
+        self._spec = spec
+        self._function = function
+        self._writer = writer
+
+    def process(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """The messages that the callable makes of a watermark."""
+        method = self._function.process_watermark
+        expected = f"an iterable of messages, or None: {self._writer.expected}"
+        said = f"the watermark {timestamp}"
+        try:
+            made = method(timestamp)
+            if made is None:
+                return
+            if isinstance(made, str | bytes | dict) or not isinstance(made, Iterable):
+                raise wrong_shape(self._spec, method, made, expected, message=said)
+            left = iter(made)
+            while messages := list(islice(left, CHUNK)):
+                yield self._written(messages, method, expected, said)
+        except Exception as error:
+            raise callable_failed(self._spec, method, said, error) from error
+
+    def output(self) -> int:
+        """How far time has come behind the operator, in the callable's word; -1: it says nothing."""
+        method = self._function.get_output_watermark
+        try:
+            said = method()
+        except Exception as error:
+            raise callable_failed(self._spec, method, "no message", error) from error
+        if said is None:
+            return NONE_YET
+        if not isinstance(said, int) or isinstance(said, bool):
+            raise wrong_shape(self._spec, method, said, "ms since 1970 in UTC, or None")
+        return min(said, END_OF_TIME - 1)
+
+    def _written(self, messages: list[Any], method: object, expected: str, said: str) -> pa.RecordBatch:
+        try:
+            return self._writer.write(messages)
+        except ShapeError as error:
+            raise wrong_shape(self._spec, method, messages[error.index], expected, message=said, why=error.why) from None
