@@ -5,7 +5,7 @@ Source: SEMANTICS M6, M7.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic
 
 from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition
@@ -108,15 +108,24 @@ class RunChooser(Generic[E]):
         self._chooser.update(Piece(run, first, left if self._grain is None else min(left, self._grain)))
 
 
-def chosen(chooser: RunChooser[E], sources: Mapping[Any, Iterable[E]]) -> Iterator[E]:
-    """All envelopes of bounded sources, each in offset order, in the order that a started chooser gives them.
+def taken(
+    chooser: RunChooser[E],
+    sources: Mapping[Any, Iterable[E]],
+    *,
+    limit: int | None = None,
+    piece: int | None = None,
+    read_up: Callable[[Any], None] = lambda ssp: None,
+) -> Iterator[E]:
+    """The envelopes of sources, each in offset order, in the order that a started chooser gives them.
 
-    A source is read one envelope ahead. A chooser that waits although every source that has anything left has been asked waits for ever:
-    that is a :class:`~airflow_samza.errors.StageError`.
+    A source is read one envelope ahead; ``read_up`` hears of each that has no more. Nothing more is taken when ``limit`` messages are, or
+    when the chooser waits: what it :meth:`holds <RunChooser.holds>` then is left. ``piece`` is how many come at a time at most, and at
+    least one grain.
     """
     readers = {ssp: iter(envelopes) for ssp, envelopes in sources.items()}
     dry = set(readers)
-    while True:
+    left = limit
+    while left is None or left > 0:
         for ssp in [ssp for ssp in readers if ssp in dry]:
             for envelope in readers[ssp]:
                 chooser.update(envelope)
@@ -125,14 +134,25 @@ def chosen(chooser: RunChooser[E], sources: Mapping[Any, Iterable[E]]) -> Iterat
                     break
             else:
                 del readers[ssp]
-        envelope_chosen = chooser.choose()
-        if envelope_chosen is None:
-            break
-        ssp = envelope_chosen.ssp
-        if not chooser.holds(ssp):
-            dry.add(ssp)
-        yield envelope_chosen
-    left = sorted(str(ssp) for ssp in sources if chooser.holds(ssp))
+                read_up(ssp)
+        found = chooser.choose(at_most=min((most for most in (left, piece) if most is not None), default=None))
+        if found is None:
+            return
+        if not chooser.holds(found.ssp):
+            dry.add(found.ssp)
+        left = None if left is None else left - found.messages
+        yield found
+
+
+def chosen(chooser: RunChooser[E], sources: Mapping[Any, Iterable[E]]) -> Iterator[E]:
+    """All envelopes of bounded sources; that the chooser leaves some is a :class:`~airflow_samza.errors.StageError`."""
+    yield from taken(chooser, sources)
+    refuse_left([str(ssp) for ssp in sources if chooser.holds(ssp)])
+
+
+def refuse_left(places: Iterable[str]) -> None:
+    """Refuses that a chooser left anything of these partitions, although all that there is was at hand."""
+    left = sorted(places)
     if left:
         raise StageError(
             f"The chooser does not choose what is left of {left[0]}" + (f" and {len(left) - 1} more." if len(left) > 1 else "."),

@@ -150,23 +150,14 @@ class _Check:
         )
 
     def unkeyed_operator(self, op: AggregateSpec | WindowOperatorSpec) -> None:
-        """One result for all messages: so they have to come to one task."""
+        """Each task makes a result of what it reads, as a window without a key does in Samza: worth a warning where there are several."""
         state = self.states[op.inputs[0].op_id]
         if state.partitions in (0, 1) or state.partitioning.kind == "broadcast":  # 0: nobody has counted yet
             return
-        names = streams_arriving(op)
         count = "several" if state.partitions == DIFFERENT else state.partitions
-        self.findings.errors.append(
-            PartitioningMismatch(
-                f"{operator_label(op)} has no key, so it makes one result of all messages, and {_listed(names)} has {count} partitions, "
-                "which different tasks read.",
-                hint="Give it a key; or put .broadcast(id=…) before it, which brings all messages to one task.",
-                operator=op.op_id,
-                key=(),
-                streams=names,
-                partitions=state.partitions,
-                location=str(op.location) if op.location else None,
-            )
+        self.findings.warnings.append(
+            f"{operator_label(op)} has no key, so each task makes its own result of what it reads: {_listed(streams_arriving(op))} has {count} "
+            "partitions. Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
         )
 
     def _side(self, op: OperatorSpec, key: tuple[str, ...], assumed: tuple[str, ...]) -> _Side:

@@ -13,13 +13,11 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.offsets import PartitionHead
-from airflow_samza.chooser.runs import RunChooser
+from airflow_samza.chooser.runs import RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings, InputChoice
 from airflow_samza.config import Config
-from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import StageError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
+from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.event_times import micros
 from airflow_samza.task.stage_program import StageProgram
 
@@ -89,7 +87,9 @@ class InputReading:
         return SystemStreamPartition(system, stream, source.partition)
 
     def envelopes(self, limit: int | None = None, piece: int | None = None) -> Iterator[tuple[TaskInput, Envelope]]:
-        """Each envelope with its input, user messages up to ``limit``, about ``piece`` at a time."""
+        """Each envelope with its input, up to ``limit`` messages, about ``piece`` at a time."""
+        if limit is not None and limit <= 0:
+            return iter(())
         alone = len(self._sources) == 1 and self._settings.factory is None
         return self._alone(limit, piece) if alone else self._chosen(limit, piece)
 
@@ -102,56 +102,34 @@ class InputReading:
                 continue
             if left <= 0 and envelope.messages:
                 return
-            taken = min(envelope.messages, left)
-            step = taken if piece is None else piece
-            for first in range(0, taken, max(step, 1)):
-                yield source, envelope.slice(first, min(step, taken - first))
-            left -= taken
-            if taken < envelope.messages:
+            most = min(envelope.messages, left)
+            step = most if piece is None else piece
+            for first in range(0, most, max(step, 1)):
+                yield source, envelope.slice(first, min(step, most - first))
+            left -= most
+            if most < envelope.messages:
                 return
 
     def _chosen(self, limit: int | None, piece: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
         time_of = self._time_of if self._has_time else None
         inner = make_chooser(ChooserContext(self._settings, Config(self._program.spec.config), self._heads, time_of=time_of))
         reached: Callable[[Any, Any], None] = getattr(inner, "reached", lambda ssp, offset: None)
-        chooser: RunChooser[_Arrived] = RunChooser(inner, grain=1 if self._order_shows else None)
+        coarse = min((most for most in (limit, piece) if most is not None), default=None)
+        chooser: RunChooser[_Arrived] = RunChooser(inner, grain=1 if self._order_shows else coarse)
         for ssp, source in self._sources.items():
             chooser.register(ssp, source.start)
         chooser.start()
-        readers = {ssp: iter(source.envelopes) for ssp, source in self._sources.items()}
-        dry = set(readers)
-        left = _ALL if limit is None else limit
+        sources = {ssp: self._arrivals(ssp, source) for ssp, source in self._sources.items()}
         try:
-            while left > 0:
-                for ssp in [ssp for ssp in readers if ssp in dry]:
-                    if self._refill(chooser, ssp, readers):
-                        dry.discard(ssp)
-                    else:
-                        del readers[ssp]
-                        reached(ssp, self._heads[ssp].newest)
-                found = chooser.choose(at_most=left if piece is None else min(left, piece))
-                if found is None:
-                    break
-                if not chooser.holds(found.ssp):
-                    dry.add(found.ssp)
-                if isinstance(found.envelope, ControlEnvelope):
-                    if isinstance(found.envelope.message, EndOfStreamMessage) and found.envelope.message.task_name is None:
-                        reached(found.ssp, self._heads[found.ssp].newest)
-                else:
-                    left -= found.messages
+            for found in taken(chooser, sources, limit=limit, piece=piece, read_up=lambda ssp: reached(ssp, self._heads[ssp].newest)):
                 yield found.source, found.envelope
-            if left > 0:
-                self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
+            self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
         finally:
             chooser.stop()
 
-    def _refill(self, chooser: RunChooser[_Arrived], ssp: SystemStreamPartition, readers: Mapping[SystemStreamPartition, Any]) -> bool:
-        """Gives the chooser the next envelope of a partition; False when there is none left."""
-        for envelope in readers[ssp]:
-            chooser.update(_Arrived(ssp, self._sources[ssp], envelope))
-            if chooser.holds(ssp):
-                return True
-        return False
+    @staticmethod
+    def _arrivals(ssp: SystemStreamPartition, source: TaskInput) -> Iterator[_Arrived]:
+        return (_Arrived(ssp, source, envelope) for envelope in source.envelopes)
 
     @property
     def _order_shows(self) -> bool:
@@ -204,13 +182,3 @@ def chooser_settings(spec: ApplicationSpec, stream_ids: Iterable[str]) -> tuple[
 
 def _head(source: TaskInput, head: int | None) -> PartitionHead:
     return PartitionHead(_UNKNOWN_HEAD, source.start) if head is None else PartitionHead.between(0, head)
-
-
-def waits_for_ever(places: Sequence[str]) -> StageError:
-    """The error of a bounded run whose chooser leaves something unread."""
-    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return StageError(
-        f"The chooser does not choose what is left of {places[0]}{more}.",
-        hint="It waits for a stream to reach its head, but that stream has ended before it.",
-        partitions=list(places),
-    )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TableJoinSpec
+from airflow_samza.chooser.runs import refuse_left
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import task_name, task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
@@ -22,7 +23,7 @@ from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import CHUNK
 from airflow_samza.task.operators.factory import TaskResources
 from airflow_samza.task.operators.outputs import OutputWriter, Writer
-from airflow_samza.task.reading import InputReading, TaskInput, waits_for_ever
+from airflow_samza.task.reading import InputReading, TaskInput
 from airflow_samza.task.report import Boundary, InputReport, OutputReport, TableReport, TaskReport
 from airflow_samza.task.source_watermarks import SourceWatermark, source_watermark
 from airflow_samza.task.stage_program import StageProgram
@@ -212,8 +213,8 @@ class SectionRun:
                 return
             if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
                 return
-        if self._whole and reading.waits:
-            raise waits_for_ever(reading.waits)
+        if self._whole:
+            refuse_left(reading.waits)
 
     def _take(self, source: TaskInput, envelope: Envelope) -> Iterator[pa.RecordBatch]:
         stream, partition = source.stream_id, source.partition

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from airflow_samza.chooser.admission import OffsetRun, admitted
 from airflow_samza.chooser.alignment import time_aligned
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
@@ -18,10 +17,11 @@ from airflow_samza.chooser.runs import RunChooser, chosen
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.unit.chooser.built_in import BUILT_IN
+from tests.unit.chooser.messages import Run, admitted
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-Log = dict[Ssp, list[OffsetRun]]
+Log = dict[Ssp, list[Run]]
 
 
 @st.composite
@@ -33,7 +33,7 @@ def logs(draw: st.DrawFn) -> Log:
             ssp, offset = Ssp("k", stream, partition), draw(st.integers(0, 40))
             runs = []
             for messages in draw(st.lists(st.integers(1, 5), max_size=4)):
-                runs.append(OffsetRun(ssp, offset, messages))
+                runs.append(Run(ssp, offset, messages))
                 offset += messages
             log[ssp] = runs
     return log
@@ -67,8 +67,8 @@ def made(name: str, chosen_by: ChooserSettings, log: Log, starts: dict[Ssp, int]
     return chooser
 
 
-def messages(runs: list[OffsetRun]) -> list[tuple[Ssp, int]]:
-    return [(run.ssp, offset) for run in runs for offset in range(run.offset, run.offset + run.messages)]  # type: ignore[misc]
+def messages(runs: list[Run]) -> list[tuple[Ssp, int]]:
+    return [(run.ssp, offset) for run in runs for offset in range(run.offset, run.offset + run.messages)]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -89,9 +89,9 @@ def test_every_message_is_chosen_once_and_in_its_partitions_order(
 @given(logs(), choices(), st.data())
 def test_whenever_envelopes_come_all_are_chosen_in_the_end(name: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject) -> None:
     chooser = made(name, chosen_by, log)
-    waiting = {ssp: [OffsetRun(ssp, offset, 1) for _, offset in messages(runs)] for ssp, runs in log.items() if runs}
+    waiting = {ssp: [Run(ssp, offset, 1) for _, offset in messages(runs)] for ssp, runs in log.items() if runs}
     outstanding: set[Ssp] = set()
-    got: list[OffsetRun] = []
+    got: list[Run] = []
     total = sum(map(len, waiting.values()))
     while len(got) < total:
         at_rest = [ssp for ssp in waiting if waiting[ssp] and ssp not in outstanding]
@@ -114,7 +114,7 @@ def test_whenever_envelopes_come_all_are_chosen_in_the_end(name: str, log: Log, 
 
 def one_by_one(chooser: MessageChooser[Any], log: Log) -> Iterator[tuple[Ssp, int]]:
     """The order of single messages, as a plain consumer gets it: choose, and give the next of that partition."""
-    waiting = {ssp: [OffsetRun(ssp, offset, 1) for _, offset in messages(runs)] for ssp, runs in log.items()}
+    waiting = {ssp: [Run(ssp, offset, 1) for _, offset in messages(runs)] for ssp, runs in log.items()}
     for left in waiting.values():
         if left:
             chooser.update(left.pop(0))
@@ -190,9 +190,9 @@ def test_streams_in_order_of_time_come_out_merged_by_time(log: Log) -> None:
 @settings(QUICK, max_examples=30)
 @given(logs(), choices(), st.integers(1, 3))
 def test_epochs_admit_everything_once_within_their_limits(limit: int, log: Log, chosen_by: ChooserSettings, grain: int) -> None:
-    chooser = RunChooser[OffsetRun](made("default", chosen_by, log), grain)
+    chooser = RunChooser[Run](made("default", chosen_by, log), grain)
     waiting = {ssp: list(runs) for ssp, runs in log.items()}
-    got: list[OffsetRun] = []
+    got: list[Run] = []
     while True:
         for ssp, runs in waiting.items():
             if runs and not chooser.holds(ssp):
@@ -209,7 +209,7 @@ def test_epochs_admit_everything_once_within_their_limits(limit: int, log: Log, 
 @QUICK
 @given(logs(), choices(), st.integers(1, 20))
 def test_admitting_in_epochs_never_lets_a_lower_priority_pass(log: Log, chosen_by: ChooserSettings, limit: int) -> None:
-    chooser = RunChooser[OffsetRun](made("default", chosen_by, log))
+    chooser = RunChooser[Run](made("default", chosen_by, log))
     for runs in log.values():
         if runs:
             chooser.update(runs[0])

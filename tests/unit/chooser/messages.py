@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.chooser.message_chooser import MessageChooser
+from airflow_samza.chooser.runs import RunChooser, taken
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class Run:
     def slice(self, first: int, count: int) -> Run:
         assert 0 <= first < first + count <= self.messages
         return Run(self.ssp, self.offset + first, count)
+
+
+def admitted(chooser: RunChooser[Run], limit: int) -> list[Run]:
+    """What an epoch of up to ``limit`` messages takes of what the chooser was given."""
+    return list(taken(chooser, {}, limit=limit))
 
 
 def chosen_until_none(chooser: MessageChooser[Any]) -> list[Any]:

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.chooser.admission import OffsetRun, admitted
 from airflow_samza.chooser.alignment import time_aligned
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser
@@ -19,6 +18,7 @@ from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import StageError
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
+from tests.unit.chooser.messages import Run, admitted
 
 A0, A1, B0 = Ssp("k", "a", 0), Ssp("k", "a", 1), Ssp("k", "b", 0)
 RT, FILL = Ssp("k", "rt", 0), Ssp("k", "fill", 0)
@@ -53,8 +53,8 @@ def test_whole_runs_are_handed_on_as_they_are() -> None:
 
 
 def test_a_batch_cuts_runs_at_its_size() -> None:
-    chooser = RunChooser[OffsetRun](BatchingChooser(RoundRobinChooser(), 2))
-    sources = {A0: [OffsetRun(A0, 0, 5)], B0: [OffsetRun(B0, 0, 3)]}
+    chooser = RunChooser[Run](BatchingChooser(RoundRobinChooser(), 2))
+    sources = {A0: [Run(A0, 0, 5)], B0: [Run(B0, 0, 3)]}
     got = [(run.ssp, run.messages) for run in chosen(chooser, sources)]
     assert got == [(A0, 2), (B0, 2), (A0, 2), (B0, 1), (A0, 1)]
 
@@ -62,25 +62,25 @@ def test_a_batch_cuts_runs_at_its_size() -> None:
 def test_the_head_inside_a_run_is_where_the_gate_ends() -> None:
     settings = ChooserSettings(waits_for_all=True)
     heads = {A0: PartitionHead(1), B0: PartitionHead(None)}
-    chooser = RunChooser[OffsetRun](default_chooser(ChooserContext(settings, heads=heads)))
+    chooser = RunChooser[Run](default_chooser(ChooserContext(settings, heads=heads)))
     for ssp in (A0, B0):
         chooser.register(ssp, 0)
     chooser.start()
-    chooser.update(OffsetRun(A0, 0, 3))
-    assert chooser.choose(at_most=1) == OffsetRun(A0, 0, 1)
-    chooser.update(OffsetRun(B0, 0, 1))
-    assert chooser.choose() == OffsetRun(A0, 1, 1)
-    assert chooser.choose() == OffsetRun(B0, 0, 1)
-    assert chooser.choose() == OffsetRun(A0, 2, 1)
+    chooser.update(Run(A0, 0, 3))
+    assert chooser.choose(at_most=1) == Run(A0, 0, 1)
+    chooser.update(Run(B0, 0, 1))
+    assert chooser.choose() == Run(A0, 1, 1)
+    assert chooser.choose() == Run(B0, 0, 1)
+    assert chooser.choose() == Run(A0, 2, 1)
 
 
 def test_a_second_run_of_a_partition_is_refused_while_the_first_is_held() -> None:
-    chooser = RunChooser[OffsetRun](RoundRobinChooser())
-    chooser.update(OffsetRun(A0, 0, 2))
+    chooser = RunChooser[Run](RoundRobinChooser())
+    chooser.update(Run(A0, 0, 2))
     chooser.choose(at_most=1)
     assert chooser.holds(A0)
     with pytest.raises(StageError, match=r"two runs of k\.a/0"):
-        chooser.update(OffsetRun(A0, 2, 1))
+        chooser.update(Run(A0, 2, 1))
 
 
 class PlainChooser:
@@ -103,49 +103,49 @@ class PlainChooser:
 
 
 def test_a_chooser_that_cannot_tell_what_is_next_gets_single_messages() -> None:
-    got = list(chosen(RunChooser[OffsetRun](PlainChooser()), {A0: [OffsetRun(A0, 0, 2)], B0: [OffsetRun(B0, 0, 2)]}))
-    assert got == [OffsetRun(B0, 0, 1), OffsetRun(B0, 1, 1), OffsetRun(A0, 0, 1), OffsetRun(A0, 1, 1)]
+    got = list(chosen(RunChooser[Run](PlainChooser()), {A0: [Run(A0, 0, 2)], B0: [Run(B0, 0, 2)]}))
+    assert got == [Run(B0, 0, 1), Run(B0, 1, 1), Run(A0, 0, 1), Run(A0, 1, 1)]
 
 
 def test_a_stream_that_ends_before_its_head_is_an_error_and_no_endless_wait() -> None:
     settings = ChooserSettings(bootstrap=frozenset(["k.a"]))
-    chooser = RunChooser[OffsetRun](default_chooser(ChooserContext(settings, heads={A0: PartitionHead(5)})))
+    chooser = RunChooser[Run](default_chooser(ChooserContext(settings, heads={A0: PartitionHead(5)})))
     chooser.register(A0, 0)
     chooser.start()
     with pytest.raises(StageError, match=r"what is left of k\.b/0"):
-        list(chosen(chooser, {A0: [OffsetRun(A0, 0, 2)], B0: [OffsetRun(B0, 0, 1)]}))
+        list(chosen(chooser, {A0: [Run(A0, 0, 2)], B0: [Run(B0, 0, 1)]}))
 
 
-def backfill(grain: int) -> RunChooser[OffsetRun]:
-    chooser = RunChooser[OffsetRun](default_chooser(ChooserContext(ChooserSettings({"k.rt": 1}))), grain)
+def backfill(grain: int) -> RunChooser[Run]:
+    chooser = RunChooser[Run](default_chooser(ChooserContext(ChooserSettings({"k.rt": 1}))), grain)
     chooser.start()
     return chooser
 
 
 def test_an_epoch_admits_the_higher_priority_first_and_the_lower_up_to_its_limit() -> None:
     chooser = backfill(grain=10)
-    chooser.update(OffsetRun(FILL, 0, 1000))
-    chooser.update(OffsetRun(RT, 0, 5))
-    assert admitted(chooser, 25) == [OffsetRun(RT, 0, 5), OffsetRun(FILL, 0, 20)]
+    chooser.update(Run(FILL, 0, 1000))
+    chooser.update(Run(RT, 0, 5))
+    assert admitted(chooser, 25) == [Run(RT, 0, 5), Run(FILL, 0, 20)]
 
 
 def test_what_was_not_admitted_waits_for_a_later_epoch_and_gives_way_again() -> None:
     chooser = backfill(grain=10)
-    chooser.update(OffsetRun(FILL, 0, 1000))
-    assert admitted(chooser, 20) == [OffsetRun(FILL, 0, 20)]
-    chooser.update(OffsetRun(RT, 0, 15))
-    assert admitted(chooser, 20) == [OffsetRun(RT, 0, 15), OffsetRun(FILL, 20, 10)]
+    chooser.update(Run(FILL, 0, 1000))
+    assert admitted(chooser, 20) == [Run(FILL, 0, 20)]
+    chooser.update(Run(RT, 0, 15))
+    assert admitted(chooser, 20) == [Run(RT, 0, 15), Run(FILL, 20, 10)]
     assert chooser.holds(FILL)
 
 
 def test_nothing_is_admitted_while_a_bootstrap_stream_has_nothing_at_hand() -> None:
     settings = ChooserSettings(bootstrap=frozenset(["k.a"]))
-    chooser = RunChooser[OffsetRun](default_chooser(ChooserContext(settings, heads={A0: PartitionHead(1)})))
+    chooser = RunChooser[Run](default_chooser(ChooserContext(settings, heads={A0: PartitionHead(1)})))
     chooser.register(A0, 0)
     chooser.start()
-    chooser.update(OffsetRun(B0, 0, 7))
+    chooser.update(Run(B0, 0, 7))
     assert admitted(chooser, 100) == []
-    chooser.update(OffsetRun(A0, 0, 1))
-    assert admitted(chooser, 100) == [OffsetRun(A0, 0, 1)]
-    chooser.update(OffsetRun(A0, 1, 2))
-    assert admitted(chooser, 100) == [OffsetRun(A0, 1, 2), OffsetRun(B0, 0, 7)]
+    chooser.update(Run(A0, 0, 1))
+    assert admitted(chooser, 100) == [Run(A0, 0, 1)]
+    chooser.update(Run(A0, 1, 2))
+    assert admitted(chooser, 100) == [Run(A0, 1, 2), Run(B0, 0, 7)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import count, stream_application, tumbling
-from airflow_samza.errors import InvalidApplication, PartitioningMismatch
+from airflow_samza.errors import InvalidApplication
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
@@ -64,9 +64,10 @@ def unkeyed(app: Any) -> None:
     views.window(tumbling(5), n=count(), id="w").send_to(app.output_stream("out"))
 
 
-def test_a_window_without_a_key_is_refused_where_several_tasks_would_make_it() -> None:
-    with pytest.raises(PartitioningMismatch, match="has no key, so it makes one result of all messages, and 'views' has 4 partitions"):
-        plan(unkeyed)
+def test_a_window_without_a_key_is_made_by_each_task_and_the_plan_warns_of_it() -> None:
+    (warning,) = plan(unkeyed).warnings
+    assert "has no key, so each task makes its own result of what it reads: 'views' has 4 partitions" in warning
+    assert ".broadcast(id=" in warning
 
 
 def test_a_window_without_a_key_is_fine_behind_a_broadcast_and_when_nobody_has_counted() -> None:
@@ -75,4 +76,5 @@ def test_a_window_without_a_key_is_fine_behind_a_broadcast_and_when_nobody_has_c
         views.window(tumbling(5), n=count(), id="w").send_to(app.output_stream("out"))
 
     assert plan(describe).stages[1].task_count == 1
+    assert not plan(describe).warnings
     assert plan_shape(stream_application("test")(unkeyed).spec()).stages
