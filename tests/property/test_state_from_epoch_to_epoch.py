@@ -1,0 +1,133 @@
+"""Aggregations and tables that are taken down and set up again between epochs, wherever those are cut, end as those that were not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from airflow_samza import (
+    approx_count_distinct,
+    avg,
+    collect,
+    count,
+    count_distinct,
+    first,
+    last,
+    max_,
+    min_,
+    stream_application,
+    sum_,
+)
+from airflow_samza.application.operator_specs import AggregateSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.operators.aggregate import Aggregate
+from airflow_samza.task.table_store import TableStore
+
+SCHEMA = Schema.of("k string, f double, i bigint, s string, d double")
+ROW = st.fixed_dictionaries(
+    {
+        "k": st.sampled_from(["a", "b", None]),
+        "f": st.sampled_from([0.0, -0.0, math.nan, 1.5, None]),
+        "i": st.one_of(st.none(), st.integers(-50, 50)),
+        "s": st.sampled_from([None, "", "x", "y", "é"]),
+        "d": st.sampled_from([None, math.nan, 0.5, -0.25, 8.0, math.inf]),  # sums of these are exact in any order
+    }
+)
+EPOCHS = st.lists(st.lists(st.lists(ROW, max_size=12), max_size=3), min_size=1, max_size=6)
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@stream_application("totals")
+def totals(app: Any) -> None:
+    app.input_stream("rows", schema=SCHEMA.ddl(), key="k").aggregate(
+        ["k", "f"],
+        id="totals",
+        n=count(),
+        total=sum_("i"),
+        mean=avg("d"),
+        least=min_("d"),
+        most=max_("s"),
+        one=first("s"),
+        other=last("i"),
+        different=count_distinct("d"),
+        about=approx_count_distinct("s"),
+        texts=collect("s"),
+        numbers=collect("i"),
+    ).send_to(app.output_stream("totals"))
+
+
+SPEC = next(operator for operator in totals.spec().operators if isinstance(operator, AggregateSpec))
+
+
+def aggregate() -> Aggregate:
+    assert SPEC.schema is not None
+    return Aggregate(SPEC, SCHEMA, SPEC.schema)
+
+
+def stored(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Tables as they come back from a file."""
+    found = {}
+    for name, table in tables.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as file:
+            file.write_table(table)
+        found[name] = pa.ipc.open_file(sink.getvalue()).read_all()
+    return found
+
+
+def batch(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), SCHEMA.to_arrow())
+
+
+def results(operator: Aggregate) -> list[str]:
+    return sorted(repr(row) for made in operator.flush() for row in made.to_pylist())
+
+
+@SETTINGS
+@given(EPOCHS)
+def test_an_aggregation_cut_into_epochs_gives_what_it_gives_in_one(epochs: list[list[list[dict[str, Any]]]]) -> None:
+    whole, cut = aggregate(), aggregate()
+    for batches in epochs:
+        for rows in filter(None, batches):
+            whole.process(batch(rows))
+            cut.process(batch(rows))
+        state = stored(cut.snapshot())
+        cut = aggregate()
+        if state:
+            cut.restore(state)
+    assert results(cut) == results(whole)
+
+
+@SETTINGS
+@given(EPOCHS)
+def test_a_table_cut_into_epochs_holds_what_it_holds_in_one(epochs: list[list[list[dict[str, Any]]]]) -> None:
+    def store() -> TableStore:
+        return TableStore("rows", SCHEMA, ("k", "f"))
+
+    whole, cut = store(), store()
+    for batches in epochs:
+        for rows in filter(None, batches):
+            whole.write(batch(rows))
+            cut.write(batch(rows))
+        state = stored(cut.snapshot())
+        cut = store()
+        if state:
+            cut.restore(state)
+    assert list(map(repr, cut.rows.to_pylist())) == list(map(repr, whole.rows.to_pylist()))
+    asked = [pa.array(["a", "b", None]), pa.array([math.nan, 0.0, 1.5])]
+    assert (cut.find(asked) == whole.find(asked)).all()
+
+
+def test_a_snapshot_does_not_change_when_the_aggregation_goes_on() -> None:
+    operator = aggregate()
+    operator.process(batch([{"k": "a", "f": 1.5, "i": 1, "s": "x", "d": 0.5}]))
+    state = operator.snapshot()
+    before = stored(state)
+    operator.process(batch([{"k": "a", "f": 1.5, "i": 5, "s": "y", "d": 0.5}, {"k": "b", "f": 1.5, "i": 5, "s": "y", "d": 0.5}]))
+    list(operator.flush())
+    assert all(state[name].equals(table) for name, table in before.items())
