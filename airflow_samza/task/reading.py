@@ -81,6 +81,8 @@ class InputReading:
         self._sources = {self._place(source): source for source in sources}
         self._heads = {ssp: _head(source, heads[source.stream_id][source.partition]) for ssp, source in self._sources.items()}
         self.waits: list[str] = []
+        self.read_up: list[TaskInput] = []
+        """The inputs of which all that was at hand has been read."""
 
     def _place(self, source: TaskInput) -> SystemStreamPartition:
         system, _, stream = self._names[source.stream_id].partition(".")
@@ -109,6 +111,7 @@ class InputReading:
             left -= most
             if most < envelope.messages:
                 return
+        self.read_up.append(source)
 
     def _chosen(self, limit: int | None, piece: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
         time_of = self._time_of if self._has_time else None
@@ -120,8 +123,13 @@ class InputReading:
             chooser.register(ssp, source.start)
         chooser.start()
         sources = {ssp: self._arrivals(ssp, source) for ssp, source in self._sources.items()}
+
+        def read_up(ssp: SystemStreamPartition) -> None:
+            self.read_up.append(self._sources[ssp])
+            reached(ssp, self._heads[ssp].newest)
+
         try:
-            for found in taken(chooser, sources, limit=limit, piece=piece, read_up=lambda ssp: reached(ssp, self._heads[ssp].newest)):
+            for found in taken(chooser, sources, limit=limit, piece=piece, read_up=read_up):
                 yield found.source, found.envelope
             self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
         finally:

@@ -213,6 +213,9 @@ class SectionRun:
                 return
             if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
                 return
+        for source in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
+            offsets = self._offsets[source.stream_id]
+            offsets[source.partition] = max(offsets[source.partition], source.head or 0)
         if self._whole:
             refuse_left(reading.waits)
 
@@ -393,6 +396,7 @@ class SectionRun:
             rows = store.rows if table_id in joined or report.side_inputs else None
             if rows is not None:
                 report.tables[table_id] = TableReport(rows.num_rows, rows.nbytes, store.ignored)
+        report.metrics.update(self._instance.metrics())
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
         report.checkpoint = self._checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -68,6 +69,16 @@ def counted(app: Any) -> None:
 
 
 ONE, TWO = {"id": 1, "country": "NL"}, {"id": 2, "country": "DE"}
+
+
+@pytest.mark.parametrize(("limit", "reached"), [(None, 9), (2, 9), (1, 6)])
+def test_an_epoch_that_has_read_all_there_is_stands_at_the_end_of_its_slice(limit: int | None, reached: int) -> None:
+    """What stands at the last offsets may be superseded, or left out by a system: it is not read again and again."""
+    given = dataclasses.replace(source("views", 0, [ONE, TWO], start=5), head=9)
+    run = SectionRun(program_of(copy, views=1), 0, 0, {"out": Collected()}, whole=False, limit=limit)
+    assert list(run.run([given])) == []
+    assert run.report.checkpoint.offset("views", 0) == reached
+    assert not run.report.ended
 
 
 def test_messages_and_control_messages_are_counted_with_their_offsets() -> None:
