@@ -259,3 +259,44 @@ def test_the_buffers_columns_keep_their_types() -> None:
     table = join.snapshot()["left"]
     assert table.schema.names == ["time", "matched", "message.k", "message.at", "message.v", "message.s"]
     assert table.column("time").to_pylist() == [5_000_000]
+
+
+# -- from epoch to epoch ---------------------------------------------------------------------------------------------------
+
+
+def unbounded(app: Any) -> None:
+    views = app.input_stream("views", schema=View, timestamp="at", max_delay=5, bounded=False).partition_by("member", id="by-member")
+    pressed = app.input_stream("clicks", schema=Click, timestamp="clicked", max_delay=5, bounded=False).partition_by("who", id="by-who")
+    views.join(pressed, id="pairs", how="left", ttl=10, left_key="member", right_key="who").send_to(app.output_stream("pairs"))
+
+
+def test_what_waits_for_a_partner_waits_from_run_to_run() -> None:
+    driver = TestDriver(stream_application("unbounded")(unbounded), partitions=2, config={"job.intermediate.stream.partitions": "2"})
+    driver.pipe("views", [View(1, 100), View(2, 100)]).pipe("clicks", [Click(9, 100, "x")]).catch_up()
+    assert driver.output("pairs") == []
+    driver.pipe("clicks", [Click(1, 106, "late, but not too late")]).catch_up()
+    assert [(row.member, row.button) for row in driver.output("pairs")] == [(1, "late, but not too late")]
+    assert sorted(row.member for row in driver.drain().output("pairs") if row.button is None) == [2]
+    assert len(driver.output("pairs")) == 2
+
+
+def test_event_time_lets_go_of_what_stayed_alone_before_the_end() -> None:
+    driver = TestDriver(stream_application("unbounded")(unbounded), partitions=1, config={"job.intermediate.stream.partitions": "1"})
+    driver.pipe("views", [View(1, 100), View(2, 100)]).pipe("clicks", [Click(1, 101, "a")]).step()
+    driver.pipe("views", [View(3, 200)]).pipe("clicks", [Click(3, 200, "b")]).step()
+    driver.step()
+    assert sorted((row.member, row.button) for row in driver.output("pairs")) == [(1, "a"), (2, None), (3, "b")]
+    driver.pipe("views", [View(2, 100)]).step()
+    assert len(driver.drain().output("pairs")) == 3  # the last view came too late
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_epochs_of_few_messages_give_what_one_run_gives(how: str) -> None:
+    def driver() -> TestDriver:
+        made = TestDriver(clicks_of(how, timestamp="clicked"), config={"job.intermediate.stream.partitions": "2"})
+        views = [View(number % 5, number * 3) for number in range(40)]
+        return made.pipe("views", views).pipe("clicks", [Click(number % 4, number * 5, str(number)) for number in range(30)])
+
+    at_once = sorted(driver().run().output("pairs"), key=repr)
+    assert len(at_once) > 30
+    assert sorted(driver().run(mode="pipelined", epoch_messages=3).output("pairs"), key=repr) == at_once
