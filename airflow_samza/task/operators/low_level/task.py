@@ -99,15 +99,18 @@ class LowLevelTask(Operator[TaskSpec]):
         if self._calls is not None:
             self._process_async(batch, self._calls)
             return ()
-        progress, stopped = self._progress, self._stopped
+        process, progress, stopped = self._task.process, self._progress, self._stopped
         done = 0
         for envelope in self._envelopes(batch):
             if stopped():
                 break
             try:
-                self._task.process(envelope, self._collector, self.coordinator)
+                made = process(envelope, self._collector, self.coordinator)
+                if made is not None and inspect.iscoroutine(made):
+                    made.close()
+                    raise TypeError("it returned a coroutine, and is no async def")
             except Exception as error:
-                raise callable_failed(self.spec, self._task.process, envelope.message, error) from error
+                raise callable_failed(self.spec, process, envelope.message, error) from error
             done += 1
             if progress.is_due():
                 self._do_due()
