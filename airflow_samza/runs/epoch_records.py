@@ -103,7 +103,8 @@ class Manifest:
     """What one task read and staged. The first attempt that writes it wins; later ones adopt it and drop their own output.
 
     ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description of files) are what
-    the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next epoch for it.
+    the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next epoch for it. ``follows_clock``: it
+    wants an epoch now and then, also when no message has come.
     """
 
     task: int
@@ -116,6 +117,7 @@ class Manifest:
     checkpoint: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
     ended: bool = True
+    follows_clock: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -133,6 +135,7 @@ class Manifest:
             "checkpoint": self.checkpoint,
             "state": self.state,
             "ended": self.ended,
+            "follows_clock": self.follows_clock,
         }
 
     @classmethod
@@ -152,6 +155,7 @@ class Manifest:
             data["checkpoint"],
             data["state"],
             data["ended"],
+            data["follows_clock"],
         )
 
 

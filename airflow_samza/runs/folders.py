@@ -146,20 +146,17 @@ class RunFolder:
         """Written when the run is over: stage runners end."""
         return f"{self.path}/closed.json"
 
-    @property
-    def drain(self) -> str:
-        """Written when the run was asked to stop reading and to end every stream for good."""
-        return f"{self.path}/drain.json"
+    def drain(self, generation: int) -> str:
+        """Written when the run, as planned in this generation, was asked to stop reading and to end every stream for good."""
+        return f"{self.path}/ends/{generation}/drain.json"
 
-    @property
-    def stop(self) -> str:
-        """Written when the run was asked to stop where it is; its streams have not ended (SEMANTICS C9)."""
-        return f"{self.path}/stop.json"
+    def stop(self, generation: int) -> str:
+        """Written when it was asked to stop where it is; its streams have not ended (SEMANTICS C9)."""
+        return f"{self.path}/ends/{generation}/stop.json"
 
-    @property
-    def deadline(self) -> str:
-        """The time at which the run stops by itself, where one was given."""
-        return f"{self.path}/deadline.json"
+    def deadline(self, generation: int) -> str:
+        """The time at which it stops by itself, where one was given."""
+        return f"{self.path}/ends/{generation}/deadline.json"
 
     @property
     def code(self) -> str:

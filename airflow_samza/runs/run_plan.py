@@ -18,6 +18,9 @@ from airflow_samza.runs.run_state import RunState
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.systems.system import StreamSpec
 
+STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
+"""The modes of a run."""
+
 
 @dataclass(frozen=True)
 class BoundStream:
@@ -65,7 +68,9 @@ class RunPlan:
     run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
     per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them, ``contents``
     what goes through the run's own topics where that is less than whole messages, and ``notes`` per stage and stream what a stage reads
-    or sends of it, for people. ``state`` is there for runs that carry state from run to run.
+    or sends of it, for people. ``state`` is there for runs that carry state from run to run. ``mode`` is how the stages run: one
+    after the other (``staged``, also when one task runs them all), at the same time until their inputs end (``pipelined``), or so
+    without an end (``continuous``).
     """
 
     application: str
@@ -83,6 +88,7 @@ class RunPlan:
     contents: Mapping[str, TopicContent] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     state: RunState | None = None
+    mode: str = STAGED
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -108,6 +114,15 @@ class RunPlan:
         """What goes through a stream, for people: ``messages`` or ``partial results``."""
         content = self.contents.get(stream_id)
         return "messages" if content is None or content.combined_for is None else "partial results"
+
+    @property
+    def waits_for_news(self) -> bool:
+        """Whether its stages run at the same time, and wait for what their producers are still writing."""
+        return self.mode in (PIPELINED, CONTINUOUS)
+
+    def runs_epochs(self, stage_id: str) -> bool:
+        """Whether a stage runs epoch after epoch until all its tasks have ended; else one epoch is all there is."""
+        return self.waits_for_news or self.keeps_state or self.plan.stage(stage_id).several_epochs
 
     @property
     def keeps_state(self) -> bool:
@@ -147,6 +162,7 @@ class RunPlan:
             "schemas": dict(self.schemas),
             "contents": {stream_id: content.to_dict() for stream_id, content in self.contents.items()},
             "state": self.state.to_dict() if self.state is not None else None,
+            "mode": self.mode,
             "notes": {stage: dict(found) for stage, found in self.notes.items()},
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
@@ -159,6 +175,7 @@ class RunPlan:
             contents={stream_id: TopicContent.from_dict(content) for stream_id, content in data["contents"].items()},
             notes=data["notes"],
             state=RunState.from_dict(data["state"]) if data["state"] is not None else None,
+            mode=data["mode"],
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.runs.epoch_records import Manifest, read_commit
@@ -72,11 +72,10 @@ class StageHandle:
 
 @dataclass(frozen=True)
 class StageProgress:
-    """How far a stage of several epochs has come.
+    """How far a stage of several epochs has come, as its runner tells.
 
-    ``epochs`` that are committed and what they read (``messages``) and wrote (``written``); ``lag`` the messages that are at hand and not
-    read yet. ``waiting_for``: the stage that has to start first. ``inputs`` are by stream id and partition: ``offset`` (the next to be
-    read), ``head`` (None where offsets are counted only while reading) and ``watermark`` (ms since the epoch UTC, None: none yet).
+    ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag`` the messages that
+    are at hand and not read yet. ``waiting_for``: the stage that has to start first.
     """
 
     epochs: int = 0
@@ -84,7 +83,6 @@ class StageProgress:
     written: int = 0
     lag: int = 0
     waiting_for: str | None = None
-    inputs: Mapping[str, Mapping[str, Mapping[str, int | None]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -94,7 +92,6 @@ class StageProgress:
             "written": self.written,
             "lag": self.lag,
             "waiting_for": self.waiting_for,
-            "inputs": self.inputs,
         }
 
     @classmethod

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.session import set_conf, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_POOL = "spark.scheduler.pool"
+"""Within one pool jobs queue behind each other, also where the scheduler is fair."""
 
 
 class ClassicSession:
@@ -47,11 +52,20 @@ class ClassicSession:
                     self._shared[key] = session
         yield session
 
+    @property
+    def passes_properties(self) -> bool:
+        """They are local properties of the thread."""
+        return True
+
     @contextmanager
-    def tagged(self, spark: SparkSession, tag: str, description: str) -> Iterator[None]:
+    def tagged(
+        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> Iterator[None]:
         """Tags are job groups; every stage has a thread of its own, so that nobody needs the former group back."""
         interrupt_workers = True
         spark.sparkContext.setJobGroup(tag, description, interrupt_workers)
+        for key, value in {**({_POOL: pool} if pool else {}), **properties}.items():
+            spark.sparkContext.setLocalProperty(key, value)
         yield
 
     def cancel(self, tag: str) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
+from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.masters import Master
 from airflow_samza.spark.session import FIXED, set_conf
 
@@ -84,9 +85,16 @@ class ConnectSession:
             with self._lock:
                 self._open.remove(session)
 
+    @property
+    def passes_properties(self) -> bool:
+        """A client has no way to give a job properties that its tasks see."""
+        return False
+
     @contextmanager
-    def tagged(self, spark: SparkSession, tag: str, description: str) -> Iterator[None]:
-        """Tags belong to a thread and a session."""
+    def tagged(
+        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> Iterator[None]:
+        """Tags belong to a thread and a session; how jobs share the cores is the server's to say."""
         spark.addTag(tag)
         try:
             yield

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+NO_PROPERTIES: Mapping[str, str] = {}
+
+
 class DriverSession(Protocol):
     """Spark as a stage runner sees it. Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many."""
 
@@ -29,8 +32,15 @@ class DriverSession(Protocol):
         """The session of one stage, with its settings. ``own``: no other stage may see what is registered there (temporary views)."""
         ...
 
-    def tagged(self, spark: SparkSession, tag: str, description: str) -> AbstractContextManager[None]:
-        """Jobs that this thread starts inside carry the tag."""
+    @property
+    def passes_properties(self) -> bool:
+        """Whether jobs carry properties to their tasks."""
+        ...
+
+    def tagged(
+        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> AbstractContextManager[None]:
+        """Jobs that this thread starts inside carry the tag, and the properties. Pools share the cores evenly, where Spark is ours."""
         ...
 
     def cancel(self, tag: str) -> None:

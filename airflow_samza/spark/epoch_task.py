@@ -226,6 +226,7 @@ class _Section:
             report.checkpoint = earlier.checkpoint.merged(report.checkpoint)
             report.final = report.final and earlier.final
             report.ended = report.ended and earlier.ended
+            report.follows_clock = report.follows_clock or earlier.follows_clock
         return report, state
 
     def _note(self, section: int) -> str:
@@ -246,8 +247,9 @@ class _Section:
         staged = {}
         for stream_id, description in described.items():
             output = report.outputs[stream_id]
-            # Only the run's own topics carry control messages in band (SEMANTICS C1).
-            control = output.control if stream_id in self._epoch.own else ()
+            # Only the run's own topics and those that applications share carry control messages in band (SEMANTICS C1, C10).
+            in_band = stream_id in self._epoch.own or self._program.spec.stream(stream_id).shared
+            control = output.control if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
         ignored = sum(table.ignored for table in report.tables.values())
@@ -264,6 +266,7 @@ class _Section:
             checkpoint=None if self._intent.whole else report.checkpoint.to_dict(),
             state=state,
             ended=report.ended,
+            follows_clock=report.follows_clock,
         )
 
 

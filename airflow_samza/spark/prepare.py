@@ -28,12 +28,13 @@ from airflow_samza.runs.data_interval import DataInterval, needed_interval, rend
 from airflow_samza.runs.folders import RunFolder, adopt, read
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.run_plan import STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
+from airflow_samza.spark.run_together import check_mode
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
@@ -58,6 +59,7 @@ def prepare_run(
     state: str = LINEAGE,
     wait_seconds: float | None = None,
     sections: Mapping[str, str] | None = None,
+    mode: str = STAGED,
 ) -> RunPlan:
     """The plan of a run, made and stored, or the one that stands; see the module's list of steps.
 
@@ -72,13 +74,14 @@ def prepare_run(
     outline = plan_shape(spec)
     _same_shape(outline, shape)
     refuse_what_cannot_run(spec, outline)
+    check_mode(spec, mode)
     check_names(spec, sections or {})
     taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
         wait = patience_of(spec, wait_seconds).wait_seconds
         run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, wait)
-        run = dataclasses.replace(run, generation=generation)
+        run = dataclasses.replace(run, generation=generation, mode=mode)
         if taken is not None:
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items()}
             starts = write_starts(files, folder, generation, spec, run.plan, slices, version)

@@ -17,7 +17,8 @@ from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import ProgressReport
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
+from airflow_samza.runs.run_plan import STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_result import StageResult
@@ -28,6 +29,7 @@ from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.spark.prepare import prepare_run
+from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
 from airflow_samza.spark.session import is_per_job, refuse_static
@@ -79,6 +81,11 @@ class SparkRuntime:
         self._archives = tuple(archives)
         self._idle_seconds = idle_seconds
 
+    @property
+    def root(self) -> str:
+        """The folder in which topics and records of runs lie."""
+        return self._root
+
     def prepare(
         self,
         application: str,
@@ -91,6 +98,7 @@ class SparkRuntime:
         state: str = LINEAGE,
         wait_seconds: float | None = None,
         sections: Mapping[str, str] | None = None,
+        mode: str = STAGED,
     ) -> RunPlan:
         """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
 
@@ -100,6 +108,9 @@ class SparkRuntime:
         ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
         ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to start from, gives the run a state of its own.
         ``sections`` names, by shared stream, the run of the other application whose section is read (None: all that are new).
+
+        ``mode``: ``staged`` (a stage is submitted when its producers have finished), or ``pipelined`` or ``continuous``: all stages are
+        submitted at once, in any order, and each waits for its producers to start (status ``waiting for …``).
         """
         return prepare_run(
             self._files,
@@ -114,6 +125,7 @@ class SparkRuntime:
             state=state,
             wait_seconds=wait_seconds,
             sections=sections,
+            mode=mode,
         )
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
@@ -156,6 +168,28 @@ class SparkRuntime:
     def cancel(self, handle: StageHandle) -> None:
         """Asks the runner to kill this stage's Spark jobs, and no other's. A stage that is committed already stays so."""
         ask_to_cancel(self._files, handle)
+
+    def abort(self, handle: StageHandle, why: str = "") -> None:
+        """Says that a stage failed and nobody will try it again in this generation: stages that read what it writes stop with an error.
+
+        For runs whose stages run at the same time; to be called when retries are exhausted, or the stage was cancelled for good.
+        """
+        abort(self._files, handle.folder, why)
+
+    def drain(self, run: RunPlan, who: str = "") -> None:
+        """Ends a continuous or pipelined run for good: what has arrived by now is processed, windows flush, stages end in order.
+
+        Returns at once; stages that are submitted later do so, too. ``who`` asks is kept on record.
+        """
+        ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
+
+    def stop(self, run: RunPlan, who: str = "", *, at: float | None = None) -> None:
+        """Stops a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970): nothing flushes, state stays (C9)."""
+        folder = RunFolder(run.application, run.run_id)
+        if at is None:
+            ask_to_stop(self._files, folder, run.generation, who)
+        else:
+            set_deadline(self._files, folder, run.generation, at, who)
 
     def wait(
         self, handle: StageHandle, timeout: float | None = None, on_progress: Callable[[StageStatus], None] | None = None
@@ -214,12 +248,15 @@ class SparkRuntime:
         shape: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
         on_result: Callable[[StageResult], None] | None = None,
+        mode: str = STAGED,
     ) -> list[StageResult]:
-        """Plans a run and runs all its stages, one after the other, in one call; the runner ends afterwards."""
-        run = self.prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape)
+        """Plans a run and runs all its stages in one call, one after the other or together; the runner ends afterwards."""
+        run = self.prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape, mode=mode)
         results: list[StageResult] = []
         try:
-            for stage in run.plan.stages:
+            if run.waits_for_news:
+                results = run_together(self, run, generation, spark_conf, on_result=on_result)
+            for stage in run.plan.stages if not run.waits_for_news else ():
                 results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
                 if on_result is not None:
                     on_result(results[-1])

@@ -21,7 +21,7 @@ from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageL
 from airflow_samza.runs.folders import RunFolder, read, replace, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
-from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUNNING, SUCCEEDED, StageHandle
+from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageProgress
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.driver_session import DriverSession, open_driver_session
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
@@ -36,6 +36,9 @@ EAGER_POLL_SECONDS = 0.02
 EAGER_SECONDS = 2.0
 
 HEARTBEAT_SECONDS = 1.0
+
+REPORT_SECONDS = 0.25
+"""How often at most an epoch's end is worth a status of its own: writing one costs some ms of the disk."""
 
 DEFAULT_IDLE_SECONDS = 360.0
 """How long a runner waits for the run's next stage: longer than Airflow's default delay before a retry (300 s), so it lives as long as
@@ -58,6 +61,8 @@ class AttemptState:
         self.state = QUEUED
         self._files = files
         self._error: SamzaError | None = None
+        self._progress: StageProgress | None = None
+        self._told = 0.0
         self._lock = threading.Lock()
 
     def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
@@ -65,8 +70,21 @@ class AttemptState:
         with self._lock:
             if state is not None:
                 self.state, self._error = state, error
-            record = {"state": self.state, "error": self._error.to_dict() if self._error else None, "at": time.time()}
+            self._told = time.monotonic()
+            record = {
+                "state": self.state,
+                "error": self._error.to_dict() if self._error else None,
+                "progress": self._progress.to_dict() if self._progress is not None else None,
+                "at": time.time(),
+            }
             replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
+
+    def report(self, progress: StageProgress) -> None:
+        """Takes note of progress; the status tells it a few times a second at most, and with every heartbeat."""
+        news = self._progress is None or progress.waiting_for != self._progress.waiting_for
+        self._progress = progress
+        if news or time.monotonic() - self._told > REPORT_SECONDS:
+            self.tell()
 
     @property
     def is_over(self) -> bool:
@@ -158,7 +176,7 @@ class StageRunner:
         return found
 
     def _run(self, attempt: AttemptState) -> None:
-        from airflow_samza.spark.epoch import run_epoch
+        from airflow_samza.spark.epoch import run_stage
 
         log.info("%s: started", attempt.group)
         started = time.monotonic()
@@ -167,7 +185,7 @@ class StageRunner:
                 attempt.cancelled.set()
             else:
                 attempt.tell(RUNNING)
-                run_epoch(self._spark, self._files, self._bindings, attempt, self._settings)
+                run_stage(self._spark, self._files, self._bindings, attempt, self._settings)
                 attempt.tell(SUCCEEDED)
         except StageCancelled as error:  # cancelled, or superseded by a newer generation
             log.info("%s: %s", attempt.group, error.sentence)

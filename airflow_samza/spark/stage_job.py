@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.errors import RuntimeMissing, StageCancelled, StageFailed, StageLost
-from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.spark.driver_session import DriverSession, is_gone
+from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
 from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.task.stage_program import StageProgram
@@ -33,6 +33,10 @@ class Attempt(Protocol):
     group: str
     request: Mapping[str, Any]
 
+    def report(self, progress: StageProgress) -> None:
+        """Tells how far the stage has come; called after every epoch, and may say so only now and then."""
+        ...
+
     def cancel_asked(self) -> bool:
         """Whether somebody asked to cancel it."""
         ...
@@ -46,6 +50,7 @@ def run_job(
     program: StageProgram,
     frame: Callable[[], DataFrame],
     origins: Mapping[str, str],
+    properties: Mapping[str, str] = NO_PROPERTIES,
 ) -> None:
     """Collects the stage's frame. Raises a SamzaError, or what says that Spark itself is gone (``is_gone``)."""
     handle = attempt.handle
@@ -53,9 +58,12 @@ def run_job(
         refuse_unwanted(files, attempt)
         try:
             started = time.monotonic()
-            with driver.tagged(spark, attempt.group, f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"):
+            description = f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"
+            with driver.tagged(spark, attempt.group, description, pool=handle.stage_id, properties=properties):
                 frame().collect()
-            log.info("%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started)
+            log.log(
+                logging.DEBUG if properties else logging.INFO, "%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started
+            )
             return
         except Exception as error:
             if attempt.cancel_asked():

@@ -75,7 +75,7 @@ class TaskReport:
     """One task of a stage, or one epoch of it.
 
     ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its section hands over
-    (None: to no section).
+    (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an epoch now and then without messages.
     """
 
     stage: str
@@ -90,6 +90,7 @@ class TaskReport:
     boundary: Boundary | None = None
     ended: bool = True
     final: bool = True
+    follows_clock: bool = False
     shut_down: bool = False
     seconds: float = 0.0
 

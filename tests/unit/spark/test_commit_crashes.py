@@ -30,45 +30,10 @@ def app(app):
     words.aggregate("word", lines=count(), id="per-word").send_to(app.output_stream("counts", system="log", partitions=2, key="word"))
 """
 
-# What a runner does for one stage, without Spark: intent, every task in turn, commit, publish, result.
-DRIVE = """
-import contextlib
-import sys
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.spark import epoch, epoch_task
-from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-
-class Rows:
-    def __init__(self, task, tasks): self.task, self.tasks = task, tasks
-    def collect(self):
-        for number in range(self.tasks):
-            for row in epoch_task._Section(self.task, 0, number, "0").run(iter(())):
-                pass
-
-class Session:
-    def stage_session(self, conf, *, own): return contextlib.nullcontext()
-    def tagged(self, *_): return contextlib.nullcontext()
-
-class Attempt:
-    group, request = "group", {}
-    def __init__(self, handle): self.handle = handle
-    def cancel_asked(self): return False
-
-epoch.stage_frame = lambda spark, program, task, tasks: Rows(task, tasks)
-root, run_id, generation, *stages = sys.argv[1:]
-files = open_filesystem(root)
-plan = SparkRuntime(root).load_plan("crashing", run_id)
-from airflow_samza.spark.bound_systems import run_bindings
-for stage in stages:
-    handle = StageHandle("crashing", run_id, stage, Generation(1, int(generation)))
-    epoch.run_epoch(Session(), files, run_bindings(plan.systems, {}), Attempt(handle), {})
-"""
-
 EVERY_STEP = (
     "before-intent",
     "after-intent",
+    "task-before-output",
     "task-before-manifest",
     "task-after-manifest",
     "before-commit",
@@ -95,7 +60,7 @@ class Crashing:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])}
         if die_at:
             environment[VARIABLE] = f"{die_at}@{self.folder / f'died-{die_at}'}"
-        arguments = [sys.executable, "-c", DRIVE, self.root, run_id, str(generation), *stages]
+        arguments = [sys.executable, "-m", "tests.unit.spark.without_spark", self.root, "crashing", run_id, str(generation), *stages]
         return subprocess.run(arguments, env=environment, check=False, stdout=subprocess.DEVNULL).returncode
 
     def messages(self, topic: str) -> list[str]:

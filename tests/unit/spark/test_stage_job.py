@@ -13,7 +13,7 @@ import pytest
 
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.stage_state import StageHandle, StageProgress
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.stage_job import run_job
@@ -37,11 +37,12 @@ class Server:
     """Stands for a Spark Connect server."""
 
     place = "the Spark Connect server sc://spark:15002"
+    passes_properties = False
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
         return nullcontext()
 
-    def tagged(self, spark: Any, tag: str, description: str) -> Any:
+    def tagged(self, spark: Any, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] | None = None) -> Any:
         return nullcontext()
 
     def ship(self, code: Any, archives: Any) -> None: ...
@@ -61,6 +62,8 @@ class Attempt:
 
     def cancel_asked(self) -> bool:
         return self.is_cancelled
+
+    def report(self, progress: StageProgress) -> None: ...
 
 
 class Frame:

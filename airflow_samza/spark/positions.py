@@ -1,0 +1,75 @@
+"""Where the tasks of a stage stand between two epochs, and which of them have something to do in the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow_samza.control.end_of_stream import task_partitions
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.epoch_records import InputIntent, Manifest
+
+Place = tuple[str, int]
+
+
+class TaskPosition:
+    """One task: its checkpoint, as its newest manifest has it (None: it has not run), and whether it has ended."""
+
+    def __init__(self, plan: ExecutionPlan, stage_id: str, task: int, checkpoint: Mapping[str, Any] | None) -> None:
+        self.owned: list[Place] = task_partitions(plan, stage_id, task)
+        self.ended = False
+        self.follows_clock = False
+        self._checkpoint: Mapping[str, Any] = checkpoint or {}
+        self._tried: object = None
+
+    def take(self, manifest: Manifest) -> None:
+        """Moves on to where an epoch has left the task."""
+        self._checkpoint = manifest.checkpoint or {}
+        self.ended = manifest.ended
+        self.follows_clock = manifest.follows_clock
+
+    def offset(self, stream_id: str, partition: int, first: int = 0) -> int:
+        """The next offset to read; ``first`` where nothing was read yet."""
+        found = self._checkpoint.get("offsets", {}).get(stream_id, {}).get(str(partition))
+        return first if found is None else int(found)
+
+    def left(self, inputs: Mapping[str, InputIntent]) -> list[Place]:
+        """The partitions of which something is at hand: messages, or the end."""
+        ends = self._checkpoint.get("control", {}).get("end_of_stream", ())
+        over = {(entry["stream"], entry["partition"]) for entry in ends if entry["ended"]}
+        return [place for place in self.owned if place not in over and self._is_left(place, inputs[place[0]])]
+
+    def _is_left(self, place: Place, read: InputIntent) -> bool:
+        offsets = read.slice.get("offsets")
+        if offsets is None or read.end is not None:
+            return True
+        first, bound = offsets[place[1]]
+        return self.offset(*place, first) < int(bound)
+
+    def has_work(self, inputs: Mapping[str, InputIntent]) -> bool:
+        """Whether the next epoch can bring the task on: something is at hand, and the last epoch did not leave just that."""
+        return not self.ended and bool(self.left(inputs)) and self._now(inputs) != self._tried
+
+    def tries(self, inputs: Mapping[str, InputIntent]) -> None:
+        """The task is part of an epoch with these bounds: if it comes no further, only other bounds are worth another one."""
+        self._tried = self._now(inputs)
+
+    def _now(self, inputs: Mapping[str, InputIntent]) -> object:
+        now = []
+        for stream_id, partition in self.owned:
+            read = inputs[stream_id]
+            offsets = read.slice.get("offsets")
+            now.append((self.offset(stream_id, partition), offsets[partition][1] if offsets is not None else None, read.end))
+        return now
+
+
+def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) -> int:
+    """How many messages (control messages among them) are at hand and not read, where offsets are known."""
+    behind = 0
+    for position in positions:
+        for stream_id, partition in position.left(inputs) if not position.ended else ():
+            offsets = inputs[stream_id].slice.get("offsets")
+            if offsets is not None:
+                first, bound = offsets[partition]
+                behind += max(int(bound) - position.offset(stream_id, partition, int(first)), 0)
+    return behind

@@ -1,0 +1,120 @@
+"""The writers of what a stage reads: which generation of each it is bound to, and whether that one still writes.
+
+A stage binds once, and its first intent records it. In a staged run its producers have finished; in a pipelined or continuous run it is
+enough that they have started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_samza.errors import StageError, UpstreamCleared
+from airflow_samza.runs.epoch_records import Intent
+from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_ends import is_aborted
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stage_state import StageHandle, is_committed
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+
+
+class Producers:
+    """The producers of one stage's inputs among the stages of the run. ``intent`` is one that stands already: it is followed."""
+
+    def __init__(self, files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle, intent: Intent | None) -> None:
+        self._files = files
+        self._systems = systems
+        self._run = run
+        self._handle = handle
+        self._folder = RunFolder(run.application, run.run_id)
+        self._own = [stream_id for stream_id in run.plan.stage(handle.stage_id).inputs if run.is_own(stream_id)]
+        self._bound: dict[str, Generation] = {}
+        for stream_id in self._own:
+            known = intent.inputs[stream_id].writer if intent is not None else None
+            if known is not None:
+                self._bound[stream_id] = Generation.parse(known)
+            elif run.writer_stage(stream_id) == handle.stage_id:
+                self._bound[stream_id] = handle.generation  # it reads what it writes itself
+
+    def bind(self) -> str | None:
+        """Binds to what can be bound to by now; the stage that has to start before the rest can be, or None when all is bound."""
+        for stream_id in self._own:
+            if stream_id in self._bound:
+                continue
+            if self._run.waits_for_news:
+                started = self._newest(self._run.writer_stage(stream_id))
+                if started is None or not self._is_there(stream_id, started):
+                    return self._run.writer_stage(stream_id)
+                self._bound[stream_id] = started
+            else:
+                self._bound[stream_id] = self._finished(stream_id)
+        return None
+
+    def streams(self) -> dict[str, BoundStream]:
+        """The topics that the stage reads, each as its producer's generation writes it."""
+        return {stream_id: self._run.intermediate(stream_id, generation) for stream_id, generation in self._bound.items()}
+
+    def have_finished(self) -> bool:
+        """Whether all of them have committed everything that they will ever write."""
+        stages = {self._run.writer_stage(stream_id): generation for stream_id, generation in self._bound.items()}
+        stages.pop(self._handle.stage_id, None)
+        return all(self._files.exists(self._folder.stage(stage_id, generation).result) for stage_id, generation in stages.items())
+
+    def refuse_lost(self) -> None:
+        """Stops a stage whose producer will not write on: it was given up, or a newer generation writes elsewhere."""
+        for stream_id in self._own:
+            stage_id = self._run.writer_stage(stream_id)
+            if stage_id == self._handle.stage_id:
+                continue
+            newest = self._newest(stage_id)
+            bound = self._bound.get(stream_id, newest)
+            if bound is None or newest is None:
+                continue
+            if is_aborted(self._files, self._folder.stage(stage_id, bound)):
+                raise self._failed(stage_id)
+            if newest > bound and not is_committed(self._files, self._folder.stage(stage_id, bound)):
+                raise UpstreamCleared(
+                    f"The stage {self._handle.stage_id!r} reads generation {bound} of {stage_id!r}, and {newest} has taken over.",
+                    hint=f"Clear {self._handle.stage_id!r} with its upstream: its next generation reads the newer one's output.",
+                    stage=self._handle.stage_id,
+                    run=self._run.run_id,
+                    upstream=stage_id,
+                    generation=str(newest),
+                )
+
+    def _failed(self, stage_id: str) -> StageError:
+        return StageError(
+            f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage failed for good.",
+            hint="Clear it with its upstream, when what failed there is mended.",
+            stage=self._handle.stage_id,
+            run=self._run.run_id,
+            upstream=stage_id,
+        )
+
+    def _newest(self, stage_id: str) -> Generation | None:
+        """The newest generation of a stage, of this plan, that was ever submitted."""
+        known = [g for g in self._folder.generations(self._files, stage_id) if g.plan == self._run.generation]
+        return known[-1] if known else None
+
+    def _is_there(self, stream_id: str, generation: Generation) -> bool:
+        bound = self._run.intermediate(stream_id, generation)
+        return bool(self._systems[bound.system].admin.metadata([bound.spec]))
+
+    def _finished(self, stream_id: str) -> Generation:
+        """The newest finished generation of the stage that writes a topic, of this plan."""
+        writer, run = self._run.writer_stage(stream_id), self._run
+        for generation in reversed(self._folder.generations(self._files, writer)):
+            stage = self._folder.stage(writer, generation)
+            if generation.plan == run.generation and is_committed(self._files, stage):
+                # Committed and not yet published: rolled forward here.
+                finish_stage(self._files, self._systems, run, writer, generation, stage)
+                return generation
+        raise StageError(
+            f"The stage {self._handle.stage_id!r} reads {stream_id!r}, which the stage {writer!r} has not finished in this run.",
+            hint=f"Run {writer!r} first: clear {self._handle.stage_id!r} with its upstream.",
+            stage=self._handle.stage_id,
+            upstream=writer,
+            run=run.run_id,
+        )

@@ -1,0 +1,260 @@
+"""A stage that runs epoch after epoch, on the driver: look what is at hand, decide, run one Spark job, commit, publish, go on.
+
+It ends when all tasks have ended, by the ends that come to them in band or that a drain, a stop or the plan gave their inputs. Whoever
+starts it again goes on at the open epoch: its intent, the manifests that are there, its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from airflow_samza.config import Config
+from airflow_samza.errors import StageError
+from airflow_samza.runs.epoch_records import (
+    Commit,
+    InputIntent,
+    Intent,
+    Manifest,
+    newest_intent,
+    read_commit,
+    read_manifest,
+    read_manifests,
+)
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.finish import finish_epoch
+from airflow_samza.runs.folders import StageFolder, adopt, must_read
+from airflow_samza.runs.pruning import prune_epochs, state_folders, sweep_state
+from airflow_samza.runs.run_ends import is_ending
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stage_state import StageProgress
+from airflow_samza.spark.at_hand import AtHand
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.epoch_frames import EpochFrames
+from airflow_samza.spark.positions import TaskPosition, lag
+from airflow_samza.spark.producers import Producers
+from airflow_samza.spark.stage_job import Attempt, refuse_unwanted, run_job
+from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
+from airflow_samza.spark.waiting import Waiting
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.system import System, SystemBinding
+
+log = logging.getLogger("airflow_samza.runner")
+
+DEFAULT_MAX_MESSAGES = 1_000_000
+"""Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers hear of it soon."""
+
+CLOCK_SECONDS = 1.0
+"""How often a task that follows the clock gets an epoch without any message."""
+
+
+class StageLoop:
+    """One attempt at a stage of several epochs."""
+
+    def __init__(
+        self,
+        driver: DriverSession,
+        files: Filesystem,
+        bindings: Mapping[str, SystemBinding],
+        systems: Mapping[str, System],
+        run: RunPlan,
+        attempt: Attempt,
+        origins: Mapping[str, str],
+    ) -> None:
+        self._driver = driver
+        self._files = files
+        self._bindings = bindings
+        self._systems = systems
+        self._run = run
+        self._attempt = attempt
+        self._origins = origins
+        self._stage = run.plan.stage(attempt.handle.stage_id)
+        self._folder: StageFolder = attempt.handle.folder
+        self._limit = Config(run.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
+        self._open = newest_intent(files, self._folder)
+        """The epoch that an earlier attempt has left open, until it is done."""
+        self._former = self._open
+        self._commit: Commit | None = None
+        self._manifests: dict[int, Manifest] = {}
+        self._state: list[set[str]] = [set()]
+        """The state folders that the last epochs' manifests name, newest last."""
+        self._ran_at = time.monotonic()
+        self._positions: dict[int, TaskPosition] = {}
+        self._producers = Producers(files, systems, run, attempt.handle, self._open)
+
+    def run(self) -> None:
+        """Runs epochs until the last one's manifests are there; finishing it is the caller's."""
+        self._wait_for_producers()
+        self._load()
+        inputs: dict[str, BoundStream] = {stream_id: self._run.stream(stream_id) for stream_id in self._stage.inputs}
+        inputs.update(self._producers.streams())
+        with set_up_stage(self._driver, self._files, self._bindings, self._systems, self._run, self._attempt, inputs) as setup:
+            at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former)
+            frames = EpochFrames(self._driver, setup.spark, setup.program, setup.task)
+            while True:
+                intent = self._open or self._decide(setup, at_hand)
+                self._run_tasks(setup, frames, intent)
+                if self._is_over(intent):
+                    return
+                self._open = None
+                reach("after-epoch")
+
+    # -- before the first epoch ----------------------------------------------------------------------------------------
+
+    def _wait_for_producers(self) -> None:
+        waiting = Waiting()
+        while (missing := self._producers.bind()) is not None:
+            self._attempt.report(StageProgress(waiting_for=missing))
+            self._refuse_unwanted()
+            waiting.pause()
+
+    def _load(self) -> None:
+        """Where the last committed epoch has left the tasks."""
+        epoch = self._open.epoch if self._open is not None else 0
+        starts = self._starts()
+        for task in range(self._stage.task_count):
+            checkpoint = starts.get(str(task), {}).get("checkpoint")
+            self._positions[task] = TaskPosition(self._run.plan, self._stage.stage_id, task, checkpoint)
+        if self._open is None or epoch == 0:
+            return
+        self._commit = read_commit(self._files, self._folder, epoch - 1)
+        self._take({task: read_manifest(self._files, self._folder, task, e) for task, e in self._open.standing.items()})
+        sweep_state(self._files, self._folder, epoch, self._state[-1])
+
+    def _starts(self) -> Mapping[str, Mapping[str, Mapping[str, object]]]:
+        path = self._run.start_of(self._stage.stage_id)
+        found: Mapping[str, Mapping[str, Mapping[str, object]]] = must_read(self._files, path)["tasks"] if path is not None else {}
+        return found
+
+    # -- an epoch ------------------------------------------------------------------------------------------------------
+
+    def _decide(self, setup: StageSetup, at_hand: AtHand) -> Intent:
+        """The next epoch, as soon as there is something to do in it."""
+        waiting = Waiting()
+        while True:
+            if at_hand.unended:
+                final = is_ending(self._files, self._attempt.handle.run, self._run.generation)
+                if final is not None:
+                    at_hand.end(final, self._positions.values())
+            inputs = at_hand.look()
+            active = self._active(inputs)
+            if active:
+                break
+            if waiting.is_long:
+                self._refuse_stuck(inputs, at_hand)
+                self._refuse_unwanted()
+                self._tell(inputs)
+            waiting.pause()
+        for task in active:
+            self._positions[task].tries(inputs)
+        epoch = self._former.epoch + 1 if self._former is not None else 0
+        intent = Intent(
+            stage=self._stage.stage_id,
+            generation=str(self._attempt.handle.generation),
+            epoch=epoch,
+            tasks=self._stage.task_count,
+            inputs=inputs,
+            outputs={stream_id: bound.spec.name for stream_id, bound in setup.outputs.items()},
+            whole=False,
+            active=tuple(active),
+            standing=self._commit.standing if self._commit is not None else {},
+            limit=self._limit,
+            start=self._run.start_of(self._stage.stage_id),
+            keeps_state=self._run.keeps_state,
+        )
+        reach("before-intent")
+        standing = Intent.from_dict(adopt(self._files, self._folder.intent(epoch), intent.to_dict()))
+        reach("after-intent")
+        return standing
+
+    def _active(self, inputs: Mapping[str, InputIntent]) -> list[int]:
+        active = [task for task, position in self._positions.items() if position.has_work(inputs)]
+        if not active and time.monotonic() - self._ran_at >= CLOCK_SECONDS:
+            active = [task for task, position in self._positions.items() if position.follows_clock and not position.ended]
+        return active
+
+    def _run_tasks(self, setup: StageSetup, frames: EpochFrames, intent: Intent) -> None:
+        self._former = intent
+        done = {name.removesuffix(".json") for name in self._files.list(self._folder.manifests(intent.epoch))}
+        if not all(str(task) in done for task in intent.running):
+            run_job(
+                self._driver,
+                setup.spark,
+                self._files,
+                self._attempt,
+                setup.program,
+                lambda: frames.of(intent),
+                self._origins,
+                frames.properties(intent),
+            )
+        else:
+            refuse_unwanted(self._files, self._attempt)
+
+    def _is_over(self, intent: Intent) -> bool:
+        """Commits and publishes an epoch, unless it is the last one."""
+        manifests = read_manifests(self._files, self._folder, intent)
+        ended = {manifest.task for manifest in manifests if manifest.ended} | (self._commit.ended if self._commit is not None else set())
+        if len(ended) >= intent.tasks:
+            return True
+        handle = self._attempt.handle
+        self._commit, _ = finish_epoch(
+            self._files, self._systems, self._run, handle.generation, self._folder, intent, manifests, self._commit
+        )
+        self._take({manifest.task: manifest for manifest in manifests})
+        self._ran_at = time.monotonic()
+        self._prune(intent.epoch)
+        self._tell(intent.inputs)
+        return False
+
+    def _take(self, manifests: Mapping[int, Manifest]) -> None:
+        for task, manifest in manifests.items():
+            self._positions[task].take(manifest)
+            self._manifests[task] = manifest
+        self._state.append(state_folders(self._manifests.values()))
+
+    def _prune(self, epoch: int) -> None:
+        """What two newer epochs have taken the place of goes: state, and in the long run records."""
+        *older, former, newest = self._state
+        for unused in set().union(*older) - former - newest:
+            self._files.delete_tree(unused)
+        self._state = [former, newest]
+        if epoch % 10 == 0 and self._commit is not None:
+            prune_epochs(self._files, self._folder, self._commit)
+            sweep_state(self._files, self._folder, epoch - 1, former | newest)
+
+    # -- what may stop it ----------------------------------------------------------------------------------------------
+
+    def _refuse_unwanted(self) -> None:
+        refuse_unwanted(self._files, self._attempt)
+        self._producers.refuse_lost()
+
+    def _refuse_stuck(self, inputs: Mapping[str, InputIntent], at_hand: AtHand) -> None:
+        """Nothing will ever come: every producer has finished, everything is read, and yet tasks have not ended."""
+        if at_hand.live or any(position.follows_clock for position in self._positions.values() if not position.ended):
+            return
+        if not self._producers.have_finished() or self._active(at_hand.look()):
+            return
+        task, position = next((task, position) for task, position in self._positions.items() if not position.ended)
+        unread = position.left(inputs)
+        what = f"{unread[0][0]!r}, partition {unread[0][1]}" if unread else "its inputs"
+        raise StageError(
+            f"The stage {self._stage.stage_id!r} waits for {what} in vain: its producers have finished, and task {task} has not ended.",
+            hint="Its chooser waits for a stream that never comes, or a topic was cleaned up: clear it with its upstream."
+            if unread
+            else "The topic that it reads holds no end-of-stream: clear it with its upstream.",
+            stage=self._stage.stage_id,
+            run=self._run.run_id,
+        )
+
+    def _tell(self, inputs: Mapping[str, InputIntent]) -> None:
+        totals = self._commit.totals if self._commit is not None else None
+        written = sum(counts.get("messages", 0) for counts in totals.written.values()) if totals is not None else 0
+        self._attempt.report(
+            StageProgress(
+                epochs=totals.epochs if totals is not None else 0,
+                messages=totals.messages if totals is not None else 0,
+                written=written,
+                lag=lag(self._positions.values(), inputs),
+            )
+        )

@@ -1,0 +1,91 @@
+"""A stage made ready to run on Spark: its session, its program, its output topics, and the function that its tasks run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.operator_specs import TransformSpec
+from airflow_samza.runs.finish import output_stream
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.spark.bindings_json import bindings_to_json
+from airflow_samza.spark.catalyst import analyse_sections
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.epoch_task import EpochTask
+from airflow_samza.spark.stage_job import Attempt
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.task.stage_program import ProgramSource, StageProgram
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class StageSetup:
+    """What all epochs of an attempt share."""
+
+    spark: SparkSession
+    program: StageProgram
+    outputs: Mapping[str, BoundStream]
+    task: EpochTask
+
+
+@contextmanager
+def set_up_stage(
+    driver: DriverSession,
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    systems: Mapping[str, System],
+    run: RunPlan,
+    attempt: Attempt,
+    inputs: Mapping[str, BoundStream],
+) -> Iterator[StageSetup]:
+    """Opens the stage's session, in which the stage is compiled, and makes the topics that it writes."""
+    handle = attempt.handle
+    source = program_source(systems, run, handle.stage_id, inputs)
+    program = source.load()
+    registers_names = any(isinstance(operator.spec, TransformSpec) for operator in program.operators.values())
+    with driver.stage_session(attempt.request.get("spark_conf", {}), own=registers_names) as spark:
+        if len(program.sections) > 1:
+            source, program = analyse_sections(spark, source)
+        outputs = {stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
+        for bound in outputs.values():
+            systems[bound.system].admin.create([bound.spec])
+        path = handle.folder.attempt(handle.attempt, "program")
+        files.put_if_absent(path, source.to_json().encode())
+        task = EpochTask(
+            root=files.root,
+            bindings=bindings_to_json(bindings),
+            stage=handle.stage_id,
+            stage_folder=handle.folder.path,
+            program=path,
+            epoch=0,
+            inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
+            outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
+            own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
+        )
+        yield StageSetup(spark, program, outputs, task)
+
+
+def program_source(systems: Mapping[str, System], run: RunPlan, stage_id: str, inputs: Mapping[str, BoundStream]) -> ProgramSource:
+    """All from which a process makes the stage's program; columns that the application does not tell come from the systems."""
+    schemas = dict(run.schemas)
+    for stream_id, bound in inputs.items():
+        if run.is_own(stream_id):
+            metadata = systems[bound.system].admin.metadata([bound.spec])
+            ddl = metadata[bound.spec.name].schema if bound.spec.name in metadata else None
+            if ddl is not None:
+                schemas[stream_id] = ddl
+    return ProgramSource(run.reference, run.plan.to_json(), stage_id, schemas, dict(run.config), run.contents)
+
+
+def bound_output(run: RunPlan, program: StageProgram, stream_id: str, generation: Generation) -> BoundStream:
+    """An output of the stage, with the columns that reach it."""
+    bound = output_stream(run, stream_id, generation)
+    schema = program.streams.get(stream_id)
+    return bound if schema is None else dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=schema.ddl()))

@@ -1,0 +1,252 @@
+"""Stages of several epochs, in all modes, by the code of the stage runner; only Spark is left out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_result import StageResult
+from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.spark import epoch, epoch_frames
+from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.unit.spark.without_spark import run_stage, without_spark
+
+pytestmark = pytest.mark.timeout(60)
+
+APPLICATION = """
+from airflow_samza import count, stream_application, sum_
+
+def describe(app, bounded):
+    lines = app.input_stream("lines", system="log", schema="word string, n bigint", partitions=2, bounded=bounded)
+    lines.send_to(app.output_stream("copy", system="log", schema="word string, n bigint", partitions=2, key="word"))
+    words = lines.where("n >= 0").partition_by("word", id="by-word")
+    counted = words.aggregate("word", lines=count(), total=sum_("n"), id="per-word")
+    counted.send_to(app.output_stream("counts", system="log", partitions=2, key="word"))
+
+@stream_application("looping")
+def bounded(app):
+    describe(app, True)
+
+@stream_application("flowing")
+def unbounded(app):
+    describe(app, False)
+"""
+
+FEW = {"job.epoch.max.messages": "7"}
+"""So few messages per task and epoch that a hundred take many."""
+
+
+class Place:
+    """A root with lines in a topic."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runtime = SparkRuntime(str(folder / "root"))
+        self.log = LogSystem("log", SystemBinding("log", {"root": str(folder / "root")}))
+        self.sent: list[tuple[str, int]] = []
+
+    def send(self, first: int, count: int) -> None:
+        """Appends lines."""
+        rows = [(("a", "b", "c")[number % 3], number) for number in range(first, first + count)]
+        self.sent += rows
+        table = pa.table({"word": [word for word, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())})
+        self.log.append("lines", table, key=["word"], partitions=2)
+
+    def prepare(self, name: str, mode: str, run_id: str = "run", **config: str) -> RunPlan:
+        return self.runtime.prepare(f"looping_app:{name}", run_id, mode=mode, config={**FEW, **config})
+
+    def rows(self, topic: str) -> list[dict[str, Any]]:
+        """The user messages of a topic."""
+        found = self.log.admin.metadata([StreamSpec(topic)])[topic]
+        consumer = self.log.consumer(StreamSpec(topic))
+        rows: list[dict[str, Any]] = []
+        for partition in range(found.partitions):
+            place = SystemStreamPartition("log", topic, partition)
+            for envelope in consumer.read(place, OffsetRange(found.oldest[partition], found.head[partition])):
+                if isinstance(envelope, MessageRun):
+                    rows += envelope.batch.to_pylist()
+        consumer.close()
+        return sorted(rows, key=repr)
+
+    def copied(self) -> list[tuple[str, int]]:
+        return sorted((row["word"], row["n"]) for row in self.rows("copy"))
+
+    def counted(self) -> list[tuple[str, int, int]]:
+        return sorted((row["word"], row["lines"], row["total"]) for row in self.rows("counts"))
+
+    def expected(self) -> list[tuple[str, int, int]]:
+        """What the application counts of all lines."""
+        lines, totals = Counter(word for word, _ in self.sent), Counter[str]()
+        for word, n in self.sent:
+            totals[word] += n
+        return sorted((word, lines[word], totals[word]) for word in lines)
+
+    def folder_of(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
+        return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
+
+
+class Stages:
+    """Stages of a run, each in a thread of its own."""
+
+    def __init__(self, place: Place, run: RunPlan) -> None:
+        self.place = place
+        self.run = run
+        self.errors: dict[str, SamzaError] = {}
+        self.progress: dict[str, list[StageProgress]] = {}
+        self.threads: dict[str, threading.Thread] = {}
+
+    def start(self, *stage_ids: str, generation: int = 1) -> Stages:
+        for stage_id in stage_ids or [stage.stage_id for stage in self.run.plan.stages]:
+            self.threads[stage_id] = threading.Thread(target=self._run, args=(stage_id, generation), daemon=True)
+            self.threads[stage_id].start()
+        return self
+
+    def _run(self, stage_id: str, generation: int) -> None:
+        try:
+            self.progress[stage_id] = run_stage(self.place.runtime, self.run, stage_id, generation, {}).progress
+        except SamzaError as error:
+            self.errors[stage_id] = error
+
+    def join(self) -> dict[str, StageResult]:
+        """The results, when all have ended."""
+        for thread in self.threads.values():
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+        assert not self.errors, self.errors
+        return {stage_id: self.place.runtime.finish(self.place.folder_of(self.run, stage_id)) for stage_id in self.threads}
+
+    def error(self, stage_id: str) -> SamzaError:
+        self.threads[stage_id].join(timeout=30)
+        return self.errors[stage_id]
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    import sys
+
+    (tmp_path / "looping_app.py").write_text(APPLICATION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("looping_app", None)
+    for module in (epoch, epoch_frames):
+        monkeypatch.setattr(module, "stage_frame", None)
+    without_spark()
+    made = Place(tmp_path)
+    made.send(0, 100)
+    yield made
+    sys.modules.pop("looping_app", None)
+
+
+def test_a_pipelined_run_gives_what_a_staged_one_gives(place: Place) -> None:
+    results = Stages(place, place.prepare("bounded", "pipelined")).start().join()
+    assert place.counted() == place.expected()
+    assert place.copied() == sorted(place.sent)
+    assert results["lines"].epochs > 5
+    assert results["by-word"].epochs > 1
+    assert results["lines"].inputs[0].messages == 100
+    assert results["by-word"].inputs[0].messages == results["lines"].outputs[0].messages
+
+
+def test_a_consumer_waits_for_its_producer_to_start(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    stages = Stages(place, run).start("by-word")
+    time.sleep(0.3)
+    assert stages.threads["by-word"].is_alive()
+    stages.start("lines")
+    stages.join()
+    assert stages.progress["by-word"][0].waiting_for == "lines"
+    assert place.counted() == place.expected()
+
+
+def test_a_continuous_run_ends_when_it_is_drained(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    stages = Stages(place, run).start()
+    until(lambda: place.log.admin.metadata([StreamSpec("copy")])["copy"].head != (0, 0) and len(place.rows("copy")) == 100)
+    place.send(100, 50)
+    until(lambda: len(place.rows("copy")) == 150)
+    assert place.rows("counts") == []  # nothing has ended
+    place.runtime.drain(run)
+    stages.join()
+    assert place.counted() == place.expected()
+    assert place.copied() == sorted(place.sent)
+
+
+def test_a_stopped_run_flushes_nothing_and_leaves_its_state(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    stages = Stages(place, run).start()
+    until(lambda: len(place.rows("copy")) == 100)
+    place.runtime.stop(run)
+    stages.join()
+    assert place.rows("counts") == []
+    place.runtime.close(run)
+    place.send(100, 20)
+    again = place.prepare("unbounded", "continuous", run_id="next")
+    stages = Stages(place, again).start()
+    place.runtime.drain(again)
+    stages.join()
+    assert place.counted() == place.expected()
+    assert place.copied() == sorted(place.sent)
+
+
+def test_a_deadline_is_a_stop_at_its_time(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    place.runtime.stop(run, at=time.time() + 0.5)
+    began = time.monotonic()
+    Stages(place, run).start().join()
+    assert time.monotonic() - began >= 0.4
+    assert place.rows("counts") == []
+
+
+def test_a_consumer_stops_when_its_producer_was_given_up(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    open_filesystem(place.runtime.root).make_dirs(place.folder_of(run, "lines").folder.attempts)  # as if it had been submitted
+    stages = Stages(place, run).start("by-word")
+    place.runtime.abort(place.folder_of(run, "lines"), "retries are exhausted")
+    error = stages.error("by-word")
+    assert isinstance(error, StageError)
+    assert "reads what 'lines' writes, and that stage failed for good" in error.sentence
+    assert "Clear it with its upstream" in error.hint
+    assert not error.retryable
+
+
+def test_a_consumer_stops_when_its_producer_was_cleared(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    stages = Stages(place, run).start()
+    until(lambda: place.folder_of(run, "by-word").folder.intent(0) is not None and len(place.rows("copy")) == 100)
+    until(lambda: open_filesystem(place.runtime.root).exists(place.folder_of(run, "by-word").folder.commit(0)))
+    open_filesystem(place.runtime.root).make_dirs(place.folder_of(run, "lines", 2).folder.attempts)
+    error = stages.error("by-word")
+    assert isinstance(error, UpstreamCleared)
+    assert error.retryable
+    assert "superseded" in stages.error("lines").sentence
+
+
+def test_old_epochs_and_their_state_are_deleted(place: Place) -> None:
+    place.send(100, 400)
+    run = place.prepare("bounded", "pipelined")
+    results = Stages(place, run).start().join()
+    files = open_filesystem(place.runtime.root)
+    folder = place.folder_of(run, "by-word").folder
+    assert results["lines"].epochs > 30
+    assert len(files.list(place.folder_of(run, "lines").folder.epochs)) <= 32
+    assert len(files.list(folder.states)) <= 12
+    assert place.counted() == place.expected()

@@ -1,0 +1,123 @@
+"""What a runner does for stages, without Spark: the tasks of an epoch run in turn, in this process, which may be told to die.
+
+``python -m tests.unit.spark.without_spark ROOT APPLICATION RUN GENERATION STAGE…`` runs the stages one after the other, or at the same
+time where the run's mode says so. A stage that fails is written to standard error, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.spark import epoch, epoch_frames
+from airflow_samza.spark.bound_systems import run_bindings
+from airflow_samza.spark.epoch_task import EpochTask, _Section
+from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.system import SystemBinding
+
+
+class Rows:
+    """Stands for the DataFrame of an epoch."""
+
+    def __init__(self, task: EpochTask, tasks: int) -> None:
+        self.task = task
+        self.tasks = tasks
+
+    def collect(self) -> None:
+        """Runs every task."""
+        assert self.task.epoch is not None
+        for place in range(self.tasks):
+            for _ in _Section(self.task, self.task.epoch, place, f"{os.getpid()}-{time.monotonic_ns()}").run(iter(())):
+                pass
+
+
+class Session:
+    """Stands for Spark."""
+
+    place = "no Spark"
+    passes_properties = False
+
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
+        return contextlib.nullcontext()
+
+    def tagged(self, *_: Any, **__: Any) -> Any:
+        return contextlib.nullcontext()
+
+    def ship(self, code: Any, archives: Any) -> None: ...
+    def cancel(self, tag: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Attempt:
+    """An attempt that nobody cancels; it keeps the progress that it is told."""
+
+    group = "group"
+    request: Mapping[str, Any] = {}
+
+    def __init__(self, handle: StageHandle) -> None:
+        self.handle = handle
+        self.progress: list[StageProgress] = []
+
+    def report(self, progress: StageProgress) -> None:
+        self.progress.append(progress)
+
+    def cancel_asked(self) -> bool:
+        return False
+
+
+def without_spark() -> None:
+    """Puts the tasks in the place of their jobs."""
+    rows: Any = lambda spark, program, task, tasks: Rows(task, tasks)  # noqa: E731
+    for module in (epoch, epoch_frames):
+        vars(module)["stage_frame"] = rows
+
+
+def run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, generation: int, systems: Mapping[str, SystemBinding]) -> Attempt:
+    """Runs an attempt at a stage to its end."""
+    files = open_filesystem(runtime.root)
+    attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
+    files.make_dirs(attempt.handle.folder.attempts)  # as if it had been submitted
+    session: Any = Session()
+    epoch.run_stage(session, files, run_bindings(run.systems, systems), attempt, {})
+    return attempt
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the stages."""
+    root, application, run_id, generation, *stages = arguments
+    without_spark()
+    runtime = SparkRuntime(root)
+    run = runtime.load_plan(application, run_id)
+    failed: list[str] = []
+
+    def attempt(stage_id: str) -> None:
+        try:
+            run_stage(runtime, run, stage_id, int(generation), {})
+        except SamzaError as error:
+            failed.append(f"{type(error).__name__}: {error}")
+
+    if run.waits_for_news:
+        threads = [threading.Thread(target=attempt, args=(stage_id,)) for stage_id in stages]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    else:
+        for stage_id in stages:
+            attempt(stage_id)
+    print("\n".join(failed), file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
