@@ -27,6 +27,7 @@ def get_provider_info() -> dict[str, Any]:
             {"integration-name": "Samza", "python-modules": ["airflow_samza.provider.operators", "airflow_samza.provider.task_group"]},
         ],
         "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.hooks"]}],
+        "triggers": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.triggers"]}],
         "connection-types": [_samza_connection()],
         "config": {
             CONFIG_SECTION: {
@@ -38,6 +39,13 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "float",
                         "example": "5",
                         "default": "1",
+                    },
+                    "progress_interval": {
+                        "description": "How often a task tells the progress of its stage, in its log and as metrics, in seconds.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "300",
+                        "default": "30",
                     },
                     "keep_topics_after_success": {
                         "description": "For how many hours the intermediate topics of a run are kept after it has succeeded.",
@@ -98,6 +106,12 @@ def _samza_connection() -> dict[str, Any]:
                 "label": "Spark configuration",
                 "description": 'Spark settings as a JSON object, for example {"spark.driver.memory": "4g"}.',
                 "schema": dict(_OBJECT),
+            },
+            "runners_outlive_tasks": {
+                "label": "Runners outlive tasks",
+                "description": "Whether a process that a task leaves on its worker's host lives on: deferrable tasks need it. Without a "
+                "word, it does, except where the executor gives each task a container (Kubernetes, ECS, Batch, Lambda).",
+                "schema": {"type": ["boolean", "null"]},
             },
         },
     }

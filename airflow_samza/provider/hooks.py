@@ -12,15 +12,18 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
+from airflow_samza.provider.deferral import refuse_short_lived
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
 from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.stage_progress import newest_generation
 from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, stage_status
 from airflow_samza.spark.masters import parse_master
 
 if TYPE_CHECKING:
     from airflow_samza.provider.plan_ticket import PlanTicket
     from airflow_samza.runs.data_interval import DataInterval
+    from airflow_samza.runs.progress import ProgressReport
     from airflow_samza.runs.run_plan import RunPlan
     from airflow_samza.runs.stage_result import StageResult
     from airflow_samza.runs.stage_state import StageStatus
@@ -127,7 +130,22 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     def load_plan(self, ticket: PlanTicket) -> RunPlan:
         """The stored plan that a ticket names."""
-        return self.get_conn().load_plan(ticket.application, ticket.run_id, ticket.generation)
+        return self.load_run(ticket.application, ticket.run_id, ticket.generation)
+
+    def load_run(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
+        """The stored plan of a run (``application`` is its name); without a generation the newest."""
+        return self.get_conn().load_plan(application, run_id, generation)
+
+    @property
+    def root(self) -> str:
+        """The folder of topics and run records."""
+        return root_of(self.conn_id, self._connection(self.conn_id))
+
+    def refuse_short_lived(self, task_id: str, executor: str | None = None) -> None:
+        """Refuses to defer a task whose stage runner would end with it; ``executor`` is the task's own."""
+        place = self.spark_place()
+        in_cluster = parse_master(place.master).is_submitted and place.submit.deploy_mode == "cluster"
+        refuse_short_lived(task_id, self.conn_id, self._connection(self.conn_id), executor, in_cluster)
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
         """Has a stage run, or re-attaches to it; ``generation`` counts the stage's clears from 1."""
@@ -136,6 +154,16 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def status(self, handle: StageHandle) -> StageStatus:
         """Where a stage is."""
         return self.get_conn().status(handle)
+
+    def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
+        """How far a stage has come, by partition."""
+        return self.get_conn().progress(handle, status)
+
+    def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
+        """The newest generation of a stage that was submitted under this plan."""
+        from airflow_samza.systems.filesystem import open_filesystem
+
+        return StageHandle(run.application, run.run_id, stage_id, newest_generation(open_filesystem(self.root), run, stage_id))
 
     def cancel(self, handle: StageHandle) -> None:
         """Asks for the end of a stage's Spark work, and of no other's."""
@@ -156,7 +184,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         """Whether the newest generation of every stage of this plan has succeeded, as the run's records say."""
         from airflow_samza.systems.filesystem import open_filesystem
 
-        files = open_filesystem(root_of(self.conn_id, self._connection(self.conn_id)))
+        files = open_filesystem(self.root)
         folder = RunFolder(run.application, run.run_id)
         for stage in run.plan.stages:
             known = [generation for generation in folder.generations(files, stage.stage_id) if generation.plan == run.generation]

@@ -1,16 +1,19 @@
 """Drives stages to their end from one Airflow task: submit in order, ask for the state, finish, cancel when the task is killed.
 
-Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one in.
+Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one in. A task that
+waits itself calls :meth:`StageWatch.run`; one that defers calls :meth:`StageWatch.advance` each time that it is back.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from airflow_samza.errors import SamzaError, StageCancelled
+from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageHandle, StageStatus
@@ -43,10 +46,11 @@ class StageService(Protocol):
 
 
 class StageWatch:
-    """One try of an Airflow task at one or several stages of a run.
+    """One try of an Airflow task at one or several stages of a run; whatever fails cancels what is still on, and is raised.
 
     :param poll_interval: Seconds between two questions for the state of a stage that has run for a while.
     :param on_result: Told each result as soon as it is there.
+    :param progress: Told of each look at a stage.
     """
 
     def __init__(
@@ -55,85 +59,121 @@ class StageWatch:
         log: logging.Logger,
         poll_interval: float,
         on_result: Callable[[StageResult], None] = lambda result: None,
+        progress: ProgressLog | None = None,
     ) -> None:
         self.service = service
         self.log = log
         self.poll_interval = poll_interval
         self.on_result = on_result
-        self._active: dict[str, StageHandle] = {}
-        self._told: dict[str, str] = {}
+        self.progress = progress or ProgressLog(lambda line: log.info("%s", line))
+        self.results: dict[str, StageResult] = {}
+        self.active: dict[str, StageHandle] = {}
+        self.ended: dict[str, StageHandle] = {}
+        self._waiting: dict[str, set[str]] = {}
         self._killed = False
         self._submitted = time.monotonic()
 
-    def run(self, run: RunPlan, stage_ids: Sequence[str], generation: int) -> dict[str, StageResult]:
-        """Runs stages, each as soon as its upstream stages among them have ended; returns their results by stage id.
+    def take_up(
+        self,
+        run: RunPlan,
+        stage_ids: Sequence[str],
+        generation: int,
+        submitted: Mapping[str, StageHandle] | None = None,
+        told: Collection[str] = (),
+    ) -> None:
+        """Which stages are to run; ``submitted`` are those that an earlier part of this try has submitted, ``told`` saw to their end.
 
-        The first failure cancels the others and is raised.
+        A stage starts when its upstream stages among them have ended; where stages run at the same time, at once.
         """
-        waiting = {stage.stage_id: set(stage.upstream) & set(stage_ids) for stage in run.plan.stages if stage.stage_id in stage_ids}
-        results: dict[str, StageResult] = {}
-        try:
-            while waiting or self._active:
-                self._stop_if_killed(run)
-                for stage_id in [name for name, upstream in waiting.items() if upstream <= results.keys()]:
-                    del waiting[stage_id]
-                    self._active[stage_id] = self.service.submit(run, stage_id, generation)
-                    self._submitted = time.monotonic()
-                ended = {stage_id: status for stage_id, handle in self._active.items() if (status := self._look(stage_id, handle)).is_final}
-                for stage_id, status in ended.items():
-                    results[stage_id] = self._ended(stage_id, status)
-                if not ended:
-                    self._nap(run)
-        except BaseException:
-            self._cancel_active()
-            raise
-        return results
+        self.run_plan, self.generation = run, generation
+        known = dict(submitted or {})
+        self.ended = {stage_id: known.pop(stage_id) for stage_id in told}
+        self.results = {stage_id: self.service.finish(handle) for stage_id, handle in self.ended.items()}
+        self.active = known
+        self._waiting = {
+            stage.stage_id: set() if run.waits_for_news else set(stage.upstream) & set(stage_ids)
+            for stage in run.plan.stages
+            if stage.stage_id in stage_ids and stage.stage_id not in {**self.ended, **self.active}
+        }
+
+    def run(self, run: RunPlan, stage_ids: Sequence[str], generation: int) -> dict[str, StageResult]:
+        """Runs stages to their end; returns their results by stage id."""
+        self.take_up(run, stage_ids, generation)
+        with self._cancelling():
+            while self._advance():
+                self._nap()
+        return self.results
+
+    def advance(self) -> bool:
+        """Submits what can start and finishes what has ended; whether anything is still on."""
+        with self._cancelling():
+            return self._advance()
 
     def kill(self) -> None:
         """Cancels what runs. Called in a signal handler: only leaves requests, waits for nothing."""
         self._killed = True
-        self._cancel_active()
+        self.cancel_active()
 
-    def _look(self, stage_id: str, handle: StageHandle) -> StageStatus:
+    def cancel_active(self) -> None:
+        """Asks for the end of every stage that this task has submitted and not seen to its end."""
+        for stage_id, handle in list(self.active.items()):
+            try:
+                self.service.cancel(handle)
+            except Exception:
+                self.log.exception("Stage %s could not be cancelled.", stage_id)
+
+    @contextmanager
+    def _cancelling(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.cancel_active()
+            raise
+
+    def _advance(self) -> bool:
+        ended = True
+        while ended:
+            self._stop_if_killed()
+            for stage_id in [name for name, upstream in self._waiting.items() if upstream <= self.results.keys()]:
+                del self._waiting[stage_id]
+                self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
+                self._submitted = time.monotonic()
+            found = {stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final}
+            for stage_id, status in found.items():
+                self.results[stage_id] = self._ended(stage_id, status)
+            ended = bool(found)
+        return bool(self.active)
+
+    def _look(self, handle: StageHandle) -> StageStatus:
         status = self.service.status(handle)
-        text = str(status)
-        if self._told.get(stage_id) != text:
-            self._told[stage_id] = text
-            where = f" on {status.runner}" if status.runner else ""
-            self.log.info("Stage %s: %s%s", stage_id, text, where)
+        self.progress.look(handle, status)
         return status
 
     def _ended(self, stage_id: str, status: StageStatus) -> StageResult:
-        handle = self._active.pop(stage_id)
+        handle = self.ended[stage_id] = self.active.pop(stage_id)
         try:
             result = self.service.finish(handle)
         except SamzaError:
             if status.log:
                 self.log.info("Stage %s: the runner's own log is %s, under the root.", stage_id, status.log)
             raise
+        self.progress.report(handle, status, quietly=True)
         self.on_result(result)
         return result
 
-    def _stop_if_killed(self, run: RunPlan) -> None:
+    def _stop_if_killed(self) -> None:
         if self._killed:
-            stages = ", ".join(self._active) or "nothing"
+            stages = ", ".join(self.active) or "nothing"
             raise StageCancelled(
-                f"The task was killed; {stages} of run {run.run_id!r} was cancelled.",
+                f"The task was killed; {stages} of run {self.run_plan.run_id!r} was cancelled.",
                 hint="Clear the task to run it again.",
                 stage=stages,
-                run=run.run_id,
+                run=self.run_plan.run_id,
             )
 
-    def _nap(self, run: RunPlan) -> None:
+    def _nap(self) -> None:
         now = time.monotonic()
         until = now + min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted) / 5))
         while (left := until - time.monotonic()) > 0:
-            self._stop_if_killed(run)
+            self._stop_if_killed()
             time.sleep(min(left, LONGEST_NAP))
-
-    def _cancel_active(self) -> None:
-        for stage_id, handle in list(self._active.items()):
-            try:
-                self.service.cancel(handle)
-            except Exception:
-                self.log.exception("Stage %s could not be cancelled.", stage_id)

@@ -43,7 +43,8 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
     :param archives: Archives that the workers unpack, by path (templated).
     :param data_interval: The slice of time instead of the run's data interval (templated).
     :param poll_interval: Seconds between two questions for a stage's state.
-    :param deferrable: Not yet: refused when true.
+    :param progress_interval: Seconds between two reports of a stage's progress.
+    :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators] default_deferrable``.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
         archives: Sequence[str] = (),
         data_interval: Any = None,
         poll_interval: float | None = None,
-        deferrable: bool = False,
+        progress_interval: float | None = None,
+        deferrable: bool | None = None,
         **group: Any,
     ) -> None:
         _check_mode(group_id, mode)
@@ -93,6 +95,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                 "plan": self.plan_task.output,
                 "shape": shape.fingerprint,
                 "poll_interval": poll_interval,
+                "progress_interval": progress_interval,
                 "deferrable": deferrable,
             }
             if mode == "fused":

@@ -20,6 +20,7 @@ from airflow_samza.application.loader import load_application  # noqa: E402
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
 from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
 from airflow_samza.runs.names import Generation  # noqa: E402
+from airflow_samza.runs.progress import ProgressReport  # noqa: E402
 from airflow_samza.runs.run_plan import BoundStream, RunPlan  # noqa: E402
 from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
 from airflow_samza.runs.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus  # noqa: E402
@@ -51,8 +52,8 @@ class RememberingRuntime:
         run = RunPlan(spec.name, spec.app_id, application, run_id, given["generation"], plan, streams, config=given["config"])
         return self.plans.setdefault(given["generation"], run)
 
-    def load_plan(self, application: str, run_id: str, generation: int) -> RunPlan:
-        return self.plans[generation]
+    def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
+        return self.plans[generation or max(self.plans)]
 
     def submit(self, run: RunPlan, stage_id: str, generation: int) -> StageHandle:
         self.calls.append(("submit", stage_id, f"{run.generation}.{generation}"))
@@ -67,6 +68,10 @@ class RememberingRuntime:
         if handle.stage_id in self.ends:
             return StageStatus(FAILED, 1, error=self.ends[handle.stage_id].to_dict(), log="servers/x/runner.log")
         return StageStatus(SUCCEEDED, 1, tasks=2, tasks_done=2)
+
+    def progress(self, handle: StageHandle, status: StageStatus) -> ProgressReport:
+        self.calls.append(("progress", handle.stage_id))
+        return ProgressReport(handle.stage_id, str(handle.generation), status.state, 0.0, tasks=2, tasks_done=status.tasks_done, read=50)
 
     def cancel(self, handle: StageHandle) -> None:
         self.calls.append(("cancel", handle.stage_id))

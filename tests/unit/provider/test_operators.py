@@ -11,7 +11,8 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_samza.errors import ConfigError, StageFailed, UnsupportedShape
-from airflow_samza.provider.operators import PLAN_TEXT, SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator, summary
+from airflow_samza.provider.operators import PLAN_TEXT, SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.stage_summary import summary
 
 VIEWS = "provider_applications:views"
 SYSTEMS = {"logs": "views_logs", "warehouse": "views_out"}
@@ -86,10 +87,10 @@ def test_a_stage_runs_under_the_plans_and_its_own_generation(runtime: Any, make_
 def test_the_log_tells_progress_and_what_was_read_and_written(
     runtime: Any, make_context: Any, ticket: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    operator = stream_operator(stage="by-member", plan=ticket)
+    operator = stream_operator(stage="by-member", plan=ticket, progress_interval=0.0001)
     operator.execute(make_context(operator))
     text = capsys.readouterr().out
-    for told in ("queued (attempt 1", "running (attempt 1, 1 of 2 tasks done)", "100 messages", "90 messages", "part-00000.parquet"):
+    for told in ("queued (attempt 1)", "running, 1 of 2 tasks done; read 50", "100 messages", "90 messages", "part-00000.parquet"):
         assert told in text
 
 
@@ -225,15 +226,11 @@ def test_cleanup_of_a_run_that_was_never_planned_does_nothing(runtime: Any, make
     assert runtime.calls == []
 
 
-def test_deferring_is_refused_when_the_dag_is_read() -> None:
-    with pytest.raises(ConfigError, match="cannot defer"):
-        stream_operator(deferrable=True)
-
-
+@pytest.mark.parametrize("name", ["poll_interval", "progress_interval"])
 @pytest.mark.parametrize("seconds", [0, -1])
-def test_a_poll_interval_that_is_no_time_is_refused(seconds: float) -> None:
-    with pytest.raises(ConfigError, match="poll_interval"):
-        stream_operator(poll_interval=seconds)
+def test_an_interval_that_is_no_time_is_refused(name: str, seconds: float) -> None:
+    with pytest.raises(ConfigError, match=name):
+        stream_operator(**{name: seconds})
 
 
 OPERATORS: list[Callable[..., Any]] = [SamzaPlanOperator, SamzaStreamOperator, SamzaCleanupOperator]

@@ -35,7 +35,7 @@ def test_the_package_name_is_that_of_the_distribution_which_announces_the_provid
 
 def test_every_module_and_class_that_it_names_exists() -> None:
     info = get_provider_info()
-    modules = [module for kind in ("operators", "hooks") for item in info[kind] for module in item["python-modules"]]
+    modules = [module for kind in ("operators", "hooks", "triggers") for item in info[kind] for module in item["python-modules"]]
     for module in modules:
         importlib.import_module(module)
     module, _, name = info["connection-types"][0]["hook-class-name"].rpartition(".")
@@ -48,6 +48,7 @@ def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -
     options = get_provider_info()["config"]["samza"]["options"]
     assert {name: float(option["default"]) for name, option in options.items()} == {
         "poll_interval": 1.0,
+        "progress_interval": 30.0,
         "keep_topics_after_success": 24.0,
         "keep_topics_after_failure": 168.0,
         "driver_start_timeout": 600.0,

@@ -94,7 +94,7 @@ def test_settings_for_a_stage_that_is_not_there_name_the_nearest(dag: DAG) -> No
         ({"mode": "pipelined"}, "mode='pipelined', which this version does not have"),
         ({"mode": "stagd"}, "The modes are staged, fused"),
         ({"mode": "fused", "stages": {"by-member": {"pool": "x"}}}, "have nowhere to go"),
-        ({"deferrable": True}, "cannot defer"),
+        ({"progress_interval": 0}, "is not a time"),
         ({"application": "provider_applications:nothing"}, "has no 'nothing'"),
         ({"application": "no_such_module:nothing"}, "There is no module"),
         ({"config": 7}, "config is not a mapping"),

@@ -1,0 +1,56 @@
+"""The end of a run: its stage runners stop, its topics are marked to expire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk.configuration import conf
+
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.runs.run_plan import RunPlan
+
+
+class SamzaCleanupOperator(SamzaOperator):
+    """Ends a run: its stage runners stop, and its intermediate topics are marked as expired; nothing is deleted yet.
+
+    They are kept ``[samza] keep_topics_after_success`` hours when every stage has succeeded, else
+    ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
+
+    :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is nothing to do.
+    """
+
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan")
+
+    def __init__(self, *, plan: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def execute(self, context: Any) -> None:
+        """Closes the run."""
+        with mapped_failures(self.log.error):
+            if self.plan is None:
+                self.tell("The run was never planned; there is nothing to clean up.")
+                return
+            hook = self.hook
+            close_run(hook, hook.load_plan(PlanTicket.from_dict(self.plan)), self.tell)
+
+
+def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> None:
+    """Closes a run and says what is kept for how long."""
+    closed = hook.close(
+        run,
+        after_success=timedelta(hours=conf.getfloat(CONFIG_SECTION, "keep_topics_after_success", fallback=24.0)),
+        after_failure=timedelta(hours=conf.getfloat(CONFIG_SECTION, "keep_topics_after_failure", fallback=168.0)),
+    )
+    hours = closed.keep.total_seconds() / 3600
+    outcome = "Every stage has succeeded" if closed.succeeded else "Not every stage has succeeded"
+    topics = "1 topic" if len(closed.topics) == 1 else f"{len(closed.topics)} topics"
+    tell(f"{outcome}: the run is closed, and its {topics} may be deleted after {hours:g} h.")
+    for topic in closed.topics:
+        tell(f"  {topic}")

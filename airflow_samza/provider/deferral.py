@@ -1,0 +1,61 @@
+"""When a task may defer, and what it takes along: a stage goes on while no worker looks, so its runner has to outlive the worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowTaskTimeout
+
+from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.provider.bindings import extra_of
+
+TIMED_OUT = "timed_out"
+NOT_SEEN = "not_seen"
+"""Keys of a trigger's event: the deadline has passed; the text says why this triggerer cannot look."""
+
+OUTLIVES = "runners_outlive_tasks"
+"""The field of a Samza connection that says whether a process that a task leaves behind lives on."""
+
+OF_ONE_TASK = ("kubernetes", "ecs", "batch", "lambda")
+"""Executors (by a part of their names) that give each task a container, which ends with it."""
+
+
+def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> None:
+    """Refuses to defer where the stage runner ends with the task.
+
+    ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is the task's own.
+    """
+    if in_cluster:
+        return
+    told = extra_of(conn_id, connection).get(OUTLIVES)
+    name = executor or conf.get("core", "executor", fallback="").split(",")[0]
+    lasts = not any(part in name.lower() for part in OF_ONE_TASK) if told is None else str(told).lower() not in ("false", "0", "no")
+    if lasts:
+        return
+    why = f"the connection {conn_id!r} says {OUTLIVES}: false" if told is not None else f"{name} ends a task's container with the task"
+    raise ConfigError(
+        f"deferrable=True was set on the task {task_id!r}, and its stage runner would end with the task: {why}.",
+        hint="Leave deferrable out; or run stages in a cluster (a Spark connection with deploy-mode cluster); "
+        f"or, if the worker's host stays, set {OUTLIVES} to true in the connection.",
+        key="deferrable",
+        value=True,
+    )
+
+
+def deadline_of(operator: Any) -> float | None:
+    """When the task's time is over (seconds since 1970): Airflow itself does not watch over ``execution_timeout`` while it is deferred."""
+    return time.time() + operator.execution_timeout.total_seconds() if operator.execution_timeout else None
+
+
+def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:
+    """An event that says that waiting is over without an end: the time-out, or a triggerer that sees nothing."""
+    if event and event.get(TIMED_OUT):
+        raise AirflowTaskTimeout(f"The task {task_id} took longer than its execution_timeout; its stages are cancelled.")
+    if event and NOT_SEEN in event:
+        raise RuntimeMissing(
+            f"The task {task_id!r} cannot wait for its stage: {event[NOT_SEEN]}",
+            hint="The root has to be one folder that triggerers see, too, under the same path as workers; or leave deferrable out.",
+        )

@@ -1,0 +1,74 @@
+"""How stages come along, in the log of their task: a change of state at once, figures now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.progress import ProgressReport
+from airflow_samza.runs.progress_text import describe_progress
+from airflow_samza.runs.stage_state import QUEUED, StageHandle, StageStatus
+
+FIRST_SECONDS = 5.0
+"""The first figures come early: they show that something happens."""
+
+DEFAULT_INTERVAL = 30.0
+
+Measure = Callable[[StageHandle, StageStatus], ProgressReport]
+
+
+class ProgressLog:
+    """Tells of stages that are looked at again and again.
+
+    :param tell: Gets the lines, one by one.
+    :param measure: Makes a report of a stage; None: only states are told.
+    :param interval: Seconds between two reports of a stage; the first comes after :data:`FIRST_SECONDS` at the latest.
+    :param emit: Gets each report, for metrics.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        measure: Measure | None = None,
+        interval: float = DEFAULT_INTERVAL,
+        emit: Callable[[ProgressReport], None] = lambda report: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tell = tell
+        self._measure = measure
+        self._interval = interval
+        self._emit = emit
+        self._clock = clock
+        self._states: dict[str, str] = {}
+        self._due: dict[str, float] = {}
+        self._problem = ""
+
+    def look(self, handle: StageHandle, status: StageStatus) -> None:
+        """Takes notice of a stage's status; tells what is new, or due."""
+        stage_id = handle.stage_id
+        waits = status.progress.waiting_for if status.progress is not None else None
+        state = f"{status.state} (attempt {status.attempt})" + (f", waiting for the stage {waits} to start" if waits else "")
+        if self._states.get(stage_id) != state:
+            self._states[stage_id] = state
+            self._tell(f"Stage {stage_id}: {state}" + (f" on {status.runner}" if status.runner else ""))
+            self._due.setdefault(stage_id, self._clock() + min(FIRST_SECONDS, self._interval))
+        if status.state != QUEUED and not status.is_final and not waits and self._clock() >= self._due[stage_id]:
+            self.report(handle, status)
+
+    def report(self, handle: StageHandle, status: StageStatus, *, quietly: bool = False) -> None:
+        """Measures a stage now; ``quietly`` for the metrics only. That figures cannot be had is no reason to fail a stage."""
+        self._due[handle.stage_id] = self._clock() + self._interval
+        if self._measure is None:
+            return
+        try:
+            report = self._measure(handle, status)
+        except (SamzaError, OSError) as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._tell(f"Stage {handle.stage_id}: its progress cannot be told at present: {error}")
+            return
+        self._emit(report)
+        if not quietly:
+            for line in describe_progress(report):
+                self._tell(line)

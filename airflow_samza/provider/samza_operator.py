@@ -1,0 +1,65 @@
+"""What all operators of this package share: they only translate between Airflow and the hook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.provider.run_identity import run_id_of
+
+
+class SamzaOperator(BaseOperator):  # type: ignore[misc]
+    """What all tasks of an application share.
+
+    :param application: The application, as ``package.module:attribute`` (templated).
+    :param conn_id: The Samza connection (templated).
+    :param systems: Connection ids by the names of the application's systems (templated).
+    :param config: Samza's configuration keys, over those of the application (templated).
+    :param spark_conf: Spark settings, over those of the connection (templated).
+    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
+    :param archives: Archives that the workers unpack, by path (templated).
+    :param scope: What tells this use of the application from others in the same Dag; the task group's id, or the task's own.
+    """
+
+    template_fields: Sequence[str] = ("application", "conn_id", "systems", "config", "spark_conf", "py_modules", "archives")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"systems": "json", "config": "json", "spark_conf": "json", "plan": "json"}
+    ui_color = "#e8f1fb"
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        conn_id: str = DEFAULT_CONNECTION,
+        systems: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        scope: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.conn_id = conn_id
+        self.systems = systems
+        self.config = config
+        self.spark_conf = spark_conf
+        self.py_modules = py_modules
+        self.archives = archives
+        self.scope = scope
+
+    @property
+    def hook(self) -> SamzaHook:
+        """A hook for this task's connection and systems."""
+        return SamzaHook(self.conn_id, systems=self.systems, spark_conf=self.spark_conf, py_modules=self.py_modules, archives=self.archives)
+
+    def tell(self, text: str) -> None:
+        """Writes text to the task's log, a record a line: the page shows a record's line breaks badly."""
+        for line in text.splitlines():
+            self.log.info("%s", line)
+
+    def _run_id(self, context: Mapping[str, Any]) -> str:
+        return run_id_of(context, self.task_id if self.scope is None else self.scope)

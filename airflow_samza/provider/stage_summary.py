@@ -1,0 +1,58 @@
+"""What a task leaves in XCom of the stages that it ran: counts and places, and no long lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_result import StageResult
+
+LONGEST_LIST = 50
+"""Files of an output beyond this many are left out of the XCom."""
+
+
+def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
+    """What the XCom of stages holds, by stream: what was read, the slices, the rows and where they are; seconds; generation."""
+    found = list(results)
+    outputs = [output for result in found for output in result.outputs]
+    inputs = [read for result in found for read in result.inputs]
+    return {
+        "run_id": run.run_id,
+        "stages": [result.stage_id for result in found],
+        "generation": found[-1].generation if found else None,
+        "seconds": round(sum(result.seconds for result in found), 3),
+        "read": {read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs},
+        "slices": {read.stream_id: _slice_of(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)},
+        "rows": {output.stream_id: output.messages for output in outputs},
+        "outputs": {
+            output.stream_id: {
+                "system": output.system,
+                "stream": output.stream,
+                "control": output.control,
+                "bytes": output.bytes,
+                **_short_facts(output.facts),
+            }
+            for output in outputs
+        },
+    }
+
+
+def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
+    """What was fixed for an input from outside: counts and offsets, without lists of files."""
+    known = run.stream(stream_id).slice or {}
+    return {
+        name: len(value) if name == "files" else value for name, value in known.items() if name in ("files", "bytes", "offsets") and value
+    }
+
+
+def _short_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A system's facts without long lists: XComs lie in Airflow's database."""
+    short: dict[str, Any] = {}
+    for name, value in facts.items():
+        if isinstance(value, list | tuple) and len(value) > LONGEST_LIST:
+            short[name] = [*value[:LONGEST_LIST]]
+            short[f"{name}_left_out"] = len(value) - LONGEST_LIST
+        else:
+            short[name] = value
+    return short

@@ -1,0 +1,55 @@
+"""Progress as metrics, through whatever Airflow was configured to send metrics to (StatsD, Datadog, OpenTelemetry)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from airflow.sdk.configuration import conf
+from airflow.sdk.observability import stats
+from airflow.sdk.observability.metrics import stats_utils
+
+from airflow_samza.runs.progress import ProgressReport
+
+PREFIX = "samza"
+
+
+def metrics_of(report: ProgressReport) -> dict[str, float]:
+    """What a report comes to as gauges; what is not known is left out."""
+    known: dict[str, float | None] = {
+        "lag": report.lag,
+        "percent_behind": report.percent_behind,
+        "watermark_age_seconds": None if report.watermark is None else report.at - report.watermark / 1000,
+        "read": report.read,
+        "sent": report.sent,
+        "read_per_second": report.now.read if report.now is not None else report.overall.read if report.overall is not None else None,
+        "sent_per_second": report.now.sent if report.now is not None else report.overall.sent if report.overall is not None else None,
+        "late": report.late,
+        "dropped": report.dropped,
+        "epochs": report.epochs,
+        "tasks_ended": report.tasks_ended,
+        "ends_received": sum(found.ends for found in report.partitions),
+        "ends_expected": sum(found.ends_expected for found in report.partitions),
+    }
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable[[ProgressReport], None]:
+    """Sends each report's metrics as gauges ``samza.<application>.<stage>.<metric>``, with the tags of the task."""
+
+    def emit(report: ProgressReport) -> None:
+        place = ".".join((PREFIX, _part(application), _part(report.stage_id)))
+        for name, value in metrics_of(report).items():
+            stats.gauge(f"{place}.{name}", value, tags={"application": application, "stage": report.stage_id, **(tags or {})})
+
+    return emit
+
+
+def start_stats() -> None:
+    """For processes that Airflow has not prepared for metrics of tasks: a triggerer."""
+    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on"))
+
+
+def _part(name: str) -> str:
+    """A name as one part of a metric's name, in which dots separate."""
+    part: str = stats.normalize_name_for_stats(name.replace(".", "__"), log_warning=False)
+    return part

@@ -1,0 +1,191 @@
+"""Triggers look at records under a root and end with one event; only a user's act cancels anything."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.serde import deserialize, serialize
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.provider import triggers
+from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger
+from airflow_samza.runs.folders import RunFolder, StageFolder, replace, write_once
+from airflow_samza.runs.liveness import identity
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_ends import abort
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.runs.stage_state import CANCELLED, RUNNING, StageHandle
+from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.system import StreamSpec
+
+
+class Run:
+    """A planned run, whose stages are in whatever state a test says; their runner is this process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        self.files = LocalFilesystem(root)
+        spec = load_application("provider_applications:views").spec({})
+        plan = ExecutionPlanner({}, {"page-views": 2, "views-per-country": 2}).plan(spec)
+        streams = {s.stream_id: BoundStream(s.stream_id, s.role, "log", StreamSpec(s.stream_id)) for s in plan.streams}
+        self.plan = RunPlan("views", "1", "provider_applications:views", "run-1", 1, plan, streams)
+        self.folder = RunFolder("views", "run-1")
+        write_once(self.files, self.folder.plan(1), self.plan.to_dict())
+        write_once(self.files, RunnerFolder(self.folder, "key", 1).claim, {**identity(), "claimed_at": time.time()})
+
+    def handle(self, stage: str) -> StageHandle:
+        return StageHandle("views", "run-1", stage, Generation(1, 1), 1)
+
+    def stage(self, stage: str) -> StageFolder:
+        return self.handle(stage).folder
+
+    def submit(self, stage: str) -> None:
+        write_once(self.files, self.stage(stage).attempt(1, "request"), {"runner": {"key": "key", "number": 1}})
+
+    def tell(self, stage: str, state: str) -> None:
+        replace(self.files, self.stage(stage).attempt(1, "status"), {"state": state, "at": time.time()})
+
+    def watching(self, *stages: str, **given: Any) -> SamzaStageTrigger:
+        handles = [self.handle(stage).to_dict() for stage in stages]
+        return SamzaStageTrigger(**{"root": self.root, "stages": handles, "poll_interval": 0.01, **given})
+
+    def waiting(self, *upstream: str) -> SamzaProducersTrigger:
+        return SamzaProducersTrigger(
+            root=self.root, poll_interval=0.01, application="views", run_id="run-1", generation=1, upstream=list(upstream)
+        )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = Run(tmp_path)
+    run.submit("page-views")
+    run.tell("page-views", RUNNING)
+    return run
+
+
+def event_of(trigger: RunTrigger, meanwhile: Callable[[], object] = lambda: None) -> Any:
+    """The payload of a trigger's only event; ``meanwhile`` happens a moment after it has begun to look."""
+
+    async def wait() -> Any:
+        asyncio.get_running_loop().call_later(0.05, meanwhile)
+        return [event.payload async for event in trigger.run()]
+
+    (payload,) = asyncio.run(asyncio.wait_for(wait(), 20))
+    return payload
+
+
+def test_it_ends_when_a_stage_has_ended(run: Run) -> None:
+    run.submit("by-member")
+    run.tell("by-member", RUNNING)
+    trigger = run.watching("page-views", "by-member")
+    assert event_of(trigger, lambda: run.tell("by-member", CANCELLED)) == {"states": {"by-member": "cancelled"}}
+
+
+@pytest.mark.parametrize("kind", ["stage", "producers"])
+def test_a_trigger_made_anew_elsewhere_is_the_same(run: Run, kind: str) -> None:
+    trigger: RunTrigger = run.watching("page-views", deadline=7.0) if kind == "stage" else run.waiting("page-views")
+    path, given = trigger.serialize()
+    again = getattr(sys.modules[path.rpartition(".")[0]], path.rpartition(".")[2])(**deserialize(serialize(given)))
+    assert again.serialize() == trigger.serialize()
+
+
+def test_it_ends_at_its_deadline(run: Run) -> None:
+    assert event_of(run.watching("page-views", deadline=time.time() + 0.05)) == {"timed_out": True}
+
+
+def test_a_root_that_cannot_be_seen_is_told_after_a_while(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(triggers, "PATIENCE_SECONDS", 0.05)
+    event = event_of(run.watching("page-views", root=str(tmp_path / "elsewhere")))
+    assert str(tmp_path / "elsewhere") in event["not_seen"]
+
+
+def test_a_root_that_comes_back_is_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plan = tmp_path / run.folder.plan(1)
+    hidden = plan.rename(plan.with_suffix(".hidden"))
+
+    def come_back() -> None:
+        hidden.rename(plan)
+        run.tell("page-views", CANCELLED)
+
+    assert event_of(run.watching("page-views"), come_back) == {"states": {"page-views": "cancelled"}}
+
+
+def test_a_user_who_kills_the_task_cancels_its_stages_and_no_other(run: Run) -> None:
+    run.submit("by-member")
+    asyncio.run(run.watching("by-member").on_kill())
+    assert run.files.exists(run.stage("by-member").attempt(1, "cancel"))
+    assert not run.files.exists(run.stage("page-views").attempt(1, "cancel"))
+
+
+def test_that_a_triggerer_stops_cancels_nothing(run: Run) -> None:
+    async def stop_early() -> None:
+        trigger = run.watching("page-views")
+        task = asyncio.ensure_future(anext(trigger.run()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await trigger.cleanup()
+
+    asyncio.run(stop_early())
+    assert not run.files.exists(run.stage("page-views").attempt(1, "cancel"))
+
+
+def test_a_slow_root_holds_up_nobody_else(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def slow(*_: Any) -> Any:
+        asked.set()
+        time.sleep(0.3)
+        raise OSError("slow")
+
+    async def count() -> int:
+        waiting = asyncio.ensure_future(anext(run.watching("page-views").run()))
+        turns = 0
+        while not asked.is_set():
+            await asyncio.sleep(0.005)
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            turns += 1
+            await asyncio.sleep(0.01)
+        waiting.cancel()
+        return turns
+
+    monkeypatch.setattr(triggers, "stage_status", slow)
+    assert asyncio.run(count()) > 3
+
+
+def test_progress_goes_to_the_tasks_log(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    trigger = run.watching("page-views", progress_interval=0.02)
+    event_of(trigger, lambda: threading.Timer(0.2, run.tell, ["page-views", CANCELLED]).start())
+    text = capsys.readouterr().out
+    assert "Stage page-views: running (attempt 1) on" in text
+    assert "Stage page-views: running" in text.partition("(attempt 1)")[2]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "states"),
+    [
+        (lambda run: run.submit("by-member"), {"page-views": "started", "by-member": "started"}),
+        (lambda run: abort(run.files, run.stage("by-member")), {"page-views": "started", "by-member": "aborted"}),
+    ],
+    ids=["started", "given up before it started"],
+)
+def test_a_consumer_waits_until_all_its_producers_have_started_or_one_was_given_up(run: Run, meanwhile: Any, states: Any) -> None:
+    assert event_of(run.waiting("page-views", "by-member"), lambda: meanwhile(run)) == {"producers": states}
+
+
+def test_triggers_load_no_spark() -> None:
+    script = "import sys; import airflow_samza.provider.triggers; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "False"
