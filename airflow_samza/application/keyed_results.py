@@ -11,10 +11,10 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.handles import OutputStream
 from airflow_samza.application.operator_checks import check_same_application, check_writable, former_id, named, required_id
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
-from airflow_samza.application.output_schemas import WINDOW_COLUMNS, aggregated_schema, named_aggregations
+from airflow_samza.application.output_schemas import aggregated_schema, named_aggregations, window_columns, windowed_schema
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.windows import WindowSpec
-from airflow_samza.schema import Field, Schema
+from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     from airflow_samza.application.message_stream import MessageStream
@@ -69,7 +69,7 @@ def window(
             hint='Name it where the stream comes in, timestamp="at", and keep it; or ask for time="processing".',
             operator=where,
         )
-    between = [*WINDOW_COLUMNS]
+    between = window_columns(window)
     taken = (*columns, *(field.name for field in between))
     double = [field.name for field in between if field.name in columns]
     if double:
@@ -80,22 +80,24 @@ def window(
         if initial is not None or schema is not None:
             refuse(f"{where} has initial= or schema= and no fold", hint="They belong to fold=; leave them out.", operator=where)
         results = named_aggregations(dict(aggregations), stream.schema, taken, where)
-        shape = aggregated_schema(stream.schema, columns, between, results, where)
+        folded = None
     else:
         if aggregations:
             refuse(f"{where} has fold= and aggregations", hint="Give one of the two.", operator=where)
         check_callable(fold, where, 2, hint="Give fold= a callable with two parameters: lambda former, message: …")
         results = ()
-        shape = _folded(stream.schema, declared_schema(fold, schema, where), columns, between, where)
+        folded = _folded(declared_schema(fold, schema, where), taken, where)
     return stream._graph.add(
         WindowOperatorSpec,
         name,
         inputs=(stream._operator,),
-        schema=shape,
+        schema=windowed_schema(stream.schema, window, columns, results, folded, where),
         window=window,
+        time_column=stream._event_time if window.time == "event" else None,
         key=columns,
         aggregations=results,
         fold=fold,
+        fold_schema=folded,
         initial=initial,
         renamed_from=former_id(renamed_from, name, "window"),
         side_outputs=() if late_to is None else (_late_stream(stream, window, late_to, where),),
@@ -116,17 +118,14 @@ def _late_stream(stream: MessageStream[Any], window: WindowSpec, target: object,
     return written
 
 
-def _folded(schema: Schema | None, result: Schema | None, key: tuple[str, ...], between: list[Field], where: str) -> Schema | None:
+def _folded(result: Schema | None, taken: tuple[str, ...], where: str) -> Schema:
     if result is None:
         refuse(
             f"The fold of {where} does not say which columns it makes",
             hint="Annotate what it returns (a dataclass), or say schema=.",
             operator=where,
         )
-    if schema is None and key:
-        return None
-    keys = [schema[column] for column in key] if schema is not None else []
-    double = [field.name for field in result.fields if field.name in key or field in between]
+    double = [name for name in result.names if name in taken]
     if double:
         refuse(f"The output column {double[0]!r} of {where} appears twice", hint="Leave it out of the fold's result.", operator=where)
-    return Schema((*keys, *between, *result.fields))
+    return result

@@ -142,12 +142,17 @@ class AggregateSpec(OperatorSpec):
 
 @dataclass(frozen=True, eq=False)
 class WindowOperatorSpec(OperatorSpec):
-    """Windows over the messages, keyed or not, with aggregations or a fold."""
+    """Windows over the messages, keyed or not, with aggregations or a fold (which makes messages of ``fold_schema``).
+
+    ``time_column`` holds the event time; None: windows go by processing time.
+    """
 
     window: WindowSpec = field(kw_only=True)
+    time_column: str | None = field(kw_only=True, default=None)
     key: tuple[str, ...] = field(kw_only=True, default=())
     aggregations: tuple[Aggregation, ...] = field(kw_only=True, default=())
     fold: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
+    fold_schema: Schema | None = field(kw_only=True, default=None)
     initial: Any = field(kw_only=True, default=None)
     renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "window"

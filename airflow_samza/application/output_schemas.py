@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.refusals import listed, refuse
-from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation
+from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
 from airflow_samza.schema import DataType, Field, Schema
 
 WINDOW_COLUMNS = (Field("window_start", DataType("timestamp"), False), Field("window_end", DataType("timestamp"), False))
 """What every window's row says of its window, after the key columns: its start, and its end (not part of it)."""
+
+PANE_COLUMNS = (Field("pane", DataType("bigint"), False), Field("is_final", DataType("boolean"), False))
+"""What rows say besides where windows have early results: their number in the window, from 0, and whether the window is closed with it."""
 
 _NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
 _PLAIN = re.compile(rf"\s*(\*|{_NAME})(?:\s+AS\s+({_NAME}))?\s*", re.IGNORECASE)
@@ -63,6 +66,29 @@ def aggregated_schema(
         return None
     keys = [schema[column] for column in key]
     return Schema((*keys, *between, *(_aggregated(schema, aggregation, where) for aggregation in aggregations)))
+
+
+def windowed_schema(
+    schema: Schema | None,
+    window: WindowSpec,
+    key: tuple[str, ...],
+    aggregations: Sequence[Aggregation],
+    folded: Schema | None,
+    where: str,
+) -> Schema | None:
+    """Key columns, the window's, then the aggregations or, where ``folded`` is its schema, what a fold makes."""
+    between = window_columns(window)
+    if folded is None:
+        return aggregated_schema(schema, key, between, aggregations, where)
+    if schema is None and key:
+        return None
+    keys = [schema[column] for column in key] if schema is not None else []
+    return Schema((*keys, *between, *folded.fields))
+
+
+def window_columns(window: WindowSpec) -> tuple[Field, ...]:
+    """What a row says of its window, after the key columns."""
+    return (*WINDOW_COLUMNS, *PANE_COLUMNS) if window.is_early else WINDOW_COLUMNS
 
 
 def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:

@@ -98,8 +98,9 @@ def collect(column: str) -> Aggregation:
 class WindowSpec:
     """A kind of window: ``tumbling``, ``hopping`` or ``session``; lengths in ms.
 
-    ``hop_ms`` is the distance of two starts (hopping), ``gap_ms`` the pause that ends a session. ``time`` is ``event``
-    or ``processing``; ``zone`` the time zone in which days start.
+    ``hop_ms`` is the distance of two starts (hopping), ``gap_ms`` the longest pause within a session. ``time`` is ``event`` or
+    ``processing``; ``zone`` the time zone in which days start. ``early_every`` (messages) and ``early_after_ms`` ask for results before
+    a window is closed.
     """
 
     kind: str
@@ -111,6 +112,11 @@ class WindowSpec:
     early_every: int | None = None
     early_after_ms: int | None = None
     accumulating: bool = False
+
+    @property
+    def is_early(self) -> bool:
+        """Whether windows have results before they are closed."""
+        return self.early_every is not None or self.early_after_ms is not None
 
 
 _UNITS = {
@@ -159,14 +165,17 @@ def tumbling(
 ) -> WindowSpec:
     """Windows of one length, one after the other.
 
+    They start at whole multiples of it since 1970 (UTC); in a ``zone`` at local midnight, or at what its wall clock shows.
+
     ``early_every`` (messages) and ``early_after`` (time) emit a window's result before its end as well; such results hold what
     came since the last one, or, ``accumulating``, all so far.
     """
+    length = duration_ms(duration)
     return WindowSpec(
         "tumbling",
-        duration_ms=duration_ms(duration),
+        duration_ms=length,
         time=_time(time),
-        zone=_zone(zone),
+        zone=_zone(zone, length, length),
         **_early(early_every, early_after, accumulating),
     )
 
@@ -195,7 +204,7 @@ def hopping(
         duration_ms=length,
         hop_ms=distance,
         time=_time(time),
-        zone=_zone(zone),
+        zone=_zone(zone, length, distance),
         **_early(early_every, early_after, accumulating),
     )
 
@@ -208,7 +217,7 @@ def session(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows that end when a key has been silent for ``gap``."""
+    """Windows that end when a key has been silent for more than ``gap``."""
     return WindowSpec("session", gap_ms=duration_ms(gap), time=_time(time), **_early(early_every, early_after, accumulating))
 
 
@@ -218,12 +227,21 @@ def _time(time: str) -> str:
     return time
 
 
-def _zone(zone: str) -> str:
+def _zone(zone: str, length: int, hop: int) -> str:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
         refuse(f"{zone!r} is not a time zone", hint='Write a name of the IANA database, such as "Europe/Amsterdam".', value=zone)
+    if zone != "UTC" and (length % hop or (hop % _DAY and _DAY % hop)):
+        refuse(
+            f"Windows of {length} ms that start every {hop} ms do not go with the days of a zone ({zone})",
+            hint="In a zone they start every few days or parts of a day (1, 2, 3, 4, 6, 8, 12 hours, …) and are a multiple of that long.",
+            value=zone,
+        )
     return zone
+
+
+_DAY = 86_400_000
 
 
 class _Early(TypedDict):
@@ -235,4 +253,6 @@ class _Early(TypedDict):
 def _early(every: int | None, after: str | int | timedelta | None, accumulating: bool) -> _Early:
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         refuse(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
+    if accumulating and every is None and after is None:
+        refuse("accumulating=True says how early results hold what came, and none are asked for", hint="Give early_every= or early_after=.")
     return {"early_every": every, "early_after_ms": None if after is None else duration_ms(after), "accumulating": bool(accumulating)}

@@ -8,7 +8,6 @@ from airflow_samza.application.operator_specs import (
     OperatorSpec,
     SendToTableSpec,
     TableJoinSpec,
-    WindowOperatorSpec,
 )
 from airflow_samza.errors import NotYet, PlanError, raise_all
 
@@ -24,8 +23,6 @@ def not_yet(spec: ApplicationSpec) -> list[PlanError]:
 
 
 def _operator(operator: OperatorSpec) -> list[PlanError]:
-    if isinstance(operator, WindowOperatorSpec):
-        return [_said(operator, "windows", "Use aggregate for one result per key at the end of the stream.")]
     if isinstance(operator, TableJoinSpec | SendToTableSpec):
         table = operator.table
         if table.kind is TableKind.REMOTE:

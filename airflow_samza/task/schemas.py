@@ -32,8 +32,16 @@ from airflow_samza.application.operator_specs import (
     TaskSpec,
     TransformSpec,
     WhereSpec,
+    WindowOperatorSpec,
 )
-from airflow_samza.application.output_schemas import aggregated_schema, joined_schema, joined_streams_schema, merged_schema, unwritable
+from airflow_samza.application.output_schemas import (
+    aggregated_schema,
+    joined_schema,
+    joined_streams_schema,
+    merged_schema,
+    unwritable,
+    windowed_schema,
+)
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
 from airflow_samza.partitioner import key_type
@@ -186,6 +194,8 @@ class SchemaResolver:
         joins = isinstance(operator, TableJoinSpec | StreamJoinSpec)
         if isinstance(operator, _PER_MESSAGE) or (joins and getattr(operator, "function", None) is not None):
             return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
+        if getattr(operator, "fold", None) is not None:
+            return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
         reason = "a callable takes whole batches" if isinstance(operator, MapBatchesSpec) else "works on whole batches"
         return CompiledOperator(operator, inputs, schema, ARROW, reason)
 
@@ -251,6 +261,10 @@ class SchemaResolver:
         if isinstance(operator, AggregateSpec):
             self._check_columns(operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first)
             return aggregated_schema(first, operator.key, (), operator.aggregations, where)
+        if isinstance(operator, WindowOperatorSpec):
+            read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
+            self._check_columns(operator, [column for column in read if column is not None], first)
+            return windowed_schema(first, operator.window, operator.key, operator.aggregations, operator.fold_schema, where)
         if isinstance(operator, MergeSpec):
             used = self.used.get(operator.op_id)
             return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], where)

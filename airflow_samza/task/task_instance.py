@@ -349,6 +349,14 @@ class TaskInstance:
         """Messages in and out of every operator."""
         return {op_id: OperatorReport(node.operator.messages_in, node.operator.messages_out) for op_id, node in self._nodes.items()}
 
+    def metrics(self) -> dict[str, float]:
+        """What the operators have counted, added up by name."""
+        found: dict[str, float] = {}
+        for node in self._nodes.values():
+            for name, value in node.operator.metrics().items():
+                found[name] = found.get(name, 0) + value
+        return found
+
     def close(self) -> None:
         """Close all operators, also when one of them fails; the first failure is raised."""
         failure: Exception | None = None

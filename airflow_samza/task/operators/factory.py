@@ -25,6 +25,7 @@ from airflow_samza.application.operator_specs import (
     TableJoinSpec,
     TaskSpec,
     WhereSpec,
+    WindowOperatorSpec,
 )
 from airflow_samza.errors import NotYet, SchemaError
 from airflow_samza.schema import Schema
@@ -35,11 +36,12 @@ from airflow_samza.task.operators.combiner import Combiner, Combining
 from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskStore, TaskTable
 from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.outputs import OutputWriter, SendTo
+from airflow_samza.task.operators.outputs import OutputWriter, Sender, SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
 from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
+from airflow_samza.task.operators.windows.window import Window
 from airflow_samza.task.schemas import COMBINED, CompiledOperator
 from airflow_samza.task.table_store import TableStore
 
@@ -95,6 +97,10 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
         return MapBatches(spec, first, schema)
     if isinstance(spec, MergeSpec):
         return Pass(spec, schema)
+    if isinstance(spec, WindowOperatorSpec):
+        late = next(iter(spec.side_outputs), None)
+        late_to = Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title) if late is not None else None
+        return Window(spec, first, schema, resources.clock, late_to)
     if isinstance(spec, AggregateSpec):
         return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
     if isinstance(spec, TableJoinSpec):

@@ -1,4 +1,4 @@
-"""Partial results by groups: made of rows, merged with each other. What stands first stays first."""
+"""Partial results by groups: made of rows, merged with each other. Groups stand in the order of their first rows."""
 
 from __future__ import annotations
 
@@ -88,12 +88,14 @@ class Grouping:
                 column_names.append(f"v{place}")
                 asked.append((f"v{place}", kernel))
         by_rows = any(is_list_function(function) or function.startswith("interleave") for function in functions)
-        if by_rows:
-            columns.append(pa.array(np.arange(len(keys[0]))))
-            column_names.append(_ROW)
-            asked.append((_ROW, "list"))
-        # one thread: Spark runs a task per core, and only then keys keep the order in which they came
+        columns.append(pa.array(np.arange(len(keys[0]))))
+        column_names.append(_ROW)
+        asked += [(_ROW, "min"), *([(_ROW, "list")] if by_rows else [])]
+        # one thread: Spark runs a task per core
         grouped = pa.table(columns, column_names).group_by(names, use_threads=False).aggregate(asked)
+        firsts = grouped.column(f"{_ROW}_min").to_numpy()
+        if not (firsts[1:] > firsts[:-1]).all():  # Arrow's groups come nearly, not always, in the order of their first rows
+            grouped = grouped.take(pa.array(np.argsort(firsts)))
         groups = _groups(grouped.column(f"{_ROW}_list").combine_chunks()) if by_rows else None
         out: list[Any] = []
         for place, (function, column) in enumerate(zip(functions, inputs, strict=True)):

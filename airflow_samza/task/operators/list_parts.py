@@ -105,11 +105,13 @@ def _exploded(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
 
 
 def _distinct_of(owners: Any, values: pa.Array, groups: Groups) -> pa.Array:
+    import numpy as np
     import pyarrow as pa
 
-    # groups come one after the other, and first appearances keep that order
     found = pa.table([owners, values], ["g", "v"]).group_by(["g", "v"], use_threads=False).aggregate([]).combine_chunks()
-    return _lists(found.column("v").combine_chunks(), found.column("g").to_numpy(), groups)
+    owners = found.column("g").to_numpy()
+    order = np.argsort(owners, kind="stable")
+    return _lists(found.column("v").combine_chunks().take(pa.array(order)), owners[order], groups)
 
 
 def _registers(owners: Any, hits: Any, groups: Groups) -> pa.Array:

@@ -70,6 +70,10 @@ class Operator(Generic[Spec]):
         """Whether :meth:`on_time` may bring something about although no message comes; asked at the end of an epoch."""
         return type(self).on_time is not Operator.on_time
 
+    def metrics(self) -> Mapping[str, float]:
+        """What it has counted in this run, by the names under which reports show it; operators of one task are added up."""
+        return {}
+
     def settle(self) -> Iterable[pa.RecordBatch]:
         """What comes of the end of an epoch that does not end the inputs: everything in flight, and what waits to be sent.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import AggregateSpec
+from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.task.operators.accumulators import Accumulator, Part, same_key
@@ -68,20 +68,24 @@ def _kept_type(part: Part, kind: DataType | None) -> DataType:
 class PartialGroups:
     """Groups by key, what came first staying first; ``rows`` are those of the partial results held.
 
-    ``watch`` is called with the key columns and the messages of each partial result that is made.
+    ``key`` are the columns grouped by, where they are others than the operator's key. ``watch`` is called with the key columns and the
+    messages of each partial result that is made.
     """
 
     def __init__(
         self,
-        spec: AggregateSpec,
+        spec: AggregateSpec | WindowOperatorSpec,
         accumulators: Sequence[Accumulator],
         watch: Callable[[list[Any], pa.RecordBatch], None] | None = None,
+        *,
+        key: tuple[str, ...] | None = None,
     ) -> None:
         self.spec = spec
+        self.key = spec.key if key is None else key
         self.accumulators = accumulators
         self._grouping = Grouping(spec, accumulators)
         self._watch = watch
-        self._columns = list(dict.fromkeys([*spec.key, *(a.column for a in spec.aggregations if a.column is not None)]))
+        self._columns = list(dict.fromkeys([*self.key, *(a.column for a in spec.aggregations if a.column is not None)]))
         self._raw: list[pa.RecordBatch] = []
         self._raw_rows = 0
         self._partials: list[pa.Table] = []
@@ -100,7 +104,7 @@ class PartialGroups:
         """Takes partial results in, in the form of :func:`partial_schema`."""
         import pyarrow as pa
 
-        names = part_names(len(self.spec.key), len(self._grouping.parts))
+        names = part_names(len(self.key), len(self._grouping.parts))
         self._repeats = True  # a key may come twice in a batch that several producers filled
         self._hold(pa.Table.from_arrays(batch.columns, names))
 
@@ -132,7 +136,7 @@ class PartialGroups:
         """The columns of partial results of one row each, in the order of :func:`partial_schema`."""
         import pyarrow as pa
 
-        yield from (same_key(batch.column(name)) for name in self.spec.key)
+        yield from (same_key(batch.column(name)) for name in self.key)
         for accumulator in self.accumulators:
             column = accumulator.aggregation.column
             for part in accumulator.parts:
@@ -153,7 +157,7 @@ class PartialGroups:
             return
         batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
         self._raw, self._raw_rows = [], 0
-        keys = [same_key(batch.column(name)) for name in self.spec.key]
+        keys = [same_key(batch.column(name)) for name in self.key]
         if self._watch is not None:
             self._watch(keys, batch)
         self._hold(self._table(*self._grouping.made(keys, batch)))
@@ -170,7 +174,7 @@ class PartialGroups:
 
         if len(self._partials) > 1 or self._repeats:
             together = pa.concat_tables(self._partials).combine_chunks()
-            count = len(self.spec.key)
+            count = len(self.key)
             columns = [column.combine_chunks() for column in together.columns]
             self._partials = [self._table(*self._grouping.merged(columns[:count], columns[count:]))]
         self._repeats = False

@@ -18,6 +18,7 @@ from airflow_samza.application.operator_specs import (
     StreamJoinSpec,
     TableJoinSpec,
     WhereSpec,
+    WindowOperatorSpec,
 )
 from airflow_samza.application.watermark_strategies import PUNCTUATED
 from airflow_samza.schema import Schema
@@ -84,6 +85,9 @@ def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]
         return used
     if isinstance(operator, AggregateSpec):
         return lowered([*operator.key, *(a.column for a in operator.aggregations if a.column is not None)])
+    if isinstance(operator, WindowOperatorSpec) and operator.fold is None and not operator.side_outputs:
+        read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
+        return lowered([column for column in read if column is not None])
     if isinstance(operator, TableJoinSpec) and operator.function is None:
         return both(used, lowered(operator.key))
     if isinstance(operator, StreamJoinSpec) and operator.function is None:

@@ -1,0 +1,197 @@
+"""Open tumbling and hopping windows with a fold of the user's: a Python value for each window."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import WindowOperatorSpec
+from airflow_samza.schema import Row, Schema
+from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.operators.accumulators import same_key
+from airflow_samza.task.operators.windows.early import EarlyResults
+from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
+from airflow_samza.task.operators.windows.grids import Grid
+from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, START, Results, by_end
+from airflow_samza.task.operators.windows.touched import closed_windows, touched_windows
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROW = "\0row"
+
+
+class Fold:
+    """The user's function over messages, and the batches of what it makes."""
+
+    def __init__(self, spec: WindowOperatorSpec, inputs: Schema, result: Schema) -> None:
+        assert spec.fold is not None
+        self._spec = spec
+        self._function = spec.fold
+        self._reader = MessageReader(inputs)
+        self._writer = MessageWriter(result)
+        self._result_reader = MessageReader(result)
+        self._result = result
+
+    def messages(self, batch: pa.RecordBatch) -> list[Any]:
+        """The messages of a batch."""
+        return [message for part in chunks(batch) for message in self._reader.read(part)]
+
+    def begun(self) -> Any:
+        """What a window starts from; a value of its own, so that a fold may change it."""
+        initial = self._spec.initial
+        try:
+            return initial() if callable(initial) else copy.deepcopy(initial)
+        except Exception as error:
+            raise callable_failed(self._spec, initial, None, error) from error
+
+    def next(self, value: Any, message: Any) -> Any:
+        """The value with one more message."""
+        try:
+            return self._function(value, message)
+        except Exception as error:
+            raise callable_failed(self._spec, self._function, message, error) from error
+
+    def columns(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Values as columns of the result."""
+        try:
+            batch = self._writer.write(values)
+        except ShapeError as error:
+            raise wrong_shape(self._spec, self._function, values[error.index], self._writer.expected, why=error.why) from None
+        return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+    def kept(self, values: Mapping[int, Any]) -> dict[str, pa.Table]:
+        """Values by number as tables: those of the result's own class by column, others pickled."""
+        import cloudpickle
+        import pyarrow as pa
+
+        plain = self._result.python_class or Row
+        own = {number: value for number, value in values.items() if type(value) is plain or (plain is Row and isinstance(value, Row))}
+        others = {number: value for number, value in values.items() if number not in own}
+        tables = {}
+        if own:
+            tables["values"] = pa.table({_ROW: pa.array(list(own), pa.int64()), **self.columns(list(own.values()))})
+        if others:
+            data = [cloudpickle.dumps(value) for value in others.values()]
+            tables["pickled"] = pa.table({_ROW: pa.array(list(others), pa.int64()), "value": pa.array(data, pa.binary())})
+        return tables
+
+    def restored(self, tables: Mapping[str, pa.Table]) -> dict[int, Any]:
+        """What :meth:`kept` gave."""
+        import cloudpickle
+
+        values: dict[int, Any] = {}
+        if "values" in tables:
+            for batch in tables["values"].to_batches():
+                made = self._result_reader.read(batch.drop_columns([_ROW]))
+                values.update(zip(batch.column(_ROW).to_pylist(), made, strict=True))
+        if "pickled" in tables:
+            numbers, data = (tables["pickled"].column(name).to_pylist() for name in (_ROW, "value"))
+            values.update(zip(numbers, map(cloudpickle.loads, data), strict=True))
+        return values
+
+
+class FoldedWindows:
+    """Tumbling or hopping windows with a fold, with or without early results."""
+
+    def __init__(self, spec: WindowOperatorSpec, fold: Fold, grid: Grid) -> None:
+        self._spec = spec
+        self._fold = fold
+        self._grid = grid
+        self._keys = [f"k{place}" for place in range(len(spec.key))]
+        self._early = EarlyResults(spec.window, [])
+        self._open: pa.Table | None = None
+        self._values: dict[int, Any] = {}  # by the window's turn
+
+    def late(self, times: Any, watermark: int) -> Any:
+        """See :class:`OpenWindows`."""
+        return self._grid.latest_ends(times) <= watermark * 1000
+
+    def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        import numpy as np
+        import pyarrow as pa
+
+        messages = self._fold.messages(batch)
+        rows = pa.RecordBatch.from_arrays(
+            [*(batch.column(name) for name in self._spec.key), pa.array(np.arange(batch.num_rows))], [*self._keys, _ROW]
+        )
+        placed = placed_in_windows(rows, times, self._grid, watermark)
+        if not placed.num_rows:
+            return
+        keys = [same_key(placed.column(name)) for name in (*self._keys, START_COLUMN)]
+        window, windows, _, others = touched_windows(self._open, self._keys, keys, self._grid, self._early)
+        pending = windows.column(PENDING).to_pylist()
+        turns = windows.column(SEEN).to_pylist()
+        results = [0] * windows.num_rows
+        emitted: list[tuple[int, int, Any]] = []  # window, number of the result, value
+        every, values = self._early.every, self._values
+        for place, row in zip(window.tolist(), placed.column(_ROW).to_pylist(), strict=True):
+            turn = turns[place]
+            value = values[turn] if turn in values else self._fold.begun()
+            values[turn] = value = self._fold.next(value, messages[row])
+            pending[place] += 1
+            if every is not None and pending[place] % every == 0:
+                emitted.append((place, results[place], value))
+                results[place] += 1
+                if self._early.accumulating:
+                    values[turn] = copy.deepcopy(value)
+                else:
+                    del values[turn]
+        if emitted:
+            places, numbers, made = zip(*emitted, strict=True)
+            table = windows.take(pa.array(places, pa.int64()))
+            panes = pa.array(table.column(PANE).to_numpy() + np.array(numbers))
+            yield self._results(table.set_column(table.column_names.index(PANE), PANE, panes), list(made), final=False)
+        left = self._early.counted(windows, np.array(results), np.array(pending), now)
+        self._open = left if others is None else pa.concat_tables([others, left.select(others.column_names)])
+
+    def _results(self, windows: pa.Table, values: list[Any], *, final: bool) -> Results:
+        import pyarrow as pa
+
+        table = windows.append_column(_ROW, pa.array(range(len(values)), pa.int64()))
+        table = by_end(table)
+        return Results(table, self._fold.columns([values[row] for row in table.column(_ROW).to_pylist()]), final)
+
+    def close(self, watermark: int | None) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        if self._open is None:
+            return
+        ready, self._open = closed_windows(self._open, watermark)
+        turns = ready.column(SEEN).to_pylist()
+        ready = self._early.last(ready)
+        if ready.num_rows:
+            yield self._results(ready, [self._values[turn] for turn in ready.column(SEEN).to_pylist()], final=True)
+        for turn in turns:
+            self._values.pop(turn, None)
+
+    def due(self, now: int) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        if self._open is None:
+            return
+        due = self._early.due(self._open, now)
+        if not due.num_rows:
+            return
+        turns = due.column(SEEN).to_pylist()
+        yield self._results(due, [self._values[turn] for turn in turns], final=False)
+        self._open = self._early.after(self._open, due)
+        if not self._early.accumulating:
+            for turn in turns:
+                del self._values[turn]
+
+    def earliest(self, watermark: int) -> int:
+        """See :class:`OpenWindows`."""
+        least = self._grid.earliest_open(watermark * 1000)
+        return least if self._open is None else min(least, int(self._open.column(START).to_numpy().min()))
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """See :class:`OpenWindows`."""
+        return {} if self._open is None else {"windows": self._open, **self._fold.kept(self._values)}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """See :class:`OpenWindows`."""
+        if "windows" in tables:
+            self._open = self._early.restored(tables["windows"])
+            self._values = self._fold.restored(tables)

@@ -1,0 +1,189 @@
+"""Open sessions with aggregations: messages that lie no further apart than the gap, and the sessions that they join, become one.
+
+As in Spark's ``session_window`` a session is [its first message, its last message + gap), and a message exactly at its end still
+belongs to it. A message is late when the session that it would open by itself is closed: so it does not matter what was read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import WindowOperatorSpec
+from airflow_samza.task.operators.accumulators import Accumulator, same_key
+from airflow_samza.task.operators.grouping import Grouping
+from airflow_samza.task.operators.partial_groups import RAW_ROWS, part_names
+from airflow_samza.task.operators.windows.early import EarlyResults
+from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end, codes_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_READ = "read"
+
+
+class SessionWindows:
+    """The open sessions. ``early`` makes results before a session closes; None: it makes none.
+
+    Messages are collected, and become sessions when a result is asked for or many have come.
+    """
+
+    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], gap_ms: int, early: EarlyResults | None) -> None:
+        self._spec = spec
+        self._gap = gap_ms * 1000
+        self._early = early
+        self._grouping = Grouping(spec, accumulators)
+        self._columns = list(dict.fromkeys([*spec.key, *(a.aggregation.column for a in accumulators if a.aggregation.column is not None)]))
+        self._names = part_names(len(spec.key), len(self._grouping.parts))
+        self._open: pa.Table | None = None
+        self._raw: list[pa.RecordBatch] = []
+        self._times: list[Any] = []
+        self._rows = 0
+        self._read = 0  # messages so far: the place of the next one
+
+    def late(self, times: Any, watermark: int) -> Any:
+        """See :class:`OpenWindows`."""
+        return times + self._gap < watermark * 1000
+
+    def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        self._raw.append(batch.select(self._columns))
+        self._times.append(times)
+        self._rows += batch.num_rows
+        if self._early is not None:
+            self._condense(now)
+            yield from self._emitted(self._early.full(self._open), final=False)
+        elif self._rows >= max(RAW_ROWS, self._open.num_rows // 4 if self._open is not None else 0):
+            self._condense(now)
+
+    def _condense(self, now: int) -> None:
+        """Makes sessions of what was collected, together with the open ones."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._rows:
+            return
+        batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
+        times = np.concatenate(self._times)
+        sequence = pa.array(np.arange(self._read, self._read + self._rows))
+        self._read += self._rows
+        self._raw, self._times, self._rows = [], [], 0
+        keys = [same_key(batch.column(name)) for name in self._spec.key]
+        starts, ends, former = times, times + self._gap, 0
+        if self._open is not None:
+            former = self._open.num_rows
+            opened = [self._open.column(f"k{place}") for place in range(len(keys))]
+            keys = [pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(opened, keys, strict=True)]
+            starts = np.concatenate([self._open.column(START).to_numpy(), starts])
+            ends = np.concatenate([self._open.column(END).to_numpy(), ends])
+        session, starts, ends = joined_intervals(codes_of(keys, len(starts)), starts, ends)
+        (new,), parts = self._grouping.made([pa.array(session[former:])], batch, sequence)
+        if self._open is not None:
+            before = [self._open.column(name).combine_chunks() for name in self._names[len(keys) :]]
+            together = [pa.concat_arrays([one, other]) for one, other in zip(before, parts, strict=True)]
+            (new,), parts = self._grouping.merged([pa.concat_arrays([pa.array(session[:former]), new])], together)
+        numbers = new.to_numpy()  # of every session
+        firsts = _firsts(session, len(starts))[numbers]
+        columns = [key.take(pa.array(firsts)) for key in keys]
+        table = pa.table([*columns, *parts, pa.array(starts[numbers]), pa.array(ends[numbers])], [*self._names, START, END])
+        if self._early is not None:
+            table = self._early.carried(table, self._open, session, former, now)
+        self._open = table
+
+    def close(self, watermark: int | None) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        if watermark is not None and not self._may_close(watermark):
+            return
+        import pyarrow as pa
+
+        self._condense(0)
+        if self._open is None:
+            return
+        ready = self._open
+        self._open = None
+        if watermark is not None:
+            closed = ready.column(END).to_numpy() < watermark * 1000
+            rest = ready.filter(pa.array(~closed))
+            self._open = rest if rest.num_rows else None
+            ready = ready.filter(pa.array(closed))
+        if self._early is not None:
+            ready = self._early.last(ready)
+        yield from self._emitted(ready, final=True)
+
+    def _may_close(self, watermark: int) -> bool:
+        least = [int(times.min()) + self._gap for times in self._times if len(times)]
+        if self._open is not None:
+            least.append(int(self._open.column(END).to_numpy().min()))
+        return bool(least) and min(least) < watermark * 1000
+
+    def _emitted(self, ready: pa.Table | None, *, final: bool) -> Iterator[Results]:
+        if ready is None or not ready.num_rows:
+            return
+        table = by_end(ready)
+        parts = [table.column(name).combine_chunks() for name in self._names[len(self._spec.key) :]]
+        yield Results(table, self._grouping.final(parts), final)
+        if not final and self._early is not None:
+            assert self._open is not None
+            self._open = self._early.after(self._open, ready)
+
+    def due(self, now: int) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        if self._early is not None and self._open is not None:
+            yield from self._emitted(self._early.due(self._open, now), final=False)
+
+    def earliest(self, watermark: int) -> int:
+        """See :class:`OpenWindows`."""
+        least = [watermark * 1000 - self._gap, *(int(times.min()) for times in self._times if len(times))]
+        if self._open is not None:
+            least.append(int(self._open.column(START).to_numpy().min()))
+        return min(least)
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """See :class:`OpenWindows`."""
+        import pyarrow as pa
+
+        self._condense(0)
+        counted = pa.table({_READ: pa.array([self._read])})
+        return {"counted": counted} if self._open is None else {"windows": self._open, "counted": counted}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """See :class:`OpenWindows`."""
+        if "counted" in tables:
+            self._read = tables["counted"].column(_READ)[0].as_py()
+        if "windows" in tables:
+            self._open = tables["windows"] if self._early is None else self._early.restored(tables["windows"])
+
+
+def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
+    """Intervals of one key that overlap or touch become one: the number of the joined one for each, and starts and ends by that number.
+
+    Numbers count from 0 in the order in which the first of their intervals stand.
+    """
+    import numpy as np
+
+    order = np.lexsort((starts, keys))
+    key, start, end = keys[order], starts[order], ends[order]
+    # The greatest end so far of the same key: ends as ranks, so that key and rank fit into one number whose maximum runs on.
+    values, ranks = np.unique(end, return_inverse=True)
+    running = np.maximum.accumulate(key * len(values) + ranks)
+    reached = values[running % len(values)]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (key[1:] != key[:-1]) | (start[1:] > reached[:-1])
+    number = np.cumsum(begins) - 1
+    first_of, last_of = np.flatnonzero(begins), np.append(np.flatnonzero(begins[1:]), len(order) - 1)
+    joined = np.empty(len(order), np.int64)
+    joined[order] = number
+    firsts = _firsts(joined, len(first_of))
+    turn = np.argsort(firsts)
+    renumbered = np.empty(len(turn), np.int64)
+    renumbered[turn] = np.arange(len(turn))
+    return renumbered[joined], start[first_of][turn], reached[last_of][turn]
+
+
+def _firsts(numbers: Any, count: int) -> Any:
+    """Where each number stands for the first time."""
+    import numpy as np
+
+    firsts = np.empty(count, np.int64)
+    firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return firsts

@@ -1,0 +1,176 @@
+"""The window operator: which messages are late, when windows are closed, and the rows that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import WindowOperatorSpec
+from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.schema import Schema
+from airflow_samza.task.event_times import micros
+from airflow_samza.task.operators.accumulators import Accumulator
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.outputs import Sender
+from airflow_samza.task.operators.windows.early import EarlyResults
+from airflow_samza.task.operators.windows.fixed import FixedWindows
+from airflow_samza.task.operators.windows.fixed_early import EarlyFixedWindows
+from airflow_samza.task.operators.windows.folded import Fold, FoldedWindows
+from airflow_samza.task.operators.windows.grids import grid_of
+from airflow_samza.task.operators.windows.open_windows import END, PANE, START, OpenWindows, Results
+from airflow_samza.task.operators.windows.session_fold import FoldedSessions
+from airflow_samza.task.operators.windows.sessions import SessionWindows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OUT_ROWS = 1 << 16
+"""Rows of an emitted batch."""
+
+_BEFORE_ALL = -(1 << 52)
+"""A watermark (ms) at which nothing is late."""
+
+
+class Window(Operator[WindowOperatorSpec]):
+    """A row for each window and key: when the watermark, or the clock, has reached its end, and at the end of all inputs.
+
+    Rows come in the order of the windows' ends; those of one end in the order in which their keys came. ``late`` counts messages
+    all of whose windows were closed, ``without_time`` those that have no event time and so are in no window.
+    """
+
+    def __init__(
+        self, spec: WindowOperatorSpec, inputs: Schema, output: Schema, clock: Callable[[], int], late_to: Sender | None = None
+    ) -> None:
+        super().__init__(spec, inputs, output)
+        self.late = 0
+        self.without_time = 0
+        self._clock = clock
+        self._late_to = late_to
+        self._by_event = spec.window.time == "event"
+        self._open = open_windows(spec, inputs, output)
+        self._watermark = NONE_YET
+        self._now = NONE_YET  # processing time; it does not go back
+
+    def metrics(self) -> dict[str, float]:
+        """What it counted, by the names under which reports show it."""
+        return {"late_messages": self.late, "messages_without_time": self.without_time} if self._by_event else {}
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Results that are due with these messages: early ones, and windows of processing time that have ended."""
+        import numpy as np
+
+        now = self._tick()
+        if not self._by_event:
+            yield from self._rows(self._open.close(now))
+            yield from self._rows(self._open.add(batch, np.full(batch.num_rows, now * 1000), _BEFORE_ALL, now))
+            return
+        place = self.input.names.index(self.spec.time_column or "")
+        times = micros(batch.column(place), self.input.fields[place].type, f"input of {self.spec.title}")
+        if times.null_count:
+            known = times.is_valid()
+            self.without_time += times.null_count
+            batch, times = batch.filter(known), times.drop_null()
+        moments = times.to_numpy(zero_copy_only=False)
+        if self._watermark != NONE_YET and batch.num_rows:
+            batch, moments = self._in_time(batch, moments)
+        if batch.num_rows:
+            watermark = self._watermark if self._watermark != NONE_YET else _BEFORE_ALL
+            yield from self._rows(self._open.add(batch, moments, watermark, now))
+
+    def _in_time(self, batch: pa.RecordBatch, times: Any) -> tuple[pa.RecordBatch, Any]:
+        """The messages that are not late; the others are counted and sent to where late messages go."""
+        import pyarrow as pa
+
+        late = self._open.late(times, self._watermark)
+        if not late.any():
+            return batch, times
+        mask = pa.array(late)
+        self.late += int(late.sum())
+        if self._late_to is not None:
+            self._late_to.send(batch.filter(mask))
+        return batch.filter(pa.array(~late)), times[~late]
+
+    def _tick(self) -> int:
+        self._now = max(self._now, self._clock())
+        return self._now
+
+    def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """The windows of event time that have ended."""
+        if self._by_event and timestamp > self._watermark:
+            self._watermark = timestamp
+            yield from self._rows(self._open.close(timestamp))
+
+    def on_time(self, now: int) -> Iterator[pa.RecordBatch]:
+        """The windows of processing time that have ended, and early results that are due."""
+        self._now = max(self._now, now)
+        if not self._by_event:
+            yield from self._rows(self._open.close(self._now))
+        yield from self._rows(self._open.due(self._now))
+
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether windows close, or early results are due, by the clock."""
+        return not self._by_event or self.spec.window.early_after_ms is not None
+
+    def output_watermark(self, timestamp: int) -> int:
+        """The start of the earliest window that may still give a row: a row's event time is its window's start."""
+        reached = timestamp if self._by_event else self._tick()
+        if reached == NONE_YET:
+            return NONE_YET
+        return max(NONE_YET, min(self._open.earliest(reached) // 1000, reached))
+
+    def flush(self) -> Iterable[pa.RecordBatch]:
+        """All windows."""
+        return self._rows(self._open.close(None))
+
+    def _rows(self, results: Iterable[Results]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        assert self.output is not None
+        schema = self.output.to_arrow()
+        for found in results:
+            table = found.table
+            rows = table.num_rows
+            columns: dict[str, Any] = {name: table.column(f"k{place}") for place, name in enumerate(self.spec.key)}
+            columns["window_start"], columns["window_end"] = (
+                table.column(name).combine_chunks().view(pa.timestamp("us", "UTC")) for name in (START, END)
+            )
+            if self.spec.window.is_early:
+                columns["pane"] = table.column(PANE)
+                columns["is_final"] = pa.repeat(pa.scalar(found.final), rows)
+            columns |= found.values
+            made = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+            yield from made.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """The open windows, and the times reached."""
+        import pyarrow as pa
+
+        reached = pa.table({"watermark": pa.array([self._watermark]), "now": pa.array([self._now])})
+        return {**self._open.snapshot(), "reached": reached}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes them over."""
+        self._watermark, self._now = (tables["reached"].column(name)[0].as_py() for name in ("watermark", "now"))
+        self._open.restore(tables)
+
+
+def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> OpenWindows:
+    """What keeps the windows of a spec."""
+    window = spec.window
+    if spec.fold is not None:
+        assert spec.fold_schema is not None
+        fold = Fold(spec, inputs, spec.fold_schema)
+        if window.gap_ms is not None:
+            return FoldedSessions(spec, fold, inputs, window.gap_ms, early=window.is_early)
+        return FoldedWindows(spec, fold, grid_of(window))
+    placed = window.gap_ms is not None
+    accumulators = [
+        Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name], placed=placed) for a in spec.aggregations
+    ]
+    if window.gap_ms is not None:
+        parts = [f"p{place}" for place in range(sum(len(accumulator.parts) for accumulator in accumulators))]
+        return SessionWindows(spec, accumulators, window.gap_ms, EarlyResults(window, parts) if window.is_early else None)
+    if window.is_early:
+        return EarlyFixedWindows(spec, accumulators, grid_of(window))
+    return FixedWindows(spec, accumulators, grid_of(window))
