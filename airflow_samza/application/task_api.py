@@ -1,6 +1,6 @@
 """The low-level API: a task that gets every message of its partitions and sends what it likes.
 
-A task is made once per partition by the application's factory. It must have ``process``; ``init``, ``window``, ``on_timer``,
+A task is made once per partition by the application's factory, and anew for each epoch of a run that has several. It must have ``process``; ``init``, ``window``, ``on_timer``,
 ``on_end_of_stream`` and ``close`` are called where a task defines them. Subclass the abstract classes, or just define the methods.
 Each call comes after the one before has returned; only the calls of an :class:`AsyncStreamTask` overlap.
 Source: side-inputs ("one message at a time per task"), control-messages (end of stream); SEMANTICS C7, C9.
@@ -213,7 +213,7 @@ class InitableTask(ABC):
 
     @abstractmethod
     def init(self, context: TaskContext) -> None:
-        """Called once, after tables, stores and timers are as they should be, and before anything else is called."""
+        """Called once, when tables, stores and timers are as the epoch before left them, and before anything else is called."""
 
 
 class WindowableTask(ABC):
@@ -249,4 +249,4 @@ class ClosableTask(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Called at the end, after a failure as well."""
+        """Called when the epoch's work is done, after a failure as well; its commit comes after it."""

@@ -78,7 +78,7 @@ class LowLevelTask(Operator[TaskSpec]):
     def _window_ms(self) -> int | None:
         if TASK_WINDOW not in self._config:
             raise ConfigError(
-                f"The task of {self.spec.title} has window(), and {TASK_WINDOW} is not set: it would never be called.",
+                f"The task has window(), and {TASK_WINDOW} is not set: it would never be called.",
                 hint=f'Say how often: config={{"{TASK_WINDOW}": "60000"}} (ms), or "-1" for never.',
                 key=TASK_WINDOW,
             )

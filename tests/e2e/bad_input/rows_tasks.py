@@ -1,0 +1,126 @@
+"""Rows of low-level tasks and of callables that wait: what is said at the call, and what the stage says."""
+
+from __future__ import annotations
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.rows_stage import STAGE
+from tests.e2e.bad_input.rows_wrong_use import CALL
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
+
+TASK = """\
+from datetime import datetime
+
+from airflow_samza import task_application
+
+
+class Count:
+    def init(self, context):
+        self.context = context
+
+    def process(self, envelope, collector, coordinator):
+        {process}
+
+    def on_timer(self, key, time, collector, coordinator):
+        pass
+{more}
+
+@task_application("count"{config})
+def page_views(app):
+    app.input_stream("views", schema="member_id bigint, country string, dwell_ms bigint")
+    app.store("counts", key={key}, value="bigint")
+    app.task(Count)
+"""
+
+
+def _task(scene: Scene, process: str = "pass", *, key: str = '"string"', more: str = "", config: str = "") -> None:
+    scene.application(*TASK.format(process=process, key=key, more=more, config=config).splitlines())
+
+
+@row("call", "A store whose keys have no order", CALL)
+def _(scene: Scene) -> str:
+    _task(scene, key='"double"')
+    return scene.plan()
+
+
+@row("call", "A coroutine function where a plain one belongs", CALL)
+def _(scene: Scene) -> str:
+    scene.application("async def faster(view):", "    return view", f"{VIEWS}.map(faster)")
+    return scene.plan()
+
+
+@row("call", "A plain function where a coroutine function belongs", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.map_async(lambda view: view)")
+    return scene.plan()
+
+
+@row("call", "No call may be in flight", CALL)
+def _(scene: Scene) -> str:
+    scene.application("async def faster(view):", "    return view", f"{VIEWS}.map_async(faster, concurrency=0)")
+    return scene.plan()
+
+
+@row("stage", "A low-level task asks for an unknown store", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, 'self.context.get_store("count")')
+    return scene.drive()
+
+
+@row("stage", "A low-level task puts what a store does not hold", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, 'self.context.get_store("counts").put(envelope.message.country, "one")')
+    return scene.drive()
+
+
+@row("stage", "A low-level task looks up what is no key", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, 'self.context.get_store("counts").get(envelope.message.member_id)')
+    return scene.drive()
+
+
+@row("stage", "A timer of a kind that does not exist", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, 'self.context.timers.set("tick", 1_767_225_600_000, kind="wall")')
+    return scene.drive()
+
+
+@row("stage", "A timer for a time before all times", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, 'self.context.timers.set("tick", -60_000)')
+    return scene.drive()
+
+
+@row("stage", "A timer for a time of no zone", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, 'self.context.timers.set("tick", datetime(2026, 1, 1))')
+    return scene.drive()
+
+
+WINDOW = """
+    def window(self, collector, coordinator):
+        pass
+"""
+
+
+@row("stage", "A task with window() that nobody calls", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, more=WINDOW)
+    return scene.drive()
+
+
+@row("stage", "A task with window() every 0 ms", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, more=WINDOW, config=', config={"task.window.ms": "0"}')
+    return scene.drive()
+
+
+@row("stage", "A call of map_async that takes too long", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "async def slow(view: View) -> View:",
+        "    import asyncio",
+        "    await asyncio.sleep(60)",
+        "    return view",
+        f'{VIEWS}.map_async(slow, id="slow", timeout=20).send_to({OUT})',
+    )
+    return scene.drive()
