@@ -1,8 +1,8 @@
 """The low-level API: a task that gets every message of its partitions and sends what it likes.
 
-A task is made once per partition by the application's factory, and anew for each epoch of a run that has several. It must have ``process``; ``init``, ``window``, ``on_timer``,
-``on_end_of_stream`` and ``close`` are called where a task defines them. Subclass the abstract classes, or just define the methods.
-Each call comes after the one before has returned; only the calls of an :class:`AsyncStreamTask` overlap.
+A task is made once per partition by the application's factory, and anew for each epoch of a run that has several. It must have ``process``;
+``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task defines them. Subclass the abstract classes,
+or just define the methods. Each call comes after the one before has returned; only the calls of an :class:`AsyncStreamTask` overlap.
 Source: side-inputs ("one message at a time per task"), control-messages (end of stream); SEMANTICS C7, C9.
 """
 
