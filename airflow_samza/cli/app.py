@@ -131,6 +131,47 @@ def run(
 
 
 @app.command()
+def status(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[APP] [RUN]", help="An application, a run, or both; without a word the newest run of all.", show_default=False
+        ),
+    ] = None,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    watch: Annotated[
+        float | None, typer.Option("--watch", "-w", metavar="SECONDS", help="Look again so often, until the run is over.")
+    ] = None,
+    worst: Annotated[int, typer.Option("--worst", metavar="N", help="Partitions of an input to show, furthest behind first.", min=0)] = 3,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")] = "text",
+) -> None:
+    """Show how far the stages of a run have come: offsets, lag, watermarks, end-of-stream, rates, late and dropped messages."""
+    from airflow_samza.cli import status_command
+
+    look_from_here()
+    if form not in ("text", "json"):
+        raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
+    if len(names or ()) > 2:
+        raise ConfigError(
+            "At most two words name a run.", hint="Write: airflow-samza status APP RUN.", key="RUN", value=" ".join(names or ())
+        )
+    found = status_command.RunStatus(find_environment(env, file=environments, root=root, systems=system or ()), names or ())
+    if found.note:
+        typer.echo(f"Note: {found.note}", err=True)
+    looks = [found.reports()] if watch is None else status_command.watched(found, watch)
+    for number, reports in enumerate(looks):
+        if form == "json":
+            typer.echo(status_command.status_json(found.known, found.run, reports))
+            continue
+        if number:
+            typer.echo("")
+        typer.echo("\n".join(status_command.status_lines(found.known, found.run, reports, worst)))
+
+
+@app.command()
 def version() -> None:
     """Show the versions of this package and of what it runs on."""
     import platform

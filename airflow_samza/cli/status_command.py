@@ -1,0 +1,82 @@
+"""``airflow-samza status``: how far the stages of a run have come, live or long over."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.cli.environment import Environment
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.progress import NOT_STARTED, ProgressReport
+from airflow_samza.runs.progress_text import describe_progress
+from airflow_samza.runs.run_list import KnownRun, find_run, known_runs, plan_of
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_progress import stage_progress
+from airflow_samza.runs.stage_state import FINAL, SUCCEEDED
+from airflow_samza.spark.bound_systems import bind_systems, run_bindings
+from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.system import System
+
+
+class RunStatus:
+    """A run that is asked about, and where to look."""
+
+    def __init__(self, environment: Environment, names: Sequence[str]) -> None:
+        self._files = open_filesystem(environment.root)
+        self.known = chosen_run(self._files, names)
+        self.run = plan_of(self._files, self.known)
+        self.note = ""
+        try:
+            self._systems: dict[str, System] = bind_systems(run_bindings(self.run.systems, environment.systems), self._files.root)
+        except SamzaError as error:  # the records can be read all the same
+            self._systems = {}
+            self.note = f"Heads of inputs are not asked for: {error.sentence}"
+
+    def reports(self) -> list[ProgressReport]:
+        """Every stage, in the plan's order."""
+        return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
+
+
+def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
+    """The run that one or two words name: nothing (the newest of all), an application (its newest), a run, or an application and a run."""
+    words = [load_application(word).spec({}).name if ":" in word else word for word in names]
+    if len(words) == 2:
+        return find_run(files, words[0], words[1])
+    if words and known_runs(files, words[0]):
+        return find_run(files, words[0])
+    return find_run(files, None, words[0] if words else None)
+
+
+def status_lines(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport], worst: int) -> list[str]:
+    """A run as people read it."""
+    ended = sum(report.state == SUCCEEDED for report in reports)
+    state = "closed" if known.closed else "open"
+    head = f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of {len(reports)} stages succeeded"
+    return [head, *(line for report in reports for line in describe_progress(report, worst=worst))]
+
+
+def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]) -> str:
+    """A run as programs read it."""
+    return json.dumps(
+        {
+            "application": run.application,
+            "run_id": run.run_id,
+            "generation": run.generation,
+            "mode": run.mode,
+            "closed": known.closed,
+            "stages": [report.to_dict() for report in reports],
+        },
+        indent=2,
+    )
+
+
+def watched(status: RunStatus, seconds: float, pause: Callable[[float], None] = time.sleep) -> Iterator[list[ProgressReport]]:
+    """The reports again and again, until every stage has ended."""
+    while True:
+        reports = status.reports()
+        yield reports
+        if all(report.state in FINAL for report in reports) and not any(report.state == NOT_STARTED for report in reports):
+            return
+        pause(seconds)

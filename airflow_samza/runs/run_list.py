@@ -1,0 +1,70 @@
+"""The runs that are on record under a root: which there are, which is the newest, which are still on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from airflow_samza.errors import UnknownName
+from airflow_samza.runs.folders import RunFolder, must_read, read
+from airflow_samza.runs.names import safe
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_runners import all_runners
+from airflow_samza.systems.filesystem import Filesystem
+
+
+@dataclass(frozen=True)
+class KnownRun:
+    """A run, by its newest plan. ``at`` is when its first stage runner started (seconds since 1970; 0: none has)."""
+
+    application: str
+    run_id: str
+    generation: int
+    at: float
+    closed: bool
+
+    @property
+    def folder(self) -> RunFolder:
+        """Its records."""
+        return RunFolder(self.application, self.run_id)
+
+
+def known_runs(files: Filesystem, application: str | None = None) -> list[KnownRun]:
+    """The runs of an application (its name), or all runs, newest first."""
+    return sorted(_runs(files, application), key=lambda run: (-run.at, run.application, run.run_id))
+
+
+def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> KnownRun:
+    """A run by its id; without one the newest. ``application`` may be left out where only one application has such a run."""
+    wanted = None if run_id is None else safe(run_id)
+    runs = known_runs(files, application)
+    found = [run for run in runs if wanted in (None, run.run_id)]
+    if not found:
+        what = f"a run {run_id!r}" if run_id is not None else "any run"
+        whose = f" of {application!r}" if application is not None else ""
+        close = ", ".join(run.run_id for run in runs[:3])
+        raise UnknownName(
+            f"There is no record of {what}{whose} under {files.location('')}.",
+            hint=f"The newest are: {close}." if close else "Is this the root (--root, --env) of the environment in which it ran?",
+            name=run_id or application or "",
+        )
+    if run_id is not None and len({run.application for run in found}) > 1:
+        whose = ", ".join(sorted(run.application for run in found))
+        raise UnknownName(f"Several applications have a run {run_id!r}.", hint=f"Name the application, too, one of {whose}.", name=run_id)
+    return found[0]
+
+
+def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:
+    """The newest plan of a run."""
+    return RunPlan.from_dict(must_read(files, run.folder.plan(run.generation)))
+
+
+def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
+    for name in [safe(application)] if application is not None else files.list("runs"):
+        for run_id in files.list(f"runs/{name}"):
+            folder = RunFolder(name, run_id)
+            generations = folder.plan_generations(files)
+            if generations:
+                claims = [read(files, runner.claim) or {} for runner in all_runners(files, folder)]
+                at = min((float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim), default=0.0)
+                yield KnownRun(name, run_id, generations[-1], at, files.exists(folder.closed))

@@ -1,0 +1,118 @@
+"""Which run is meant, and what is shown of it; the figures themselves are tested with ``runs.stage_progress``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from airflow_samza import stream_application
+from airflow_samza.cli.app import app
+from airflow_samza.cli.status_command import watched
+from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest, Staged, commit
+from airflow_samza.runs.folders import RunFolder, write_once
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.progress import ProgressReport
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.system import StreamSpec
+
+
+@stream_application("views")
+def views(app: Any) -> None:
+    app.input_stream("page-views", system="log", schema="member bigint", partitions=2).partition_by("member", id="by-member").send_to(
+        app.output_stream("out", system="log", partitions=2)
+    )
+
+
+def plan_a_run(root: Path, run_id: str, at: float, application: str = "views") -> RunPlan:
+    files = LocalFilesystem(root)
+    plan = ExecutionPlanner({}, {"page-views": 2, "out": 2}).plan(views.spec({}))
+    streams = {s.stream_id: BoundStream(s.stream_id, s.role, "log", StreamSpec(s.stream_id)) for s in plan.streams}
+    systems: dict[str, Any] = {"log": {"kind": "log", "options": {}}}
+    run = RunPlan(application, "1", "tests:views", run_id, 1, plan, streams, systems=systems)
+    folder = RunFolder(application, run_id)
+    write_once(files, folder.plan(1), run.to_dict())
+    write_once(files, RunnerFolder(folder, "key", 1).claim, {"claimed_at": at, "pid": 0})
+    return run
+
+
+def finish_first_stage(root: Path, run: RunPlan) -> None:
+    files = LocalFilesystem(root)
+    folder = RunFolder(run.application, run.run_id).stage("page-views", Generation(1, 1))
+    intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {"by-member": "by-member"}, time.time() - 2)
+    write_once(files, folder.intent(0), intent.to_dict())
+    staged = {"by-member": Staged({}, 90)}
+    manifests = [Manifest(task, 0, "a", 1.0, {"page-views": {"messages": 100}}, staged) for task in (0, 1)]
+    for manifest in manifests:
+        write_once(files, folder.manifest(0, manifest.task), manifest.to_dict())
+    commit(files, folder, intent, manifests)
+    write_once(files, folder.result, {})
+
+
+def ask(root: Path, *words: str) -> Any:
+    return CliRunner().invoke(app, ["status", *words, "--root", str(root)])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    plan_a_run(tmp_path, "older", 100.0)
+    finish_first_stage(tmp_path, plan_a_run(tmp_path, "newer", 200.0))
+    plan_a_run(tmp_path, "elsewhere", 50.0, "clicks")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ((), "Run newer of views"),
+        (("views",), "Run newer of views"),
+        (("clicks",), "Run elsewhere of clicks"),
+        (("older",), "Run older of views"),
+        (("views", "older"), "Run older of views"),
+    ],
+)
+def test_a_run_is_named_by_its_application_by_itself_or_by_both(root: Path, words: tuple[str, ...], meant: str) -> None:
+    assert ask(root, *words).stdout.startswith(meant)
+
+
+def test_every_stage_is_shown(root: Path) -> None:
+    lines = ask(root).stdout.splitlines()
+    assert lines[0] == "Run newer of views (staged, plan 1): open, 1 of 2 stages succeeded"
+    assert lines[1].startswith("Stage page-views: succeeded; read 200 messages (")
+    assert lines[2] == "Stage by-member: not started"
+
+
+def test_programs_get_json(root: Path) -> None:
+    found = json.loads(ask(root, "--format", "json").stdout)
+    assert (found["run_id"], [stage["state"] for stage in found["stages"]]) == ("newer", ["succeeded", "not started"])
+    assert found["stages"][0]["read"] == 200
+
+
+def test_a_run_that_is_not_there_names_the_newest(root: Path) -> None:
+    done = ask(root, "views", "oldest")
+    assert done.exit_code == 2
+    assert "no record of a run 'oldest' of 'views'" in done.stderr
+    assert "newer, older" in done.stderr
+
+
+def test_two_runs_of_one_name_ask_for_the_application(root: Path) -> None:
+    plan_a_run(root, "older", 1.0, "clicks")
+    done = ask(root, "older")
+    assert done.exit_code == 2
+    assert "one of clicks, views" in done.stderr
+
+
+def test_watching_ends_with_the_run() -> None:
+    states = iter(["not started", "running", "succeeded"])
+    status: Any = SimpleNamespace(reports=lambda: [ProgressReport("a", "1.1", next(states), 0.0)])
+    pauses: list[float] = []
+    assert [found[0].state for found in watched(status, 2.0, pauses.append)] == ["not started", "running", "succeeded"]
+    assert pauses == [2.0, 2.0]
