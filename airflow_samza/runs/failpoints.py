@@ -31,6 +31,16 @@ PLACES = (
 ``task-before-state`` only where a task has state to keep, ``after-epoch`` only where another epoch follows.
 """
 
+STATE_PLACES = (
+    "state-before-lease",
+    "state-after-lease",
+    "state-after-files",
+    "state-before-version",
+    "state-after-end",
+    "state-after-version",
+)
+"""Every place in the life of a run that carries state on, beside its stages': when it is planned, and when it leaves a version."""
+
 _times = itertools.count(1)
 
 
