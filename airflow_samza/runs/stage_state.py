@@ -156,7 +156,7 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     tasks, done = task_progress(files, folder)
     status = replace(status, tasks=tasks, tasks_done=done)
     if files.exists(folder.result):
-        return replace(status, state=SUCCEEDED, error=None)
+        return replace(status, state=SUCCEEDED, error=None, progress=None)
     if status.state in (FAILED, CANCELLED):
         return status
     if runner is None or not runner.is_alive(files):

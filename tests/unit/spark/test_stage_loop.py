@@ -4,98 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
-from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.runs.stage_state import StageProgress
 from airflow_samza.spark import epoch, epoch_frames
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import StreamSpec
+from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.without_spark import run_stage, without_spark
 
 pytestmark = pytest.mark.timeout(60)
-
-APPLICATION = """
-from airflow_samza import count, stream_application, sum_
-
-def describe(app, bounded):
-    lines = app.input_stream("lines", system="log", schema="word string, n bigint", partitions=2, bounded=bounded)
-    lines.send_to(app.output_stream("copy", system="log", schema="word string, n bigint", partitions=2, key="word"))
-    words = lines.where("n >= 0").partition_by("word", id="by-word")
-    counted = words.aggregate("word", lines=count(), total=sum_("n"), id="per-word")
-    counted.send_to(app.output_stream("counts", system="log", partitions=2, key="word"))
-
-@stream_application("looping")
-def bounded(app):
-    describe(app, True)
-
-@stream_application("flowing")
-def unbounded(app):
-    describe(app, False)
-"""
-
-FEW = {"job.epoch.max.messages": "7"}
-"""So few messages per task and epoch that a hundred take many."""
-
-
-class Place:
-    """A root with lines in a topic."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.runtime = SparkRuntime(str(folder / "root"))
-        self.log = LogSystem("log", SystemBinding("log", {"root": str(folder / "root")}))
-        self.sent: list[tuple[str, int]] = []
-
-    def send(self, first: int, count: int) -> None:
-        """Appends lines."""
-        rows = [(("a", "b", "c")[number % 3], number) for number in range(first, first + count)]
-        self.sent += rows
-        table = pa.table({"word": [word for word, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())})
-        self.log.append("lines", table, key=["word"], partitions=2)
-
-    def prepare(self, name: str, mode: str, run_id: str = "run", **config: str) -> RunPlan:
-        return self.runtime.prepare(f"looping_app:{name}", run_id, mode=mode, config={**FEW, **config})
-
-    def rows(self, topic: str) -> list[dict[str, Any]]:
-        """The user messages of a topic."""
-        found = self.log.admin.metadata([StreamSpec(topic)])[topic]
-        consumer = self.log.consumer(StreamSpec(topic))
-        rows: list[dict[str, Any]] = []
-        for partition in range(found.partitions):
-            place = SystemStreamPartition("log", topic, partition)
-            for envelope in consumer.read(place, OffsetRange(found.oldest[partition], found.head[partition])):
-                if isinstance(envelope, MessageRun):
-                    rows += envelope.batch.to_pylist()
-        consumer.close()
-        return sorted(rows, key=repr)
-
-    def copied(self) -> list[tuple[str, int]]:
-        return sorted((row["word"], row["n"]) for row in self.rows("copy"))
-
-    def counted(self) -> list[tuple[str, int, int]]:
-        return sorted((row["word"], row["lines"], row["total"]) for row in self.rows("counts"))
-
-    def expected(self) -> list[tuple[str, int, int]]:
-        """What the application counts of all lines."""
-        lines, totals = Counter(word for word, _ in self.sent), Counter[str]()
-        for word, n in self.sent:
-            totals[word] += n
-        return sorted((word, lines[word], totals[word]) for word in lines)
-
-    def folder_of(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
-        return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
 
 
 class Stages:
@@ -159,6 +83,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 def test_a_pipelined_run_gives_what_a_staged_one_gives(place: Place) -> None:
     results = Stages(place, place.prepare("bounded", "pipelined")).start().join()
     assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
     assert place.copied() == sorted(place.sent)
     assert results["lines"].epochs > 5
     assert results["by-word"].epochs > 1
@@ -187,6 +112,7 @@ def test_a_continuous_run_ends_when_it_is_drained(place: Place) -> None:
     place.runtime.drain(run)
     stages.join()
     assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
     assert place.copied() == sorted(place.sent)
 
 
@@ -204,6 +130,7 @@ def test_a_stopped_run_flushes_nothing_and_leaves_its_state(place: Place) -> Non
     place.runtime.drain(again)
     stages.join()
     assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
     assert place.copied() == sorted(place.sent)
 
 

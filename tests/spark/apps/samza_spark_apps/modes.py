@@ -1,0 +1,40 @@
+"""Applications that run in all modes: a chain of five stages, and windows over what never ends."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_samza import count, stream_application, sum_, tumbling
+
+
+@dataclass(frozen=True)
+class Visit:
+    member_id: int
+    country: str
+    dwell_ms: int
+    at: datetime.datetime
+
+
+def longer(visit: Visit) -> Visit:
+    return replace(visit, dwell_ms=visit.dwell_ms + 1)
+
+
+@stream_application("five-stages")
+def five_stages(app: Any) -> None:
+    visits = app.input_stream("visits", system="log", schema=Visit)
+    for number, key in enumerate(("country", "member_id", "country", "member_id")):
+        visits = visits.map(longer).partition_by(key, id=f"hop-{number}")
+    visits.send_to(app.output_stream("hopped", system="log", schema=Visit, partitions=2, key="member_id"))
+    counted = visits.aggregate("member_id", visits=count(), dwell=sum_("dwell_ms"), id="per-member")
+    counted.send_to(app.output_stream("per-member", system="lake", path="out/per-member", format="parquet"))
+
+
+@stream_application("flowing")
+def flowing(app: Any) -> None:
+    visits = app.input_stream("visits", system="log", schema=Visit, partitions=2, bounded=False, timestamp="at", max_delay="0 seconds")
+    by_country = visits.map(longer).partition_by("country", id="by-country")
+    by_country.send_to(app.output_stream("hopped", system="log", schema=Visit, partitions=2, key="country"))
+    windows = by_country.window(tumbling("1 minute"), key="country", visits=count(), dwell=sum_("dwell_ms"), id="per-minute")
+    windows.send_to(app.output_stream("per-minute", system="log", partitions=2, key="country"))
