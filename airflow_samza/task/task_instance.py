@@ -287,10 +287,13 @@ class TaskInstance:
     # -- what is left --------------------------------------------------------------------------------------------------
 
     def output_watermarks(self) -> dict[str, int]:
-        """The watermark of each output stream that has one: the least of the operators that write it and have not ended."""
+        """The watermark of each output stream that has one: the least of the operators that write it and have not ended for good.
+
+        The end of a slice is no end: how far time had come is what the readers of this run, and the next one, go by (C9).
+        """
         found = {}
         for stream, writers in self._writers.items():
-            least = min((writer.marks.input for writer in writers if not writer.ended), default=END_OF_TIME)
+            least = min((writer.marks.input for writer in writers if not (writer.ended and writer.final)), default=END_OF_TIME)
             if NONE_YET < least < END_OF_TIME:
                 found[stream] = least
         return found

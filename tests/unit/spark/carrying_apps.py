@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza import StreamTask, count, stream_application, task_application
+from airflow_samza import StreamTask, count, stream_application, sum_, task_application, tumbling
 
 CLICK = "member bigint, page string, n bigint"
 VIEW = "member bigint, seconds bigint"
@@ -84,3 +84,31 @@ def _ended_by_many(app: Any) -> None:
 
 
 two_writers = stream_application("two-writers")(_ended_by_many)
+
+
+TIMED = "member bigint, n bigint, at timestamp"
+
+
+def windowed(*, bounded: bool) -> Any:
+    """Windows and a join of two inputs; unbounded inputs are carried on from run to run."""
+
+    def describe(app: Any) -> None:
+        options: dict[str, Any] = {"system": "log", "schema": TIMED, "timestamp": "at", "max_delay": "2 minutes", "bounded": bounded}
+        clicks = app.input_stream("clicks", **options).partition_by("member", id="clicks-by-member")
+        views = app.input_stream("views", **options).where("n > 0").partition_by("member", id="views-by-member")
+        windows = clicks.window(tumbling("1 minute"), key="member", clicks=count(), total=sum_("n"), id="per-minute")
+        windows.send_to(app.output_stream("per-minute", system="log", key="member", partitions=2))
+        joined = clicks.join(
+            views,
+            lambda click, view: {"member": click.member, "click": click.n, "view": view.n},
+            id="both",
+            key="member",
+            ttl="3 minutes",
+            schema="member bigint, click bigint, view bigint",
+        )
+        joined.send_to(app.output_stream("joined", system="log", key="member", partitions=2))
+
+    return stream_application("windowed", config={"job.intermediate.stream.partitions": "3"})(describe)
+
+
+windowing = windowed(bounded=False)

@@ -24,7 +24,7 @@ from tests.unit.spark.runs_here import Here
 
 def run(asked):
     try:
-        Here(Path(asked["root"])).whole(asked["application"], asked["run_id"], generation=asked["generation"], config=asked["config"])
+        Here(Path(asked["root"])).whole(asked["application"], asked["run_id"], **asked["more"])
     except StateBusy:
         return 3
     except StateFenced:
@@ -53,15 +53,13 @@ class ForkedRuns:
             [sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def run(
-        self, root: Path, application: str, run_id: str, generation: int = 1, *, die_at: str = "", config: dict[str, str] | None = None
-    ) -> int:
-        """A run from its plan to its end; ``die_at`` is a failpoint, which strikes once under this root."""
-        environment = {VARIABLE: f"{die_at}@{root / f'died-{die_at}'}"} if die_at else {}
-        asked: dict[str, Any] = {"root": str(root), "application": application, "run_id": run_id, "generation": generation}
+    def run(self, root: Path, application: str, run_id: str, generation: int = 1, *, die_at: str = "", **more: Any) -> int:
+        """A run from its plan to its end; ``die_at`` is a failpoint, which strikes once per run; ``more`` goes to ``prepare``."""
+        environment = {VARIABLE: f"{die_at}@{root / f'died-{run_id}-{generation}'}"} if die_at else {}
+        asked: dict[str, Any] = {"root": str(root), "application": application, "run_id": run_id, "environment": environment}
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
-        self._parent.stdin.write(json.dumps({**asked, "config": config or {}, "environment": environment}) + "\n")
+        self._parent.stdin.write(json.dumps({**asked, "more": {"generation": generation, **more}}) + "\n")
         self._parent.stdin.flush()
         return int(self._parent.stdout.readline())
 
