@@ -40,6 +40,7 @@ class Intent:
     every input must end in it. ``active`` are the tasks that run (None: all), ``standing`` the epoch of the manifest from which each
     task starts, and ``limit`` after about how many messages a task leaves the rest to the next epoch. ``start`` is the path of the record
     that says what the first epoch starts from, where that is not nothing; ``keeps_state`` keeps state also of what has ended for good.
+    ``shut_down``: a task has asked that all end, so they read nothing more.
     """
 
     stage: str
@@ -55,6 +56,7 @@ class Intent:
     limit: int | None = None
     start: str | None = None
     keeps_state: bool = False
+    shut_down: bool = False
 
     @property
     def running(self) -> Sequence[int]:
@@ -77,6 +79,7 @@ class Intent:
             "limit": self.limit,
             "start": self.start,
             "keeps_state": self.keeps_state,
+            "shut_down": self.shut_down,
         }
 
     @classmethod
@@ -104,7 +107,7 @@ class Manifest:
 
     ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description of files) are what
     the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next epoch for it. ``follows_clock``: it
-    wants an epoch now and then, also when no message has come.
+    wants an epoch now and then, also when no message has come. ``shuts_down_all``: it has asked that all tasks of the stage end.
     """
 
     task: int
@@ -118,6 +121,7 @@ class Manifest:
     state: Mapping[str, Any] | None = None
     ended: bool = True
     follows_clock: bool = False
+    shuts_down_all: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -136,6 +140,7 @@ class Manifest:
             "state": self.state,
             "ended": self.ended,
             "follows_clock": self.follows_clock,
+            "shuts_down_all": self.shuts_down_all,
         }
 
     @classmethod
@@ -156,6 +161,7 @@ class Manifest:
             data["state"],
             data["ended"],
             data["follows_clock"],
+            data["shuts_down_all"],
         )
 
 

@@ -175,7 +175,16 @@ class _Section:
     def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer]) -> SectionRun:
         start = TaskStart(before.start, read_snapshot(self._files, before.state, _KNOWN))
         number, intent = self._epoch.section, self._intent
-        return SectionRun(self._program, number, self._task, producers, start=start, whole=intent.whole, limit=intent.limit)
+        return SectionRun(
+            self._program,
+            number,
+            self._task,
+            producers,
+            start=start,
+            whole=intent.whole,
+            limit=intent.limit,
+            shut_down=intent.shut_down,
+        )
 
     def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
         folder = self._folder.state(self._intent.epoch, attempt)
@@ -267,6 +276,7 @@ class _Section:
             state=state,
             ended=report.ended,
             follows_clock=report.follows_clock,
+            shuts_down_all=report.shuts_down_all,
         )
 
 

@@ -138,7 +138,7 @@ class StageLoop:
                 if final is not None:
                     at_hand.end(final, self._positions.values())
             inputs = at_hand.look()
-            active = self._active(inputs)
+            active = self._open_tasks() if self._shuts_down else self._active(inputs)
             if active:
                 break
             if waiting.is_long:
@@ -162,6 +162,7 @@ class StageLoop:
             limit=self._limit,
             start=self._run.start_of(self._stage.stage_id),
             keeps_state=self._run.keeps_state,
+            shut_down=self._shuts_down,
         )
         reach("before-intent")
         standing = Intent.from_dict(adopt(self._files, self._folder.intent(epoch), intent.to_dict()))
@@ -171,8 +172,16 @@ class StageLoop:
     def _active(self, inputs: Mapping[str, InputIntent]) -> list[int]:
         active = [task for task, position in self._positions.items() if position.has_work(inputs)]
         if not active and time.monotonic() - self._ran_at >= CLOCK_SECONDS:
-            active = [task for task, position in self._positions.items() if position.follows_clock and not position.ended]
+            active = [task for task in self._open_tasks() if self._positions[task].follows_clock]
         return active
+
+    def _open_tasks(self) -> list[int]:
+        return [task for task, position in self._positions.items() if not position.ended]
+
+    @property
+    def _shuts_down(self) -> bool:
+        """Whether a task has asked that all end."""
+        return any(manifest.shuts_down_all for manifest in self._manifests.values())
 
     def _run_tasks(self, setup: StageSetup, frames: EpochFrames, intent: Intent) -> None:
         self._former = intent

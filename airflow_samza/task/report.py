@@ -76,6 +76,7 @@ class TaskReport:
 
     ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its section hands over
     (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an epoch now and then without messages.
+    ``shut_down``: it was asked to end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the stage.
     """
 
     stage: str
@@ -86,12 +87,14 @@ class TaskReport:
     operators: dict[str, OperatorReport] = field(default_factory=dict)
     tables: dict[str, TableReport] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    bad_samples: list[str] = field(default_factory=list)
     checkpoint: TaskCheckpoint = field(default_factory=TaskCheckpoint)
     boundary: Boundary | None = None
     ended: bool = True
     final: bool = True
     follows_clock: bool = False
     shut_down: bool = False
+    shuts_down_all: bool = False
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class SectionRun:
 
     ``start`` is where the epoch before ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
     end is an error; else it is one epoch, and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has
-    taken ``job.epoch.max.ms``.
+    taken ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class SectionRun:
         start: TaskStart | None = None,
         whole: bool = True,
         limit: int | None = None,
+        shut_down: bool = False,
     ) -> None:
         self._program = program
         self._section = program.sections[section]
@@ -98,6 +99,7 @@ class SectionRun:
         self._operators = self._instance.input_operators()
         for low_level in self._instance.low_level_tasks:
             low_level.stops_at_commit = not whole  # one that goes on reads in its next epoch what it leaves
+            low_level.coordinator.shut_down = shut_down
 
     def _writer(self, stream: str, writer: Writer) -> OutputWriter:
         planned = self._program.plan.stream(stream)
@@ -383,6 +385,7 @@ class SectionRun:
         self._send_watermarks()
         report = self.report
         report.ended = self._instance.all_ended
+        report.shuts_down_all = any(task.coordinator.shuts_down_all for task in self._instance.low_level_tasks)
         report.follows_clock = self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
         for stream, writer in self._writers.items():
             output = report.outputs.setdefault(stream, OutputReport())

@@ -47,6 +47,7 @@ class StageEpochs:
         self._clock = clock
         self._run = run
         self._epoch = 0
+        self._shuts_down = False
         self._tasks = {task: _Task((starts or {}).get(task)) for task in range(self.stage.task_count)}
         self._specs: dict[str, StreamSpec] = {}
         for stream_id in self.stage.outputs:
@@ -93,13 +94,25 @@ class StageEpochs:
         staged: dict[str, dict[int, Any]] = {stream_id: {} for stream_id in self._specs}
         control: dict[str, list[ControlMessage]] = {stream_id: [] for stream_id in self._specs}
         moved = False
+        shuts_down = self._shuts_down
         for number, task in self._tasks.items():
             if task.ended:
                 continue
             attempt = f"{self._run}-{self.stage.stage_id}-{self._epoch}-{number}"
             producers = {stream_id: self._system.producer(spec, attempt) for stream_id, spec in self._specs.items()}
             task.tables = {}
-            run = SectionRun(self.program, 0, number, producers, task.tables, self._clock, start=task.start, whole=whole, limit=limit)
+            run = SectionRun(
+                self.program,
+                0,
+                number,
+                producers,
+                task.tables,
+                self._clock,
+                start=task.start,
+                whole=whole,
+                limit=limit,
+                shut_down=shuts_down,
+            )
             try:
                 for _ in run.run(self._inputs(number, ends), self._side_inputs(number)):
                     raise AssertionError("a section without a boundary yields nothing")
@@ -111,6 +124,7 @@ class StageEpochs:
             moved = moved or _has_moved(task, report)
             task.start = TaskStart(_through_json(report.checkpoint), run.state())
             task.ended = report.ended
+            self._shuts_down = self._shuts_down or report.shuts_down_all
             for stream_id, producer in producers.items():
                 staged[stream_id][number] = producer.finish()
                 if stream_id in self.program.spec.intermediates:  # only they carry control messages (C1)

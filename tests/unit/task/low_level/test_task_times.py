@@ -260,6 +260,16 @@ def test_a_scope_is_one_of_two() -> None:
         driver_of(bounded=True).pipe("words", at(0, "stop")).run()
 
 
+def test_all_tasks_end_after_the_epoch_in_which_one_asks_for_it() -> None:
+    Telling.acts = {"stop": lambda task, context: task.coordinator.shutdown(RequestScope.ALL_TASKS)}
+    driver = driver_of(partitions=2)
+    driver.pipe("words", at(0, "a", "b"), partition=0).pipe("words", at(0, "stop", "c"), partition=1).step()
+    assert [[row.text for row in driver.output("out", partition=partition)] for partition in (0, 1)] == [["a", "b"], ["stop"]]
+    assert [(report.shut_down, report.ended) for report in driver.reports()] == [(True, True), (True, True)]
+    driver.pipe("words", at(0, "d"), partition=0).step()
+    assert sorted(told(driver)) == ["a", "b", "stop"]
+
+
 def test_a_commit_ends_the_epoch_after_the_message_and_the_next_goes_on_behind_it() -> None:
     epochs: list[list[str]] = []
 
