@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.errors import ConfigError, PlanError, SectionOpen, UnknownName, UnsupportedShape
+from airflow_samza.errors import ConfigError, PlanError, SectionOpen, StateError, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import safe
@@ -105,7 +105,9 @@ def section_slice(
 
 
 def _chosen(stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None) -> tuple[list[Section], list[str]]:
-    before = list(version.sections.get(stream.stream_id, ())) if version is not None else []
+    """The sections to read, and the marks of all that the state then knows."""
+    marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
+    before = {mark.rpartition("@")[0]: mark for mark in marks}
     if named is None:
         chosen = [section for section in found if section.is_complete and section.run not in before]
     else:
@@ -118,9 +120,23 @@ def _chosen(stream: BoundStream, found: Sequence[Section], named: str | None, ve
                 stream=stream.stream_id,
                 run=named,
             )
+        for section in chosen:
+            if before.get(section.run, section.mark) != section.mark:
+                raise _replaced(stream, section)
+        chosen = [section for section in chosen if section.run not in before]
     # What has expired meanwhile needs no remembering: it cannot come again.
     left = {section.run for section in found}
-    return chosen, [run for run in before if run in left] + [section.run for section in chosen if section.run not in before]
+    return chosen, [mark for run, mark in before.items() if run in left] + [section.mark for section in chosen]
+
+
+def _replaced(stream: BoundStream, section: Section) -> StateError:
+    return StateError(
+        f"The run {section.run_id!r} has written its section of the shared stream {stream.stream_id!r} anew (generation "
+        f"{section.generation}), and the state of this application holds what it had written before.",
+        hint="Clear the run that read it, from its plan on (and those after it: airflow-samza state reset); then it reads the newer one.",
+        stream=stream.stream_id,
+        run=section.run_id,
+    )
 
 
 def _offsets(whole: Mapping[str, Any], chosen: Sequence[Section]) -> list[list[int]]:

@@ -39,6 +39,11 @@ class Section:
         return self.run.rpartition("/")[2]
 
     @property
+    def mark(self) -> str:
+        """What a reader notes of it when it was read: ``<application>/<run>@<generation>``."""
+        return f"{self.run}@{self.generation}"
+
+    @property
     def progress(self) -> str:
         """How far it has come, as a part of a sentence."""
         return f"{len(self.tasks)} of {self.total} tasks have ended it" if self.total is not None else "no task has ended it"

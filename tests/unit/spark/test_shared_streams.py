@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import SectionOpen, UnknownName, UnsupportedShape
+from airflow_samza.errors import SectionOpen, StateError, UnknownName, UnsupportedShape
 from airflow_samza.systems.system import ControlEnvelope, StreamSpec, SystemStreamPartition
 from tests.unit.spark.runs_here import Here, slice_of
 
@@ -144,3 +144,23 @@ def test_a_shared_output_has_one_writing_stage(here: Here) -> None:
     clicks(here, 0, 6)
     with pytest.raises(UnsupportedShape, match=r"The shared output 'shared-clicks' is written by 2 stages \(clicks, by-member\)"):
         here.plan(f"{APPS}:two_writers", "monday")
+
+
+def test_a_section_that_the_state_holds_is_not_read_twice(here: Here) -> None:
+    produce(here, "monday", 0, 3)
+    here.whole(FOLLOWING, "follow-1", sections={"shared-clicks": "monday"})
+    here.whole(FOLLOWING, "follow-2", sections={"shared-clicks": "monday"})
+    assert numbered(here) == [("p0", 1), ("p1", 1), ("p2", 1)]
+
+
+def test_a_section_that_was_written_anew_is_not_added_to_a_state_that_holds_the_former_one(here: Here) -> None:
+    clicks(here, 0, 3)
+    plan = here.plan(PRODUCING, "monday")
+    here.stages(plan)
+    here.whole(FOLLOWING, "follow-1", sections={"shared-clicks": "monday"})
+    here.stages(plan, "by-member", generation=2)
+    with pytest.raises(StateError, match=r"has written its section .* anew \(generation 1\.2\)") as caught:
+        here.plan(FOLLOWING, "follow-2", sections={"shared-clicks": "monday"})
+    assert "Clear the run that read it" in caught.value.hint
+    here.whole(FOLLOWING, "follow-1", generation=2, sections={"shared-clicks": "monday"})
+    assert numbered(here) == [("p0", 1), ("p1", 1), ("p2", 1)]
