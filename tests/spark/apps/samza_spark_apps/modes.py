@@ -33,7 +33,7 @@ def five_stages(app: Any) -> None:
 
 @stream_application("flowing")
 def flowing(app: Any) -> None:
-    visits = app.input_stream("visits", system="log", schema=Visit, partitions=2, bounded=False, timestamp="at", max_delay="0 seconds")
+    visits = app.input_stream("visits", system="log", schema=Visit, partitions=2, bounded=False, timestamp="at", max_delay=0)
     by_country = visits.map(longer).partition_by("country", id="by-country")
     by_country.send_to(app.output_stream("hopped", system="log", schema=Visit, partitions=2, key="country"))
     windows = by_country.window(tumbling("1 minute"), key="country", visits=count(), dwell=sum_("dwell_ms"), id="per-minute")
