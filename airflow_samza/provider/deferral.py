@@ -14,7 +14,8 @@ from airflow_samza.provider.bindings import extra_of
 
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
-"""Keys of a trigger's event: the deadline has passed; the text says why this triggerer cannot look."""
+LOST = "lost"
+"""Keys of a trigger's event: the deadline has passed; the text says why this triggerer cannot look; producers that failed for good."""
 
 OUTLIVES = "runners_outlive_tasks"
 """The field of a Samza connection that says whether a process that a task leaves behind lives on."""

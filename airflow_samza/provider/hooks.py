@@ -16,6 +16,10 @@ from airflow_samza.provider.deferral import refuse_short_lived
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
 from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.lease_holder import holder_works
+from airflow_samza.runs.run_list import note_origin
+from airflow_samza.runs.run_plan import STAGED
+from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_progress import newest_generation
 from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, stage_status
 from airflow_samza.spark.masters import parse_master
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_samza.runs.stage_result import StageResult
     from airflow_samza.runs.stage_state import StageStatus
     from airflow_samza.spark.runtime import SparkRuntime
+    from airflow_samza.systems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
 
 DEFAULT_CONNECTION = "samza_default"
@@ -121,12 +126,53 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         interval: DataInterval | None = None,
         config: Mapping[str, str] | None = None,
         shape: str | None = None,
+        mode: str = STAGED,
+        state: str = LINEAGE,
+        sections: Mapping[str, str] | None = None,
+        origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
-        """Plans a run and stores the plan; the same generation again returns the plan that stands."""
+        """Plans a run and stores the plan; the same generation again returns the plan that stands.
+
+        Another run that holds the application's state is a :class:`StateBusy` at once; ``origin`` says where the run comes from, and is
+        kept with its records. The other parameters are those of ``SparkRuntime.prepare``.
+        """
         from airflow_samza.planner.explain import explain
 
-        run = self.get_conn().prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape)
+        run = self.get_conn().prepare(
+            application,
+            run_id,
+            generation=generation,
+            interval=interval,
+            config=config,
+            shape=shape,
+            mode=mode,
+            state=state,
+            sections=sections,
+            wait_seconds=0.0,
+        )
+        if origin is not None:
+            note_origin(self.files, RunFolder(run.application, run.run_id), origin)
         return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
+
+    def has_run(self, application: str, run_id: str) -> bool:
+        """Whether a run of an application is on record."""
+        return bool(RunFolder(application, run_id).plan_generations(self.files))
+
+    def holder_works(self, application: str, app_id: str) -> bool:
+        """Whether the run that holds an application's state is at work, so that waiting for it helps."""
+        return holder_works(self.files, application, app_id)
+
+    def drain(self, run: RunPlan, who: str = "") -> None:
+        """Has a run whose stages run at the same time end for good: what has arrived is processed, stages end in order."""
+        self.get_conn().drain(run, who)
+
+    def stop(self, run: RunPlan, *, at: float | None = None, who: str = "") -> None:
+        """Stops such a run where it is, now or at a time (seconds since 1970): nothing flushes, state stays."""
+        self.get_conn().stop(run, who, at=at)
+
+    def abort(self, handle: StageHandle, why: str = "") -> None:
+        """Says that a stage failed for good: stages that read what it writes stop."""
+        self.get_conn().abort(handle, why)
 
     def load_plan(self, ticket: PlanTicket) -> RunPlan:
         """The stored plan that a ticket names."""
@@ -140,6 +186,13 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def root(self) -> str:
         """The folder of topics and run records."""
         return root_of(self.conn_id, self._connection(self.conn_id))
+
+    @property
+    def files(self) -> Filesystem:
+        """The records of runs."""
+        from airflow_samza.systems.filesystem import open_filesystem
+
+        return open_filesystem(self.root)
 
     def refuse_short_lived(self, task_id: str, executor: str | None = None) -> None:
         """Refuses to defer a task whose stage runner would end with it; ``executor`` is the task's own."""
@@ -161,9 +214,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
         """The newest generation of a stage that was submitted under this plan."""
-        from airflow_samza.systems.filesystem import open_filesystem
-
-        return StageHandle(run.application, run.run_id, stage_id, newest_generation(open_filesystem(self.root), run, stage_id))
+        return StageHandle(run.application, run.run_id, stage_id, newest_generation(self.files, run, stage_id))
 
     def cancel(self, handle: StageHandle) -> None:
         """Asks for the end of a stage's Spark work, and of no other's."""
@@ -182,9 +233,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     def has_succeeded(self, run: RunPlan) -> bool:
         """Whether the newest generation of every stage of this plan has succeeded, as the run's records say."""
-        from airflow_samza.systems.filesystem import open_filesystem
-
-        files = open_filesystem(self.root)
+        files = self.files
         folder = RunFolder(run.application, run.run_id)
         for stage in run.plan.stages:
             known = [generation for generation in folder.generations(files, stage.stage_id) if generation.plan == run.generation]

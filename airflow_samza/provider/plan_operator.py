@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.errors import PlanChanged
-from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.plan_ticket import PlanTicket
-from airflow_samza.provider.run_identity import generation_of, interval_of
-from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.provider.planning import PlanningOperator
+from airflow_samza.provider.run_identity import generation_of
 from airflow_samza.runs.run_plan import RunPlan
 
 PLAN_TEXT = "plan_text"
 """XCom key of the plan as text."""
 
 
-class SamzaPlanOperator(SamzaOperator):
+class SamzaPlanOperator(PlanningOperator):
     """Plans a run: fixes counts and slices, refuses what must be refused before anything runs, and stores the plan.
 
     The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan to read.
+    Parameters as of :class:`PlanningOperator`.
 
-    :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end`` (templated).
     :param expected_stages: The stages that the Dag has tasks for; a plan with others is refused.
-    :param shape: The fingerprint of the application as the Dag file saw it, for the stages to compare with theirs.
     """
 
-    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "data_interval")
-
-    def __init__(
-        self, *, data_interval: Any = None, expected_stages: Iterable[str] | None = None, shape: str | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, expected_stages: Iterable[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.data_interval = data_interval
         self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
-        self.shape = shape
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Plans and returns the ticket."""
+        return self._plan(context, deadline_of(self))
+
+    def execute_again(self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> dict[str, Any]:
+        """Plans, now that the run that held the state has given it back."""
         with mapped_failures(self.log.error):
-            hook = self.hook
-            planned = hook.plan(
-                self.application,
-                run_id=self._run_id(context),
-                generation=generation_of(context),
-                interval=interval_of(context, self.data_interval),
-                config=text_map("config", self.config),
-                shape=self.shape,
-            )
+            raise_what_the_trigger_met(event, self.task_id)
+        return self._plan(context, deadline)
+
+    def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        with mapped_failures(self.log.error):
+            planned = self.plan_run(self.hook, context, generation_of(context), deadline)
             self.tell(planned.text)
             ticket = ticket_of(planned.run, self.shape)
             check_stages(ticket, self.expected_stages)

@@ -46,6 +46,18 @@ def generation_of(context: Mapping[str, Any]) -> int:
     return max(1, min(int(max_tries) - int(retries) + 1, int(getattr(ti, "try_number", 1) or 1)))
 
 
+def has_another_try(context: Mapping[str, Any]) -> bool:
+    """Whether Airflow would try this task again if it failed now."""
+    ti = _task_instance(context)
+    return int(ti.try_number) <= int(ti.max_tries)
+
+
+def airflow_run_of(context: Mapping[str, Any]) -> dict[str, str]:
+    """Where in Airflow a run was planned, for its records: Dag, run and task."""
+    ti = _task_instance(context)
+    return {"dag_id": str(ti.dag_id), "run_id": str(context.get("run_id") or ti.run_id), "task_id": str(ti.task_id)}
+
+
 def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval | None:
     """The run's slice of time: ``given`` (two texts or moments) when there is one, else the data interval, else None."""
     if given:

@@ -24,6 +24,8 @@ LONGEST_NAP = 0.5
 SHORTEST_NAP = 0.1
 """Seconds. A warm stage on little data takes 0.2 s: what has just begun is asked more often, so that waiting adds a fifth to it at most."""
 
+GUARD_SECONDS = 10.0
+
 
 class StageService(Protocol):
     """The part of the hook that stages need."""
@@ -51,6 +53,7 @@ class StageWatch:
     :param poll_interval: Seconds between two questions for the state of a stage that has run for a while.
     :param on_result: Told each result as soon as it is there.
     :param progress: Told of each look at a stage.
+    :param guard: Raises what ends the wait from outside; asked every :data:`GUARD_SECONDS`.
     """
 
     def __init__(
@@ -60,18 +63,20 @@ class StageWatch:
         poll_interval: float,
         on_result: Callable[[StageResult], None] = lambda result: None,
         progress: ProgressLog | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> None:
         self.service = service
         self.log = log
         self.poll_interval = poll_interval
         self.on_result = on_result
         self.progress = progress or ProgressLog(lambda line: log.info("%s", line))
+        self.guard = guard
         self.results: dict[str, StageResult] = {}
         self.active: dict[str, StageHandle] = {}
         self.ended: dict[str, StageHandle] = {}
         self._waiting: dict[str, set[str]] = {}
         self._killed = False
-        self._submitted = time.monotonic()
+        self._submitted = self._guarded = time.monotonic()
 
     def take_up(
         self,
@@ -134,6 +139,9 @@ class StageWatch:
         ended = True
         while ended:
             self._stop_if_killed()
+            if self.guard is not None and time.monotonic() - self._guarded >= GUARD_SECONDS:
+                self._guarded = time.monotonic()
+                self.guard()
             for stage_id in [name for name, upstream in self._waiting.items() if upstream <= self.results.keys()]:
                 del self._waiting[stage_id]
                 self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,19 +14,22 @@ from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError
+from airflow_samza.provider.assets import announce
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.cleanup_operator import close_run
-from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import LOST, TIMED_OUT, deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.planning import PlanningOperator
+from airflow_samza.provider.producer_tasks import ABORTED, STARTED, ProducerTasks, cleared, is_lost, producer_failed, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
-from airflow_samza.provider.run_identity import generation_of, interval_of
-from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
+from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult, describe_result
 from airflow_samza.runs.stage_state import StageHandle
@@ -33,32 +37,37 @@ from airflow_samza.runs.stage_state import StageHandle
 TRIGGER_GRACE_SECONDS = 120.0
 """How long after the deadline Airflow itself ends a trigger that has not."""
 
+LOOK_AGAIN_SECONDS = 15.0
+"""How long a stage waits for its producers to start before it asks Airflow what has become of their tasks."""
 
-class SamzaStreamOperator(SamzaOperator):
+
+class SamzaStreamOperator(PlanningOperator):
     """Runs one stage of an application, or the whole of it, on Spark.
 
     A retry re-attaches to what still runs and never doubles output; a clear starts a new generation, whose output replaces the
     former one's. Killing the task cancels its Spark work and no other, deferred or not. The return value holds ``rows``, ``outputs`` and
     ``offsets`` by stream, ``seconds`` and the ``generation``.
 
+    In a run whose stages run at the same time, a stage waits, deferred, until its producers have started; if one of them fails for good,
+    it stops, too.
+
     :param stage: The stage to run; None runs the whole application in this one task.
-    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without one the task plans by itself.
-    :param data_interval: See :class:`SamzaPlanOperator`; only where the task plans by itself (templated).
-    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
+    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes the parameters of
+        :class:`PlanningOperator`.
+    :param producers: The tasks of the stages that write what this one reads, task ids by stage; where stages run at the same time.
     :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
     :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``.
     :param deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
     """
 
-    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan", "data_interval")
+    template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan")
 
     def __init__(
         self,
         *,
         stage: str | None = None,
         plan: Any = None,
-        data_interval: Any = None,
-        shape: str | None = None,
+        producers: Mapping[str, str] | None = None,
         poll_interval: float | None = None,
         progress_interval: float | None = None,
         deferrable: bool | None = None,
@@ -75,8 +84,7 @@ class SamzaStreamOperator(SamzaOperator):
                 )
         self.stage = stage
         self.plan = plan
-        self.data_interval = data_interval
-        self.shape = shape
+        self.producers = dict(producers or {})
         self.poll_interval = poll_interval
         self.progress_interval = progress_interval
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
@@ -84,12 +92,14 @@ class SamzaStreamOperator(SamzaOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Submits, waits or defers, finishes; returns what was read and written."""
+        return self._begin(context, deadline_of(self))
+
+    def execute_again(self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> dict[str, Any]:
+        """Begins, now that what the task waited for is there: the application's state, or its producers."""
         with mapped_failures(self.log.error):
-            hook = self.hook
-            if self.deferrable:
-                hook.refuse_short_lived(self.task_id, self.executor)
-            run, generation = self._run_and_generation(hook, context)
-            return self._run_stages(hook, run, generation, context, deadline_of(self))
+            if not (event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)):  # it was only time to look again
+                raise_what_the_trigger_met(event, self.task_id)
+        return self._begin(context, deadline)
 
     def execute_complete(
         self,
@@ -108,14 +118,17 @@ class SamzaStreamOperator(SamzaOperator):
         with mapped_failures(self.log.error):
             hook = self.hook
             handles = {stage_id: StageHandle.from_dict(handle) for stage_id, handle in stages.items()}
-            try:
-                raise_what_the_trigger_met(event, self.task_id)
-            except BaseException:
-                for handle in handles.values():
-                    hook.cancel(handle)
-                raise
             first = next(iter(handles.values()))
             run = hook.load_run(first.application, first.run_id, first.generation.plan)
+            try:
+                raise_what_the_trigger_met(event, self.task_id)
+                for upstream in (event or {}).get(LOST, ()):
+                    raise producer_failed(first.stage_id, run, upstream)
+            except BaseException as error:
+                for handle in handles.values():
+                    hook.cancel(handle)
+                self._give_up(hook, run, handles, error, context)
+                raise
             return self._run_stages(hook, run, generation, context, deadline, handles, told)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
@@ -136,6 +149,16 @@ class SamzaStreamOperator(SamzaOperator):
     def _is_alone(self) -> bool:
         """Whether this task is the whole run, so that no cleanup task will close it."""
         return self.stage is None and self.plan is None
+
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        with mapped_failures(self.log.error):
+            hook = self.hook
+            if self.deferrable:
+                hook.refuse_short_lived(self.task_id, self.executor)
+            run, generation = self._run_and_generation(hook, context, deadline)
+            if run.waits_for_news and self.stage is not None:
+                self._wait_for_producers(hook, run, self.stage, context, deadline)
+            return self._run_stages(hook, run, generation, context, deadline)
 
     def _run_stages(
         self,
@@ -159,20 +182,72 @@ class SamzaStreamOperator(SamzaOperator):
             else:
                 watch.run(run, stage_ids, generation)
                 still_on = False
-        except SamzaError as error:
-            if self._is_alone and not (error.retryable and _has_another_try(context)):
-                close_run(hook, run, self.tell)
+        except BaseException as error:
+            self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
             raise
         if still_on:
-            self._defer(hook, watch, generation, deadline)
+            self._defer(hook, watch, generation, deadline, context)
         if self._is_alone:
             close_run(hook, run, self.tell)
-        return summary(run, [watch.results[stage_id] for stage_id in stage_ids])
+        results = [watch.results[stage_id] for stage_id in stage_ids]
+        announce(context.get("outlet_events"), self.outlets, run, results)
+        return summary(run, results)
 
-    def _defer(self, hook: SamzaHook, watch: StageWatch, generation: int, deadline: float | None) -> None:
+    def _give_up(self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any) -> None:
+        """What follows from an error that no further try can mend: a run of this task's own is closed, readers of its stages stop."""
+        if not isinstance(error, SamzaError) or (error.retryable and has_another_try(context)):
+            return
+        if run.waits_for_news:
+            for handle in handles.values():
+                hook.abort(handle, error.sentence)
+        if self._is_alone:
+            close_run(hook, run, self.tell)
+
+    def _wait_for_producers(self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None) -> None:
+        """Returns when all stages that this one reads from have started; defers until then."""
+        upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
+        asked = self._producer_tasks(context)
+        states = asked.states() if asked is not None else {}
+        beyond = cleared(hook.files, run, states)
+        found = {name: producer_state(hook.files, run, name, beyond.get(name)) for name in upstream}
+        lost = [n for n in upstream if found[n] == ABORTED or (n not in beyond and is_lost(hook.files, run, n, states.get(n)))]
+        if lost:
+            own = replace(hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context)))
+            hook.abort(own, f"{lost[0]} failed for good")  # its own readers stop, too
+            raise producer_failed(stage_id, run, lost[0])
+        waited_for = [name for name in upstream if found[name] != STARTED]
+        if not waited_for:
+            return
+        self.tell(f"Stage {stage_id}: waiting, deferred, until {', '.join(waited_for)} has started.")
+        self._defer_for_producers(hook, run, upstream, beyond, deadline)
+
+    def _defer_for_producers(
+        self, hook: SamzaHook, run: RunPlan, upstream: Sequence[str], beyond: Mapping[str, str], deadline: float | None
+    ) -> None:
+        from airflow_samza.provider.triggers import SamzaProducersTrigger  # a Dag file need not load it
+
+        # Now and then Airflow is asked for its tasks' states again: a producer may fail before it has started anything.
+        again = time.time() + LOOK_AGAIN_SECONDS
+        self.defer(
+            trigger=SamzaProducersTrigger(
+                root=hook.root,
+                poll_interval=self._poll_interval,
+                deadline=again if deadline is None else min(again, deadline),
+                application=run.application,
+                run_id=run.run_id,
+                generation=run.generation,
+                upstream=list(upstream),
+                beyond=dict(beyond),
+            ),
+            method_name="execute_again",
+            kwargs={"deadline": deadline},
+        )
+
+    def _defer(self, hook: SamzaHook, watch: StageWatch, generation: int, deadline: float | None, context: Any) -> None:
         from airflow_samza.provider.triggers import SamzaStageTrigger  # a Dag file need not load it
 
         submitted = {stage_id: handle.to_dict() for stage_id, handle in {**watch.ended, **watch.active}.items()}
+        asked = self._producer_tasks(context)
         self.defer(
             trigger=SamzaStageTrigger(
                 root=hook.root,
@@ -180,6 +255,7 @@ class SamzaStreamOperator(SamzaOperator):
                 poll_interval=self._poll_interval,
                 progress_interval=self._progress_interval,
                 deadline=deadline,
+                producers=asked.to_dict() if asked is not None else None,
             ),
             method_name="execute_complete",
             kwargs={"stages": submitted, "told": list(watch.ended), "generation": generation, "deadline": deadline},
@@ -187,10 +263,21 @@ class SamzaStreamOperator(SamzaOperator):
             timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS) if deadline is not None else None,
         )
 
+    def _producer_tasks(self, context: Any) -> ProducerTasks | None:
+        return ProducerTasks.of(context["ti"], self.producers) if self.producers else None
+
     def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any) -> StageWatch:
         tags = getattr(context["ti"], "stats_tags", None)
         progress = ProgressLog(self.tell, hook.progress, self._progress_interval, emitter(run.application, tags))
-        return StageWatch(hook, self.log, self._poll_interval, on_result=self._report, progress=progress)
+        asked = self._producer_tasks(context)
+
+        def refuse_lost() -> None:
+            assert asked is not None
+            for upstream in asked.lost(hook.files, run):
+                raise producer_failed(str(self.stage), run, upstream)
+
+        guard = refuse_lost if asked is not None and run.waits_for_news else None
+        return StageWatch(hook, self.log, self._poll_interval, on_result=self._report, progress=progress, guard=guard)
 
     @property
     def _poll_interval(self) -> float:
@@ -204,15 +291,14 @@ class SamzaStreamOperator(SamzaOperator):
         """Cancels what this task may have submitted, from the records alone."""
         hook = self.hook
         if self.plan is not None:
-            ticket = PlanTicket.from_dict(self.plan)
-            run = hook.load_plan(ticket)
+            run = hook.load_plan(PlanTicket.from_dict(self.plan))
         else:
             run = hook.load_run(load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context))
         for stage in run.plan.stages:
             if self.stage in (None, stage.stage_id):
                 hook.cancel(hook.newest_handle(run, stage.stage_id))
 
-    def _run_and_generation(self, hook: SamzaHook, context: Any) -> tuple[RunPlan, int]:
+    def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)
         if self.plan is not None:
             ticket = PlanTicket.from_dict(self.plan)
@@ -225,22 +311,10 @@ class SamzaStreamOperator(SamzaOperator):
                 )
             return hook.load_plan(ticket), own
         # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application supersedes all.
-        planned = hook.plan(
-            self.application,
-            run_id=self._run_id(context),
-            generation=1 if self.stage is not None else own,
-            interval=interval_of(context, self.data_interval),
-            config=text_map("config", self.config),
-            shape=self.shape,
-        )
+        planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
         self.tell(planned.text)
         return planned.run, own if self.stage is not None else 1
 
     def _report(self, result: StageResult) -> None:
         for line in describe_result(result):
             self.log.info("%s", line)
-
-
-def _has_another_try(context: Mapping[str, Any]) -> bool:
-    ti = context["ti"]
-    return int(ti.try_number) <= int(ti.max_tries)

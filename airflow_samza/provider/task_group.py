@@ -13,35 +13,41 @@ from airflow.sdk import TaskGroup
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
+from airflow_samza.provider.assets import shared_outputs
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.hooks import DEFAULT_CONNECTION
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.planning import FUSED, check_mode
+from airflow_samza.runs.run_plan import CONTINUOUS, PIPELINED, STAGED
 
 PLAN_TASK = "plan"
 RUN_TASK = "run"
 CLEANUP_TASK = "cleanup"
-
-MODES = ("staged", "fused")
 
 
 class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
     """The tasks of one application.
 
     ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all stages.
+    ``mode="pipelined"``: a task per stage, all at the same time; each waits, deferred, until its producers run, and ends when its inputs
+    have ended. ``mode="continuous"``: the same over inputs that go on, until the run is drained or stopped, or ``run_for`` is over.
 
     :param group_id: The group's id; it also tells this use of the application from others in the Dag.
     :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
     :param conn_id: The Samza connection (templated).
     :param systems: Connection ids by the names of the application's systems (templated).
-    :param mode: ``staged`` or ``fused``.
+    :param mode: ``staged``, ``fused``, ``pipelined`` or ``continuous``.
+    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
     :param stages: Settings by stage id: ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an operator takes.
     :param config: Samza's configuration keys, over those of the application (values templated).
     :param spark_conf: Spark settings of all stages, over those of the connection (templated).
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
     :param archives: Archives that the workers unpack, by path (templated).
     :param data_interval: The slice of time instead of the run's data interval (templated).
+    :param state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state (templated).
+    :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may be retried.
     :param poll_interval: Seconds between two questions for a stage's state.
     :param progress_interval: Seconds between two reports of a stage's progress.
     :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators] default_deferrable``.
@@ -54,20 +60,24 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
         application: str,
         conn_id: str = DEFAULT_CONNECTION,
         systems: Mapping[str, str] | None = None,
-        mode: str = "staged",
+        mode: str = STAGED,
+        run_for: Any = None,
         stages: Mapping[str, Mapping[str, Any]] | None = None,
         config: Mapping[str, Any] | None = None,
         spark_conf: Mapping[str, Any] | None = None,
         py_modules: Sequence[str] = (),
         archives: Sequence[str] = (),
         data_interval: Any = None,
+        state_from: str | None = None,
+        wait_for_state: bool = True,
         poll_interval: float | None = None,
         progress_interval: float | None = None,
         deferrable: bool | None = None,
         **group: Any,
     ) -> None:
-        _check_mode(group_id, mode)
-        shape = plan_shape(load_application(application).spec(text_map("config", config)))
+        check_mode(group_id, mode, run_for)
+        spec = load_application(application).spec(text_map("config", config))
+        shape = plan_shape(spec)
         settings = _stage_settings(group_id, shape, mode, stages or {})
         group.setdefault("tooltip", f"{application} on Samza, {mode}")
         super().__init__(group_id=group_id, **group)
@@ -80,11 +90,16 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
             "archives": list(archives),
             "scope": self.group_id,
         }
+        assets = shared_outputs(spec, conn_id, shared["systems"])
         stage_ids = tuple(stage.stage_id for stage in shape.stages)
         with self:
             self.plan_task = SamzaPlanOperator(
                 task_id=PLAN_TASK,
+                mode=mode,
+                run_for=run_for,
                 data_interval=data_interval,
+                state_from=state_from,
+                wait_for_state=wait_for_state,
                 expected_stages=stage_ids,
                 shape=shape.fingerprint,
                 spark_conf=dict(spark_conf or {}),
@@ -98,45 +113,39 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                 "progress_interval": progress_interval,
                 "deferrable": deferrable,
             }
-            if mode == "fused":
-                self.stage_tasks = {RUN_TASK: SamzaStreamOperator(task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), **watched)}
+            if mode == FUSED:
+                run = SamzaStreamOperator(task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), outlets=list(assets.values()), **watched)
+                self.stage_tasks = {RUN_TASK: run}
             else:
                 self.stage_tasks = {
-                    stage_id: SamzaStreamOperator(
+                    stage.stage_id: SamzaStreamOperator(
                         **{
-                            "task_id": stage_id,
-                            "stage": stage_id,
+                            "task_id": stage.stage_id,
+                            "stage": stage.stage_id,
+                            "outlets": [assets[stream_id] for stream_id in stage.outputs if stream_id in assets],
                             **watched,
-                            **settings.get(stage_id, {}),
-                            "spark_conf": {**(spark_conf or {}), **settings.get(stage_id, {}).get("spark_conf", {})},
+                            **settings.get(stage.stage_id, {}),
+                            "spark_conf": {**(spark_conf or {}), **settings.get(stage.stage_id, {}).get("spark_conf", {})},
                         }
                     )
-                    for stage_id in stage_ids
+                    for stage in shape.stages
                 }
                 for stage in shape.stages:
-                    for upstream in stage.upstream:
-                        self.stage_tasks[upstream] >> self.stage_tasks[stage.stage_id]
+                    self._join(stage, together=mode in (PIPELINED, CONTINUOUS))
             self.cleanup_task = SamzaCleanupOperator(task_id=CLEANUP_TASK, plan=self.plan_task.output, **shared)
             self.cleanup_task << list(self.stage_tasks.values())
             # A teardown runs after a failure, too, and plays no part in the state of the Dag run, so it cannot turn a failed run green.
             self.cleanup_task.as_teardown(on_failure_fail_dagrun=False)
 
-
-def _check_mode(group_id: str, mode: str) -> None:
-    if mode == "pipelined":
-        raise ConfigError(
-            f"The task group {group_id!r} asks for mode='pipelined', which this version does not have.",
-            hint='Use mode="staged" (a stage starts when its producers have ended) or mode="fused" (one task).',
-            key="mode",
-            value=mode,
-        )
-    if mode not in MODES:
-        raise ConfigError(
-            f"mode={mode!r} of the task group {group_id!r} is not a mode.",
-            hint=f"The modes are {', '.join(MODES)}.",
-            key="mode",
-            value=mode,
-        )
+    def _join(self, stage: Stage, *, together: bool) -> None:
+        """A stage behind its producers: after them by Airflow's arrows, or beside them, knowing their tasks."""
+        task = self.stage_tasks[stage.stage_id]
+        upstream = {stage_id: self.stage_tasks[stage_id] for stage_id in stage.upstream if stage_id != stage.stage_id}
+        if together:
+            task.producers = {stage_id: producer.task_id for stage_id, producer in upstream.items()}
+        else:
+            for producer in upstream.values():
+                producer >> task
 
 
 def _stage_settings(group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -149,7 +158,7 @@ def _stage_settings(group_id: str, shape: ExecutionPlan, mode: str, stages: Mapp
                 hint=(f"Did you mean {close[0]!r}? " if close else "") + f"Its stages are {', '.join(known)}.",
                 name=name,
             )
-    if mode == "fused" and stages:
+    if mode == FUSED and stages:
         raise ConfigError(
             f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have nowhere to go.",
             hint='Set them for the group (default_args, spark_conf), or use mode="staged".',

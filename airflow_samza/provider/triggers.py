@@ -15,15 +15,15 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.deferral import NOT_SEEN, TIMED_OUT
+from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
+from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.stats import emitter, start_stats
-from airflow_samza.runs.folders import must_read
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_ends import is_aborted
+from airflow_samza.runs.folders import RunFolder, must_read
+from airflow_samza.runs.lease_holder import holder_works
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_progress import newest_generation, stage_progress
-from airflow_samza.runs.stage_state import StageHandle, StageStatus, ask_to_cancel, newest_attempt, stage_status
+from airflow_samza.runs.stage_progress import stage_progress
+from airflow_samza.runs.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.spark.bound_systems import EMBEDDED, bind_systems
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.system import SystemBinding
@@ -90,10 +90,23 @@ class SamzaStageTrigger(RunTrigger):
 
     :param stages: The handles of the stages, as plain values.
     :param progress_interval: Seconds between two reports of a stage's progress.
+    :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the wait ends.
+    :param wait_for_all: Whether to wait until all of them have ended.
     """
 
-    def __init__(self, *, stages: Sequence[Mapping[str, Any]], progress_interval: float = DEFAULT_INTERVAL, **given: Any) -> None:
+    def __init__(
+        self,
+        *,
+        stages: Sequence[Mapping[str, Any]],
+        progress_interval: float = DEFAULT_INTERVAL,
+        producers: Mapping[str, Any] | None = None,
+        wait_for_all: bool = False,
+        **given: Any,
+    ) -> None:
         super().__init__(**given)
+        self.producers = dict(producers) if producers else None
+        self.wait_for_all = wait_for_all
+        self._asked_at = time.monotonic()
         self.stages = [dict(stage) for stage in stages]
         self.progress_interval = progress_interval
         self._handles = [StageHandle.from_dict(stage) for stage in self.stages]
@@ -103,7 +116,12 @@ class SamzaStageTrigger(RunTrigger):
 
     def given(self) -> dict[str, Any]:
         """The further arguments of the class."""
-        return {"stages": self.stages, "progress_interval": self.progress_interval}
+        return {
+            "stages": self.stages,
+            "progress_interval": self.progress_interval,
+            "producers": self.producers,
+            "wait_for_all": self.wait_for_all,
+        }
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """The states of the stages, once one has ended."""
@@ -119,7 +137,17 @@ class SamzaStageTrigger(RunTrigger):
             self._progress.look(handle, status)
             if status.is_final:
                 found[handle.stage_id] = status.state
-        return {"states": found} if found else None
+        if found and (len(found) == len(self._handles) or not self.wait_for_all):
+            return {"states": found}
+        return self._lost_producers(files)
+
+    def _lost_producers(self, files: Filesystem) -> dict[str, Any] | None:
+        if self.producers is None or time.monotonic() - self._asked_at < ASK_SECONDS:
+            return None
+        self._asked_at = time.monotonic()
+        assert self._run is not None
+        lost = ProducerTasks(**self.producers).lost(files, self._run)
+        return {LOST: lost} if lost else None
 
     async def on_kill(self) -> None:
         """Cancels these stages: a user marked the task, or cleared it."""
@@ -146,35 +174,61 @@ class SamzaProducersTrigger(RunTrigger):
     :param run_id: The run.
     :param generation: The generation of the run's plan.
     :param upstream: The stages that have to start.
+    :param beyond: Generations that do not count any more, by stage.
     """
 
-    def __init__(self, *, application: str, run_id: str, generation: int, upstream: Sequence[str], **given: Any) -> None:
+    def __init__(
+        self,
+        *,
+        application: str,
+        run_id: str,
+        generation: int,
+        upstream: Sequence[str],
+        beyond: Mapping[str, str] | None = None,
+        **given: Any,
+    ) -> None:
         super().__init__(**given)
         self.application = application
         self.run_id = run_id
         self.generation = generation
         self.upstream = list(upstream)
+        self.beyond = dict(beyond or {})
         self._run: RunPlan | None = None
 
     def given(self) -> dict[str, Any]:
         """The further arguments of the class."""
-        return {"application": self.application, "run_id": self.run_id, "generation": self.generation, "upstream": self.upstream}
+        return {
+            "application": self.application,
+            "run_id": self.run_id,
+            "generation": self.generation,
+            "upstream": self.upstream,
+            "beyond": self.beyond,
+        }
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """That all have started, or that one was given up."""
         if self._run is None:
-            folder = StageHandle(self.application, self.run_id, "", Generation(self.generation, 1)).run
-            self._run = RunPlan.from_dict(must_read(files, folder.plan(self.generation)))
-        states = {stage_id: producer_state(files, self._run, stage_id) for stage_id in self.upstream}
-        if "aborted" in states.values() or set(states.values()) == {"started"}:
-            return {"producers": states}
-        return None
+            self._run = RunPlan.from_dict(must_read(files, RunFolder(self.application, self.run_id).plan(self.generation)))
+        states = {stage_id: producer_state(files, self._run, stage_id, self.beyond.get(stage_id)) for stage_id in self.upstream}
+        return {"producers": states} if ABORTED in states.values() or set(states.values()) <= {STARTED} else None
 
 
-def producer_state(files: Filesystem, run: RunPlan, stage_id: str) -> str:
-    """Whether a stage has ``started``, was ``aborted`` (it failed for good), or neither (``waited for``)."""
-    newest = newest_generation(files, run, stage_id)
-    folder = StageHandle(run.application, run.run_id, stage_id, newest).folder
-    if is_aborted(files, folder):
-        return "aborted"
-    return "started" if newest_attempt(files, folder) else "waited for"
+class SamzaStateTrigger(RunTrigger):
+    """Waits until the run that holds an application's state is over, or does not go on by itself.
+
+    :param application: The application's name.
+    :param app_id: Which copy of it.
+    """
+
+    def __init__(self, *, application: str, app_id: str, **given: Any) -> None:
+        super().__init__(**given)
+        self.application = application
+        self.app_id = app_id
+
+    def given(self) -> dict[str, Any]:
+        """The further arguments of the class."""
+        return {"application": self.application, "app_id": self.app_id}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """That the state may be had, or that somebody has to look."""
+        return None if holder_works(files, self.application, self.app_id) else {"state": "free"}

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from airflow_samza.runs.folders import RunFolder, read
-from airflow_samza.runs.lease import Lease, has_begun, is_free
+from airflow_samza.runs.lease import Lease, has_begun, is_free, newest_lease
 from airflow_samza.runs.liveness import is_alive
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import all_runners
@@ -64,6 +64,13 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     if works or young:
         return Standing(AT_WORK, f"is at work ({progress})" if works else "is planned and about to start", done, len(stages))
     return Standing(GONE, "was planned and never started", done, len(stages))
+
+
+def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:
+    """Whether the state of an application is held by a run that is at work, or about to be: then waiting helps."""
+    lineage = LineageFolder(application, app_id)
+    lease = newest_lease(files, lineage)
+    return lease is not None and standing_of(files, lineage, lease, grace_seconds).state == AT_WORK
 
 
 def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from airflow_samza.errors import UnknownName
-from airflow_samza.runs.folders import RunFolder, must_read, read
+from airflow_samza.runs.folders import RunFolder, must_read, read, write_once
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import all_runners
@@ -15,13 +16,17 @@ from airflow_samza.systems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class KnownRun:
-    """A run, by its newest plan. ``at`` is when its first stage runner started (seconds since 1970; 0: none has)."""
+    """A run, by its newest plan. ``at`` is when it was planned, or its first stage runner started (seconds since 1970; 0: not known).
+
+    ``origin`` says where it comes from, where it does from Airflow: ``dag_id``, ``run_id``, ``task_id``.
+    """
 
     application: str
     run_id: str
     generation: int
     at: float
     closed: bool
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> RunFolder:
@@ -54,6 +59,11 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
     return found[0]
 
 
+def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:
+    """Keeps with a run where it comes from: Airflow's Dag, run and task. The first note stands."""
+    write_once(files, f"{folder.path}/origin.json", {**origin, "at": time.time()})
+
+
 def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:
     """The newest plan of a run."""
     return RunPlan.from_dict(must_read(files, run.folder.plan(run.generation)))
@@ -65,6 +75,8 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
             folder = RunFolder(name, run_id)
             generations = folder.plan_generations(files)
             if generations:
+                origin = read(files, f"{folder.path}/origin.json") or {}
+                told = [float(origin.pop("at"))] if "at" in origin else []
                 claims = [read(files, runner.claim) or {} for runner in all_runners(files, folder)]
-                at = min((float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim), default=0.0)
-                yield KnownRun(name, run_id, generations[-1], at, files.exists(folder.closed))
+                told += [float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim]
+                yield KnownRun(name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin)

@@ -40,6 +40,7 @@ class RememberingRuntime:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     plans: dict[int, RunPlan] = field(default_factory=dict)
     endless: set[str] = field(default_factory=set)
+    outputs: dict[str, str] = field(default_factory=dict)
     _asked: dict[str, int] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
@@ -49,7 +50,8 @@ class RememberingRuntime:
         counts = {stream.stream_id: stream.partitions or 2 for stream in [*spec.inputs.values(), *spec.outputs.values()]}
         plan = ExecutionPlanner(spec.config, counts).plan(spec)
         streams = {s.stream_id: BoundStream(s.stream_id, s.role, s.system or "log", StreamSpec(s.stream_id), A_SLICE) for s in plan.streams}
-        run = RunPlan(spec.name, spec.app_id, application, run_id, given["generation"], plan, streams, config=given["config"])
+        number, mode = given["generation"], given.get("mode", "staged")
+        run = RunPlan(spec.name, spec.app_id, application, run_id, number, plan, streams, config=given["config"], mode=mode)
         return self.plans.setdefault(given["generation"], run)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
@@ -77,13 +79,22 @@ class RememberingRuntime:
         self.calls.append(("cancel", handle.stage_id))
         self._cancelled.add(handle.stage_id)
 
+    def abort(self, handle: StageHandle, why: str) -> None:
+        self.calls.append(("abort", handle.stage_id))
+
+    def drain(self, run: RunPlan, who: str) -> None:
+        self.calls.append(("drain", run.run_id))
+
+    def stop(self, run: RunPlan, who: str, *, at: float | None) -> None:
+        self.calls.append(("stop", run.run_id, at))
+
     def finish(self, handle: StageHandle) -> StageResult:
         self.calls.append(("finish", handle.stage_id))
         if handle.stage_id in self._cancelled:
             raise StageCancelled(f"The stage {handle.stage_id} was cancelled.")
         if handle.stage_id in self.ends:
             raise self.ends[handle.stage_id]
-        return a_result(handle)
+        return a_result(handle, output=self.outputs.get(handle.stage_id))
 
     def close(self, run: RunPlan, *, succeeded: bool, keep_seconds: float) -> list[str]:
         self.calls.append(("close", succeeded, keep_seconds))
@@ -94,7 +105,7 @@ class RememberingRuntime:
         return [call for call in self.calls if call[0] == name]
 
 
-def a_result(handle: StageHandle, *, files: int = 1) -> StageResult:
+def a_result(handle: StageHandle, *, files: int = 1, output: str | None = None) -> StageResult:
     """What a stage of two tasks might have done."""
     facts = {"path": "/out", "files": [f"part-{n:05d}.parquet" for n in range(files)], "offsets": {"0": 9}}
     return StageResult(
@@ -106,7 +117,7 @@ def a_result(handle: StageHandle, *, files: int = 1) -> StageResult:
         seconds=1.25,
         task_seconds=2.0,
         inputs=(InputResult(handle.stage_id, "data", "in", 2, 100, 4, 2048),),
-        outputs=(OutputResult(f"out-{handle.stage_id}", "warehouse", "out", 2, 90, 4, 1024, False, facts),),
+        outputs=(OutputResult(output or f"out-{handle.stage_id}", "warehouse", "out", 2, 90, 4, 1024, False, facts),),
     )
 
 
@@ -152,12 +163,13 @@ def make_result() -> Any:
 
 
 @pytest.fixture
-def runtime(monkeypatch: pytest.MonkeyPatch) -> RememberingRuntime:
+def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RememberingRuntime:
     """The remembering runtime in the hook's place for the real one."""
     from airflow_samza.provider.hooks import SamzaHook
 
     remembering = RememberingRuntime()
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: remembering)
+    monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
     monkeypatch.setattr(SamzaHook, "has_succeeded", lambda self, run: not remembering.ends)
     return remembering
 

@@ -19,6 +19,22 @@ def views(app: Any) -> None:
     )
 
 
+@stream_application("sharing")
+def sharing(app: Any) -> None:
+    """Two stages, of which the last writes a stream for other applications."""
+    (
+        app.input_stream("page-views", system="logs", schema="member bigint, country string", partitions=2)
+        .partition_by("member", id="by-member")
+        .send_to(app.output_stream("members", shared=True, partitions=2))
+    )
+
+
+@stream_application("reading")
+def reading(app: Any) -> None:
+    """Reads what ``sharing`` writes."""
+    app.shared_stream("members", schema="member bigint, country string", partitions=2).send_to(app.output_stream("out", system="warehouse"))
+
+
 @stream_application("reserved")
 def reserved(app: Any) -> None:
     """Stages named like the group's own tasks."""

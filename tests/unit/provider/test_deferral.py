@@ -37,7 +37,6 @@ def stream_operator(**given: Any) -> SamzaStreamOperator:
 
 @pytest.fixture(autouse=True)
 def _lasting_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SamzaHook, "root", "/samza")
     monkeypatch.setattr(SamzaHook, "refuse_short_lived", lambda *_: None)
 
 

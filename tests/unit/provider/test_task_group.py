@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
 VIEWS = "provider_applications:views"
@@ -44,6 +45,33 @@ def test_staged_renders_plan_a_task_per_stage_and_cleanup(dag: DAG) -> None:
         ("views.page-views", "views.by-member"),
         ("views.by-member", "views.by-country"),
     }
+
+
+@pytest.mark.parametrize("mode", ["pipelined", "continuous"])
+def test_stages_that_run_at_the_same_time_all_start_behind_plan_and_know_their_producers(dag: DAG, mode: str) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS, mode=mode)
+    stages = ("views.page-views", "views.by-member", "views.by-country")
+    assert edges(dag) == {*(("views.plan", task) for task in (*stages, "views.cleanup")), *((stage, "views.cleanup") for stage in stages)}
+    assert {stage: task.producers for stage, task in group.stage_tasks.items()} == {
+        "page-views": {},
+        "by-member": {"page-views": "views.page-views"},
+        "by-country": {"by-member": "views.by-member"},
+    }
+    assert group.plan_task.mode == mode
+
+
+def test_what_follows_a_pipelined_group_waits_for_all_its_stages(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS, mode="pipelined")
+    after = BaseOperator(task_id="after")
+    group >> after
+    assert after.upstream_task_ids == {"views.page-views", "views.by-member", "views.by-country"}
+
+
+def test_a_stage_that_writes_a_shared_stream_has_its_asset_as_outlet(dag: DAG) -> None:
+    group = SamzaTaskGroup("sharing", application="provider_applications:sharing", systems={"logs": "raw"})
+    outlets = {stage: [asset.uri for asset in task.outlets] for stage, task in group.stage_tasks.items()}
+    assert outlets == {"page-views": [], "by-member": ["samza://samza_default/members"]}
+    assert shared_stream("members") == group.stage_tasks["by-member"].outlets[0]
 
 
 def test_fused_renders_one_task_that_runs_all_stages(dag: DAG) -> None:
@@ -91,8 +119,8 @@ def test_settings_for_a_stage_that_is_not_there_name_the_nearest(dag: DAG) -> No
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"mode": "pipelined"}, "mode='pipelined', which this version does not have"),
-        ({"mode": "stagd"}, "The modes are staged, fused"),
+        ({"mode": "stagd"}, "The modes are staged, fused, pipelined, continuous"),
+        ({"mode": "pipelined", "run_for": "1 hour"}, "whose runs end by themselves"),
         ({"mode": "fused", "stages": {"by-member": {"pool": "x"}}}, "have nowhere to go"),
         ({"progress_interval": 0}, "is not a time"),
         ({"application": "provider_applications:nothing"}, "has no 'nothing'"),

@@ -1,0 +1,69 @@
+"""Shared streams as Airflow assets: a producer's run that has written its section starts the Dags that read it, and names itself.
+
+    with DAG("consumer", schedule=[shared_stream("departures")]): SamzaTaskGroup(…)
+
+The event's ``extra`` names the run, so that the consumer reads just that section of the stream (SEMANTICS C10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow.sdk import Asset
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.provider.hooks import DEFAULT_CONNECTION
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_result import StageResult
+
+SCHEME = "samza"
+
+
+def shared_stream(stream_id: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
+    """The asset of a shared stream. ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one."""
+    uri = f"{SCHEME}://{conn_id}/{stream_id}"
+    return Asset(name=uri, uri=uri)
+
+
+def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset]:
+    """The assets of the shared streams that an application writes, by stream id; a templated connection has none while a Dag is read."""
+    found = {}
+    for stream_id, stream in spec.outputs.items():
+        system = stream.system or spec.default_system
+        place = systems.get(system, conn_id) if system is not None else conn_id
+        if stream.shared and "{{" not in place:
+            found[stream_id] = shared_stream(stream_id, place)
+    return found
+
+
+def announce(events: Any, outlets: Iterable[Any], run: RunPlan, results: Iterable[StageResult]) -> None:
+    """Adds to the events of shared streams which run wrote them, and how much; Airflow sends them when the task has succeeded."""
+    written = {output.stream_id: (result, output) for result in results for output in result.outputs}
+    for outlet in outlets:
+        if not (isinstance(outlet, Asset) and outlet.uri.startswith(f"{SCHEME}://")):
+            continue
+        stream_id = outlet.uri.rpartition("/")[2]
+        if stream_id in written:
+            result, output = written[stream_id]
+            events[outlet].extra = {
+                "stream": stream_id,
+                "application": run.application,
+                "run_id": run.run_id,
+                "stage": result.stage_id,
+                "generation": result.generation,
+                "rows": output.messages,
+            }
+
+
+def consumed_sections(context: Mapping[str, Any], spec: ApplicationSpec) -> dict[str, list[str]]:
+    """The runs whose sections the asset events of this Dag run name, by shared stream that the application reads; oldest first."""
+    shared = {stream_id for stream_id, stream in spec.inputs.items() if stream.shared}
+    found: dict[str, list[str]] = {}
+    for events in (context.get("triggering_asset_events") or {}).values() if shared else ():
+        for event in events:
+            extra = event.extra or {}
+            stream_id, run_id = extra.get("stream"), extra.get("run_id")
+            if stream_id in shared and run_id and run_id not in found.setdefault(stream_id, []):
+                found[stream_id].append(str(run_id))
+    return found

@@ -1,0 +1,139 @@
+"""What tasks that plan a run share: its mode, its slice of time, the state that it goes on from, the sections that it reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.application.windows import duration_ms
+from airflow_samza.errors import ConfigError, StateBusy
+from airflow_samza.provider.assets import consumed_sections
+from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.hooks import PlannedRun, SamzaHook
+from airflow_samza.provider.run_identity import airflow_run_of, interval_of
+from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.runs.run_plan import CONTINUOUS, PIPELINED, STAGED
+from airflow_samza.runs.run_state import LINEAGE
+
+FUSED = "fused"
+MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)
+
+FRESH = "fresh"
+
+STATE_POLL_SECONDS = 5.0
+"""Between two looks at the run that holds the state; runs take minutes."""
+
+
+class PlanningOperator(SamzaOperator):
+    """A task that plans a run.
+
+    :param mode: How the stages run: ``staged``, ``fused`` (the same in one task), ``pipelined`` or ``continuous``.
+    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
+    :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end`` (templated).
+    :param state_from: What a run starts from whose application carries state from run to run: ``lineage`` (what the run before left),
+        ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others carry the lineage on (templated).
+    :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be retried.
+    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
+    """
+
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_for", "data_interval", "state_from")
+
+    def __init__(
+        self,
+        *,
+        mode: str = STAGED,
+        run_for: Any = None,
+        data_interval: Any = None,
+        state_from: str | None = None,
+        wait_for_state: bool = True,
+        shape: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_mode(self.task_id, mode, run_for)
+        self.mode = mode
+        self.run_for = run_for
+        self.data_interval = data_interval
+        self.state_from = state_from
+        self.wait_for_state = wait_for_state
+        self.shape = shape
+
+    def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
+        """Plans the run, or adopts the plan that stands; defers while another run holds the state."""
+        config = text_map("config", self.config)
+        spec = load_application(self.application).spec(config)
+        try:
+            planned = hook.plan(
+                self.application,
+                run_id=self._run_id(context),
+                generation=generation,
+                interval=interval_of(context, self.data_interval),
+                config=config,
+                shape=self.shape,
+                mode=STAGED if self.mode == FUSED else self.mode,
+                state=self._state(context, hook, spec.name),
+                sections=self._sections(context, spec),
+                origin=airflow_run_of(context),
+            )
+        except StateBusy as busy:
+            if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id):
+                raise
+            self.tell(f"{busy.sentence} This task waits for it, deferred.")
+            self._defer_for_state(hook, spec.name, spec.app_id, deadline)
+        if self.run_for is not None:
+            hook.stop(planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}")
+        return planned
+
+    def _defer_for_state(self, hook: SamzaHook, application: str, app_id: str, deadline: float | None) -> None:
+        from airflow_samza.provider.triggers import SamzaStateTrigger
+
+        self.defer(
+            trigger=SamzaStateTrigger(
+                root=hook.root, poll_interval=STATE_POLL_SECONDS, deadline=deadline, application=application, app_id=app_id
+            ),
+            method_name="execute_again",
+            kwargs={"deadline": deadline},
+        )
+
+    def _state(self, context: Any, hook: SamzaHook, application: str) -> str:
+        """What the run starts from, as the runtime takes it."""
+        asked = str(self.state_from or "").strip()
+        if asked in (LINEAGE, FRESH):
+            return asked
+        if asked:  # a run of the application, by its own id or by Airflow's
+            return asked if hook.has_run(application, asked) else self._run_id({**context, "run_id": asked})
+        return FRESH if str(getattr(context.get("dag_run"), "run_type", "")).rpartition(".")[2].lower() == "backfill" else LINEAGE
+
+    def _sections(self, context: Any, spec: Any) -> dict[str, str] | None:
+        """The section of each shared stream that this run's asset event names; several of them at once are all that are new."""
+        found = consumed_sections(context, spec)
+        for stream_id, runs in found.items():
+            more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
+            self.tell(f"The shared stream {stream_id} has a section of the run {runs[0]}{more}.")
+        return {stream_id: runs[0] for stream_id, runs in found.items() if len(runs) == 1} or None
+
+
+def check_mode(what: str, mode: str, run_for: Any = None) -> None:
+    """Refuses a mode that is none, and a length of time for a run that ends by itself."""
+    if mode not in MODES:
+        raise ConfigError(f"mode={mode!r} of {what!r} is not a mode.", hint=f"The modes are {', '.join(MODES)}.", key="mode", value=mode)
+    if run_for is not None and mode != CONTINUOUS:
+        raise ConfigError(
+            f"run_for={run_for!r} was set on {what!r}, whose runs end by themselves (mode={mode!r}).",
+            hint='Leave it out, or choose mode="continuous".',
+            key="run_for",
+            value=str(run_for),
+        )
+
+
+def seconds_of(length: Any, what: str) -> float:
+    """A length of time in seconds, from seconds, a timedelta or a text such as ``10 minutes``."""
+    if isinstance(length, str) and length.replace(".", "", 1).isdigit():
+        length = float(length)
+    found = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000
+    if found <= 0:
+        raise ConfigError(f"run_for={length!r} of {what!r} is not a time.", hint="Give a time above 0.", key="run_for", value=str(length))
+    return found

@@ -1,0 +1,112 @@
+"""The Airflow tasks of the stages that write what a stage reads, where stages run at the same time.
+
+Records tell when a stage has started, and when it gave up. Whether a task that died, or was marked, will be tried again, Airflow alone
+knows: so consumers ask it now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_samza.errors import StageError
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_ends import is_aborted
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_progress import newest_generation
+from airflow_samza.runs.stage_state import StageHandle, is_committed, newest_attempt, stage_status
+from airflow_samza.systems.filesystem import Filesystem
+
+FAILED_STATES = frozenset({"failed", "upstream_failed", "skipped", "removed"})
+"""States of a task that will not be tried again unless somebody clears it."""
+
+ASK_SECONDS = 10.0
+"""How often Airflow is asked for the states of producers' tasks."""
+
+STARTED = "started"
+WAITED_FOR = "waited for"
+ABORTED = "aborted"
+
+
+@dataclass(frozen=True)
+class ProducerTasks:
+    """The tasks of one Dag run, by the stage that each runs."""
+
+    dag_id: str
+    run_id: str
+    tasks: Mapping[str, str]
+    map_index: int = -1
+
+    @classmethod
+    def of(cls, ti: Any, tasks: Mapping[str, str]) -> ProducerTasks:
+        """The producers of a task instance's stage."""
+        return cls(ti.dag_id, ti.run_id, dict(tasks), getattr(ti, "map_index", -1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+    def states(self) -> dict[str, str | None]:
+        """Airflow's state of each producer's task, by stage; None: it has not been scheduled."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        given: dict[str, Any] = {"map_index": self.map_index} if self.map_index >= 0 else {}
+        found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, task_ids=list(self.tasks.values()), run_ids=[self.run_id], **given)
+        of_run = found.get(self.run_id, {})
+        suffix = f"_{self.map_index}" if self.map_index >= 0 else ""
+        states = {stage: of_run.get(f"{task_id}{suffix}", of_run.get(task_id)) for stage, task_id in self.tasks.items()}
+        return {stage: None if state is None else str(getattr(state, "value", state)) for stage, state in states.items()}
+
+    def lost(self, files: Filesystem, run: RunPlan) -> list[str]:
+        """The stages whose tasks are over although the stages are not."""
+        return [stage for stage, state in self.states().items() if is_lost(files, run, stage, state)]
+
+
+def is_lost(files: Filesystem, run: RunPlan, stage_id: str, state: str | None) -> bool:
+    """Whether a stage will not write on: its task has failed for good, or was marked a success while the stage had not finished."""
+    if state not in FAILED_STATES and state != "success":
+        return False
+    handle = _newest(files, run, stage_id)
+    if is_committed(files, handle.folder):
+        return False
+    return state != "success" or stage_status(files, handle).is_final
+
+
+def producer_state(files: Filesystem, run: RunPlan, stage_id: str, beyond: str | None = None) -> str:
+    """Whether a stage has started, was aborted (it failed for good), or neither.
+
+    ``beyond`` is a generation that does not count any more: its task was cleared.
+    """
+    handle = _newest(files, run, stage_id)
+    if beyond is not None and handle.generation <= Generation.parse(beyond):
+        return WAITED_FOR
+    if is_aborted(files, handle.folder):
+        return ABORTED
+    return STARTED if newest_attempt(files, handle.folder) else WAITED_FOR
+
+
+def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -> dict[str, str]:
+    """Generations of producers that are over although their tasks are on: they were cleared, and are about to start anew."""
+    found = {}
+    for stage_id, state in states.items():
+        handle = _newest(files, run, stage_id)
+        over = is_committed(files, handle.folder) or is_aborted(files, handle.folder)
+        if over and state != "success" and state not in FAILED_STATES:
+            found[stage_id] = str(handle.generation)
+    return found
+
+
+def producer_failed(stage_id: str, run: RunPlan, upstream: str, why: str = "failed for good") -> StageError:
+    """The error of a consumer."""
+    return StageError(
+        f"The stage {stage_id!r} reads what {upstream!r} writes, and the task of that stage {why}.",
+        hint="When what failed there is mended, clear both; with them whatever else reads what they write.",
+        stage=stage_id,
+        run=run.run_id,
+        upstream=upstream,
+    )
+
+
+def _newest(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
+    return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
