@@ -11,14 +11,14 @@ from typing import Any
 
 from airflow_samza.runs.failpoints import VARIABLE
 
-BUSY, FENCED = 3, 4
-"""How a process ends whose run finds the state held, or lost."""
+BUSY, FENCED, REFUSED = 3, 4, 5
+"""How a process ends whose run finds the state held by another, taken over, or gone on from by later runs."""
 
 _PARENT = """
 import json, os, sys, traceback
 from pathlib import Path
 import pyarrow, pyarrow.compute
-from airflow_samza.errors import StateBusy, StateFenced
+from airflow_samza.errors import StateBusy, StateError, StateFenced
 from tests.unit.spark import carrying_apps
 from tests.unit.spark.runs_here import Here
 
@@ -29,6 +29,8 @@ def run(asked):
         return 3
     except StateFenced:
         return 4
+    except StateError:
+        return 5
     except BaseException:
         traceback.print_exc()
         return 1
