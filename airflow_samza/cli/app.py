@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from airflow_samza.cli.environment import Environment, find_environment, parse_setting
-from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Root, System, look_from_here
+from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Names, Root, System, look_from_here
 from airflow_samza.cli.reporting import ReportingGroup
 from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.topics_commands import topics
@@ -108,9 +108,18 @@ def run(
     deploy_mode: Annotated[
         str | None, typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster.")
     ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode", "-m", metavar="MODE", help="staged: stage after stage; pipelined: all at once; continuous: until drained or stopped."
+        ),
+    ] = "staged",
+    until: Annotated[
+        str | None, typer.Option("--for", metavar="LENGTH", help='Stop a run that goes on after so long: --for "10 minutes".')
+    ] = None,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")] = "text",
 ) -> None:
-    """Plan an application and run its stages one after the other on Spark. Progress goes to standard error."""
+    """Plan an application and run its stages on Spark. Progress goes to standard error."""
     from airflow_samza.cli import run_command
 
     look_from_here()
@@ -126,18 +135,15 @@ def run(
         master=master,
         deploy_mode=deploy_mode,
         tell=run_command.tell_on_stderr,
+        mode=mode,
+        until=until,
     )
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 
 
 @app.command()
 def status(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[APP] [RUN]", help="An application, a run, or both; without a word the newest run of all.", show_default=False
-        ),
-    ] = None,
+    names: Names = None,
     env: Env = None,
     environments: Environments = None,
     root: Root = None,
@@ -169,6 +175,24 @@ def status(
         if number:
             typer.echo("")
         typer.echo("\n".join(status_command.status_lines(found.known, found.run, reports, worst)))
+
+
+@app.command()
+def drain(names: Names = None, env: Env = None, environments: Environments = None, root: Root = None) -> None:
+    """End a run that goes on for good: what has arrived is processed, windows give what they hold, the stages end in order."""
+    from airflow_samza.cli import ending_commands
+
+    look_from_here()
+    typer.echo(ending_commands.end_run(find_environment(env, file=environments, root=root), names or (), drains=True))
+
+
+@app.command()
+def stop(names: Names = None, env: Env = None, environments: Environments = None, root: Root = None) -> None:
+    """Stop a run that goes on where it is: nothing flushes, and what windows and tables hold stays for the next run."""
+    from airflow_samza.cli import ending_commands
+
+    look_from_here()
+    typer.echo(ending_commands.end_run(find_environment(env, file=environments, root=root), names or (), drains=False))
 
 
 @app.command()

@@ -14,6 +14,10 @@ Application = Annotated[
         metavar="APP", help="The application: package.module:attribute, looked for from the current folder on.", show_default=False
     ),
 ]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[APP] [RUN]", help="An application, a run, or both; without a word the newest run of all.", show_default=False),
+]
 Env = Annotated[str | None, typer.Option("--env", "-e", metavar="NAME", help="The environment: [env.NAME] in samza.toml.")]
 Environments = Annotated[
     Path | None,

@@ -39,10 +39,13 @@ def run_application(
     master: str | None,
     deploy_mode: str | None,
     tell: Tell,
+    mode: str = "staged",
+    until: str | None = None,
 ) -> tuple[RunPlan, list[StageResult]]:
-    """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled.
+    """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled, and resumed by running it again.
 
-    Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own keys.
+    Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own keys. ``until`` is the length of time
+    after which a run without an end stops.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.explain import explain
@@ -67,12 +70,17 @@ def run_application(
         submit=SubmitOptions(deploy_mode or named_mode),
     )
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
-    run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config)
+    seconds = parse_length(until, mode)
+    run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config, mode=mode)
     tell(explain(run.plan, run.engine_texts, run.notes))
     results: list[StageResult] = []
     succeeded = False
     try:
-        for stage in run.plan.stages:
+        if seconds is not None:
+            runtime.stop(run, at=time.time() + seconds)
+        if run.waits_for_news:
+            results = _run_together(runtime, run, tell)
+        for stage in run.plan.stages if not run.waits_for_news else ():
             results.append(_run_stage(runtime, run, stage.stage_id, tell))
         succeeded = True
     finally:
@@ -101,6 +109,41 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -
     for line in describe_result(result):
         tell(line)
     return result
+
+
+def _run_together(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> list[StageResult]:
+    from airflow_samza.spark.run_together import run_together
+
+    said: dict[str, tuple[str, float]] = {}
+
+    def progress(stage_id: str, status: StageStatus) -> None:
+        state, at = said.get(stage_id, ("", 0.0))
+        now = time.monotonic()
+        if status.state != state or now - at > PROGRESS_SECONDS:
+            said[stage_id] = status.state, now
+            tell(f"Stage {stage_id}: {status}")
+
+    def done(result: StageResult) -> None:
+        for line in describe_result(result):
+            tell(line)
+
+    return run_together(runtime, run, on_progress=progress, on_result=done)
+
+
+def parse_length(text: str | None, mode: str) -> float | None:
+    """The seconds of ``--for``, which only runs know whose stages run at the same time."""
+    from airflow_samza.application.windows import duration_ms
+
+    if text is None:
+        return None
+    if mode == "staged":
+        raise ConfigError(
+            "--for limits a run that goes on, and a staged run ends by itself.",
+            hint="Add --mode continuous, or leave --for out.",
+            key="--for",
+            value=text,
+        )
+    return duration_ms(text) / 1000
 
 
 def parse_interval(text: str | None) -> DataInterval | None:

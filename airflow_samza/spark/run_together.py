@@ -1,4 +1,4 @@
-"""Stages that run at the same time: submitted at once, watched together, and given up together when one of them fails."""
+"""Stages that run at the same time: submitted at once, watched together, and cancelled together when one of them fails."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ class Stages(Protocol):
         """Kills a stage."""
         ...
 
-    def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Gives a stage up for good."""
-        ...
-
 
 def check_mode(spec: ApplicationSpec, mode: str) -> None:
     """Refuses a mode that is none, or that does not fit the application."""
@@ -62,7 +58,7 @@ def run_together(
     on_progress: Callable[[str, StageStatus], None] | None = None,
     on_result: Callable[[StageResult], None] | None = None,
 ) -> list[StageResult]:
-    """Runs all stages of a run at once; their results in the order of the plan. The first error gives up the rest and is raised."""
+    """Runs all stages of a run at once; their results in the order of the plan. The first error cancels the rest and is raised."""
     handles = {stage.stage_id: runtime.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages}
     results: dict[str, StageResult] = {}
     said: dict[str, str] = {}
@@ -80,10 +76,9 @@ def run_together(
                     if on_result is not None:
                         on_result(results[stage_id])
             time.sleep(POLL_SECONDS)
-    except BaseException as error:
+    except BaseException:
         for stage_id, handle in handles.items():
             if stage_id not in results:
-                runtime.abort(handle, f"{type(error).__name__}: {error}")
                 runtime.cancel(handle)
         raise
     return [results[stage.stage_id] for stage in run.plan.stages]

@@ -128,6 +128,7 @@ def _attempt(
         write_once(files, folder.attempt(known.attempt, "request"), {**request, "attempt": known.attempt})
         return known
     files.delete(handle.run.closed)  # a run that is submitted to is open again
+    files.delete(folder.abort)
     wanted = settings()
     if status.state == FAILED:
         _part_with_old_secrets(files, known, wanted)

@@ -1,0 +1,35 @@
+"""``airflow-samza drain`` and ``airflow-samza stop``: how a run without an end comes to one."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+from collections.abc import Sequence
+
+from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.status_command import chosen_run
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.run_ends import ask_to_drain, ask_to_stop
+from airflow_samza.runs.run_list import plan_of
+from airflow_samza.systems.filesystem import open_filesystem
+
+
+def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> str:
+    """Leaves the request in the run's folder, where its stages see it within a fraction of a second; what was done, as a sentence."""
+    files = open_filesystem(environment.root)
+    word = "drain" if drains else "stop"
+    if len(names) > 2:
+        raise ConfigError("At most two words name a run.", hint=f"Write: airflow-samza {word} APP RUN.", key="RUN", value=" ".join(names))
+    run = plan_of(files, chosen_run(files, names))
+    if not run.waits_for_news:
+        raise ConfigError(
+            f"The run {run.run_id!r} of {run.application!r} is {run.mode}, and ends by itself.",
+            hint="Only pipelined and continuous runs can be drained or stopped; cancel the command that runs it.",
+            key="mode",
+            value=run.mode,
+        )
+    ask = ask_to_drain if drains else ask_to_stop
+    ask(files, RunFolder(run.application, run.run_id), run.generation, f"{getpass.getuser()} on {platform.node()}")
+    what = "ends when what has arrived is processed" if drains else "stops where it is, and keeps its state"
+    return f"Run {run.run_id} of {run.application} {what}; airflow-samza status shows how far it is."
