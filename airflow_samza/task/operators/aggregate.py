@@ -20,7 +20,7 @@ _OUT_ROWS = 1 << 16
 
 
 class Aggregate(Operator[AggregateSpec]):
-    """A row per key at the end: the key columns, then the aggregations; keys in the order in which they first came.
+    """A row per key at the end: the key columns, then the aggregations; keys in no particular order.
 
     ``inputs`` is the schema of the messages; ``combined``: partial results come instead of them (see ``combiner``).
     """
@@ -126,9 +126,14 @@ class _Values:
         rows = pa.concat_tables(self._tables)
         if self.aggregation.function == "count_distinct":
             rows = self._distinct(rows)
-        # one row without a value per key, before all others: it fixes the order, and keys without values are there, too
-        first = pa.table([*keys, pa.nulls(len(keys[0]), rows.schema.field("v").type)], [*self._names, "v"])
+        # One row without a value per key, before all others, so that keys without values are there, too. Arrow gives groups in no order
+        # that it promises, so that row's number says whose group it is.
+        count = len(keys[0])
+        nothing = pa.nulls(count, rows.schema.field("v").type)
+        first = pa.table([*keys, nothing, pa.array(range(count), pa.int64())], [*self._names, "v", "row"])
+        rows = rows.append_column("row", pa.nulls(rows.num_rows, pa.int64()))
         table = pa.concat_tables([first, rows]).combine_chunks().group_by(self._names, use_threads=False)
-        if self.aggregation.function == "count_distinct":
-            return table.aggregate([("v", "count")]).column("v_count").combine_chunks()
-        return pc.list_slice(table.aggregate([("v", "list")]).column("v_list").combine_chunks(), 1)
+        function = "count" if self.aggregation.function == "count_distinct" else "list"
+        groups = table.aggregate([("v", function), ("row", "min")])
+        values = groups.column(f"v_{function}").combine_chunks().take(pc.array_sort_indices(groups.column("row_min").combine_chunks()))
+        return values if function == "count" else pc.list_slice(values, 1)
