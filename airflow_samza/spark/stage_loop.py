@@ -71,7 +71,7 @@ class StageLoop:
         self._origins = origins
         self._stage = run.plan.stage(attempt.handle.stage_id)
         self._folder: StageFolder = attempt.handle.folder
-        self._limit = Config(run.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
+        self._limit = DEFAULT_MAX_MESSAGES
         self._open = newest_intent(files, self._folder)
         """The epoch that an earlier attempt has left open, until it is done."""
         self._former = self._open
@@ -90,6 +90,7 @@ class StageLoop:
         inputs: dict[str, BoundStream] = {stream_id: self._run.stream(stream_id) for stream_id in self._stage.inputs}
         inputs.update(self._producers.streams())
         with set_up_stage(self._driver, self._files, self._bindings, self._systems, self._run, self._attempt, inputs) as setup:
+            self._limit = Config(setup.program.spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
             at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former)
             frames = EpochFrames(self._driver, setup.spark, setup.program, setup.task)
             while True:
