@@ -21,6 +21,7 @@ from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.stats import emitter, start_stats
 from airflow_samza.runs.folders import RunFolder, must_read
 from airflow_samza.runs.lease_holder import holder_works
+from airflow_samza.runs.run_list import is_over
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
@@ -91,7 +92,6 @@ class SamzaStageTrigger(RunTrigger):
     :param stages: The handles of the stages, as plain values.
     :param progress_interval: Seconds between two reports of a stage's progress.
     :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the wait ends.
-    :param wait_for_all: Whether to wait until all of them have ended.
     """
 
     def __init__(
@@ -100,12 +100,10 @@ class SamzaStageTrigger(RunTrigger):
         stages: Sequence[Mapping[str, Any]],
         progress_interval: float = DEFAULT_INTERVAL,
         producers: Mapping[str, Any] | None = None,
-        wait_for_all: bool = False,
         **given: Any,
     ) -> None:
         super().__init__(**given)
         self.producers = dict(producers) if producers else None
-        self.wait_for_all = wait_for_all
         self._asked_at = time.monotonic()
         self.stages = [dict(stage) for stage in stages]
         self.progress_interval = progress_interval
@@ -120,7 +118,6 @@ class SamzaStageTrigger(RunTrigger):
             "stages": self.stages,
             "progress_interval": self.progress_interval,
             "producers": self.producers,
-            "wait_for_all": self.wait_for_all,
         }
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
@@ -137,9 +134,7 @@ class SamzaStageTrigger(RunTrigger):
             self._progress.look(handle, status)
             if status.is_final:
                 found[handle.stage_id] = status.state
-        if found and (len(found) == len(self._handles) or not self.wait_for_all):
-            return {"states": found}
-        return self._lost_producers(files)
+        return {"states": found} if found else self._lost_producers(files)
 
     def _lost_producers(self, files: Filesystem) -> dict[str, Any] | None:
         if self.producers is None or time.monotonic() - self._asked_at < ASK_SECONDS:
@@ -232,3 +227,29 @@ class SamzaStateTrigger(RunTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """That the state may be had, or that somebody has to look."""
         return None if holder_works(files, self.application, self.app_id) else {"state": "free"}
+
+
+class SamzaRunTrigger(RunTrigger):
+    """Waits until a run is over: all its stages have succeeded, or it is closed.
+
+    :param application: The application's name.
+    :param run_id: The run.
+    :param generation: The generation of its plan.
+    """
+
+    def __init__(self, *, application: str, run_id: str, generation: int, **given: Any) -> None:
+        super().__init__(**given)
+        self.application = application
+        self.run_id = run_id
+        self.generation = generation
+        self._run: RunPlan | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The further arguments of the class."""
+        return {"application": self.application, "run_id": self.run_id, "generation": self.generation}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """That it is over."""
+        if self._run is None:
+            self._run = RunPlan.from_dict(must_read(files, RunFolder(self.application, self.run_id).plan(self.generation)))
+        return {"run": "over"} if is_over(files, self._run) else None

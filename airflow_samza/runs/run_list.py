@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.folders import RunFolder, must_read, read, write_once
+from airflow_samza.runs.lease_holder import finished_stage
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import all_runners
@@ -57,6 +58,30 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
         whose = ", ".join(sorted(run.application for run in found))
         raise UnknownName(f"Several applications have a run {run_id!r}.", hint=f"Name the application, too, one of {whose}.", name=run_id)
     return found[0]
+
+
+def active_runs(files: Filesystem, application: str, run_id: str | None = None, dag_id: str | None = None) -> list[RunPlan]:
+    """The runs of an application that are on and whose stages run at the same time, newest first.
+
+    ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
+    """
+    found = []
+    for run in known_runs(files, application):
+        names = (run.run_id, run.origin.get("run_id"))
+        if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
+            continue
+        if dag_id is not None and run.origin.get("dag_id") != dag_id:
+            continue
+        plan = plan_of(files, run)
+        if plan.waits_for_news and not is_over(files, plan):
+            found.append(plan)
+    return found
+
+
+def is_over(files: Filesystem, run: RunPlan) -> bool:
+    """Whether a run is closed, or all its stages have succeeded."""
+    folder = RunFolder(run.application, run.run_id)
+    return files.exists(folder.closed) or all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages)
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:

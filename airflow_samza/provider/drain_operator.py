@@ -1,0 +1,132 @@
+"""The task that ends a run which would go on: by a drain, for good, or by a stop, for now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk.configuration import conf
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import ConfigError, StageError, UnknownName
+from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.runs.run_list import active_runs, is_over
+from airflow_samza.runs.run_plan import RunPlan
+
+DRAIN, STOP = "drain", "stop"
+
+
+class SamzaDrainOperator(SamzaOperator):
+    """Ends running continuous (or pipelined) runs of an application, and waits until they are over.
+
+    A drain ends them for good: what has arrived is processed, windows and joins give what they hold, stages end one after the other. A
+    stop ends them for now: nothing more is read, nothing flushes, and the next run goes on from the state that is left.
+
+    :param run_id: The run, by its own id or by Airflow's; without one the newest that is on (templated).
+    :param dag_id: Only runs of this Dag (templated).
+    :param action: ``drain`` or ``stop`` (templated).
+    :param missing_ok: Whether it is fine that no such run is on.
+    :param wait_for_completion: Whether to wait until the run is over.
+    :param poll_interval: Seconds between two looks.
+    :param deferrable: Whether to give the worker slot back while waiting; default ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_id", "dag_id_", "action")
+
+    def __init__(
+        self,
+        *,
+        run_id: str | None = None,
+        dag_id: str | None = None,
+        action: str = DRAIN,
+        missing_ok: bool = False,
+        wait_for_completion: bool = True,
+        poll_interval: float | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.run_id = run_id
+        self.dag_id_ = dag_id  # an operator has a dag_id of its own
+        self.action = action
+        self.missing_ok = missing_ok
+        self.wait_for_completion = wait_for_completion
+        self.poll_interval = poll_interval
+        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self._killed = False
+
+    def execute(self, context: Any) -> str | None:
+        """Asks, and waits; returns the id of the run that was ended."""
+        with mapped_failures(self.log.error):
+            if self.action not in (DRAIN, STOP):
+                raise ConfigError(
+                    f"action={self.action!r} of {self.task_id!r} is not known.",
+                    hint="Choose drain or stop.",
+                    key="action",
+                    value=self.action,
+                )
+            hook = self.hook
+            application = load_application(self.application).spec(text_map("config", self.config)).name
+            found = active_runs(hook.files, application, self.run_id or None, self.dag_id_ or None)
+            if not found:
+                self._nothing_is_on(application)
+                return None
+            run = found[0]
+            ask = hook.drain if self.action == DRAIN else hook.stop
+            ask(run, who=f"{context['ti'].dag_id}.{self.task_id}")
+            self.tell(f"The run {run.run_id} of {application} was asked to {self.action}.")
+            return self._wait(hook, run, deadline_of(self)) if self.wait_for_completion else run.run_id
+
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, application: str, run_id: str, generation: int
+    ) -> str:
+        """Says how the run ended."""
+        with mapped_failures(self.log.error):
+            raise_what_the_trigger_met(event, self.task_id)
+            hook = self.hook
+            return self._ended(hook, hook.load_run(application, run_id, generation))
+
+    def on_kill(self) -> None:
+        """Ends the wait; a run that was asked to end does so all the same."""
+        self._killed = True
+
+    def _wait(self, hook: SamzaHook, run: RunPlan, deadline: float | None) -> str:
+        interval = self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+        if self.deferrable and not is_over(hook.files, run):
+            from airflow_samza.provider.triggers import SamzaRunTrigger  # a Dag file need not load it
+
+            place: dict[str, Any] = {"application": run.application, "run_id": run.run_id, "generation": run.generation}
+            self.defer(
+                trigger=SamzaRunTrigger(root=hook.root, poll_interval=interval, deadline=deadline, **place),
+                method_name="execute_complete",
+                kwargs=place,
+            )
+        while not is_over(hook.files, run) and not self._killed:
+            time.sleep(interval)
+        return self._ended(hook, run)
+
+    def _ended(self, hook: SamzaHook, run: RunPlan) -> str:
+        if not hook.has_succeeded(run):
+            raise StageError(
+                f"The run {run.run_id!r} of {run.application!r} is over, and not every stage of it has succeeded.",
+                hint=f"See what its tasks say, or: airflow-samza status {run.application} {run.run_id}",
+                run=run.run_id,
+            )
+        self.tell(f"The run {run.run_id} of {run.application} is over: every stage has succeeded.")
+        return run.run_id
+
+    def _nothing_is_on(self, application: str) -> None:
+        wanted = ", ".join(f"{what} {value!r}" for what, value in (("run", self.run_id), ("Dag", self.dag_id_)) if value)
+        if not self.missing_ok:
+            raise UnknownName(
+                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is on that could be asked to {self.action}.",
+                hint="Only continuous and pipelined runs are drained and stopped; missing_ok=True if there need not be one.",
+                name=application,
+            )
+        self.tell(f"No run of {application} is on; there is nothing to {self.action}.")
