@@ -13,20 +13,13 @@ from airflow_samza.task.not_yet import not_yet
 
 def refuse_what_cannot_run(spec: ApplicationSpec, plan: ExecutionPlan) -> None:
     """Raises :class:`NotYet` (several at once: :class:`PlanErrors`) for whatever cannot run yet."""
-    found: list[PlanError] = [*not_yet(spec), *_circles(plan)]
+    found: list[PlanError] = not_yet(spec)
     read = {stream_id for stage in plan.stages for stream_id in stage.inputs}
     for stream_id in sorted(read & set(spec.inputs)):
         found += _input(spec.inputs[stream_id])
     for table_id in sorted({table_id for stage in plan.stages for table_id in stage.tables}):
         found += _table(spec, table_id)
     raise_all(found)
-
-
-def _circles(plan: ExecutionPlan) -> Iterator[NotYet]:
-    for stage in plan.stages:
-        if stage.several_epochs:
-            hint = "Send the results to an output stream, and read that in the next run."
-            yield _not_yet(f"The stage {stage.stage_id!r} reads what it writes", hint, stage=stage.stage_id)
 
 
 def _input(stream: StreamDescriptor) -> Iterator[NotYet]:

@@ -30,6 +30,14 @@ def describe(app, bounded):
     windows = words.window(tumbling("1 minute"), key="word", lines=count(), id="per-minute")
     windows.send_to(app.output_stream("minutes", system="log", partitions=2, key="word"))
 
+@stream_application("circling")
+def circle(app):
+    lines = app.input_stream("lines", system="log", schema=LINE, partitions=2, key="word").where("n >= 0")
+    latest = app.local_table("latest", key="word", schema=LINE)
+    lines.where("n < 95").partition_by("word", id="again").send_to(latest)
+    joined = lines.join(latest, lambda line, row: {"word": line.word, "n": row.n}, id="joined", schema="word string, n bigint")
+    joined.send_to(app.output_stream("joined", system="log", schema="word string, n bigint", partitions=2, key="word"))
+
 @stream_application("looping")
 def bounded(app):
     describe(app, True)

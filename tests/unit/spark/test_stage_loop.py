@@ -167,6 +167,16 @@ def test_a_consumer_stops_when_its_producer_was_cleared(place: Place) -> None:
     assert "superseded" in stages.error("lines").sentence
 
 
+@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+def test_a_stage_that_reads_what_it_writes_runs_until_its_own_topic_has_ended(place: Place, mode: str) -> None:
+    run = place.prepare("circle", mode)
+    assert [stage.several_epochs for stage in run.plan.stages] == [True]
+    results = Stages(place, run).start().join()
+    newest = {"a": 93, "b": 94, "c": 92}
+    assert place.rows("joined") == sorted(({"word": word, "n": newest[word]} for word, _ in place.sent), key=repr)
+    assert next(iter(results.values())).epochs > 5
+
+
 def test_old_epochs_and_their_state_are_deleted(place: Place) -> None:
     place.send(100, 400)
     run = place.prepare("bounded", "pipelined")
