@@ -28,11 +28,12 @@ _MOST_AT_THE_END = 1_000_000
 class TaskTimers:
     """The timers of one task (``Timers``). ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none.
 
-    ``listener`` says whether the task has ``on_timer``.
+    ``any``: whether there is one. ``listener`` says whether the task has ``on_timer``.
     """
 
     def __init__(self) -> None:
         self.listener = True
+        self.any = False
         self.event = END_OF_TIME
         self.processing = END_OF_TIME
         self.ending = False
@@ -105,6 +106,7 @@ class TaskTimers:
 
     def _look(self) -> None:
         self.event, self.processing = self._next(EVENT), self._next(PROCESSING)
+        self.any = bool(self._times)
 
     def _next(self, kind: str) -> int:
         waiting = self._waiting[kind]
