@@ -11,6 +11,7 @@ import pytest
 
 from airflow_samza import Row, StreamTask, task_application
 from airflow_samza.errors import DuplicateId, InvalidApplication, MessageError, SchemaError, StoreError, UnknownName
+from airflow_samza.planner.explain import explain
 from airflow_samza.testing import TestDriver
 
 
@@ -194,6 +195,12 @@ def test_a_declaration_that_cannot_be_is_refused_at_the_call(types: Any, kind: t
     with pytest.raises(kind, match=sentence) as caught:
         driver_of(count, {"counts": types})
     assert "test_task_stores.py" in str(caught.value)
+
+
+def test_the_plan_names_the_stores() -> None:
+    plan = driver_of(count, {"counts": KEY_AND_VALUE, "seen": KEY_AND_VALUE}).plan
+    assert dict(plan.operator("acting-1-task-task").details)["stores"] == "counts, seen"
+    assert "stores counts, seen" in explain(plan)
 
 
 def test_a_store_is_declared_once() -> None:
