@@ -166,8 +166,11 @@ class _Publisher:
             self._write_manifest(manifest)
             # A higher generation may have published meanwhile; having written first, one of the two sees the other.
             self._refuse_when_superseded()
-        superseded = self._remove_lower_generations()
-        self._clear_staging()
+        superseded: list[str] = []
+        # Between the first and the last epoch of a generation nothing can have come that has to go; looking costs a listing of all.
+        if self.publication.final or not self._has_published():
+            superseded = self._remove_lower_generations()
+            self._clear_staging()
         return {
             "path": str(self.output),
             "format": manifest.format,
@@ -176,6 +179,14 @@ class _Publisher:
             "files": [name for name, _, _ in manifest.files],
             "superseded": superseded,
         }
+
+    def _has_published(self) -> bool:
+        """Whether another epoch of this generation is published."""
+        mine = (self.producer, self.publication.generation)
+        return any(
+            (producer, generation) == mine and epoch != self.publication.epoch
+            for producer, generation, epoch in list_manifests(self.output)
+        )
 
     def _refuse_when_superseded(self) -> None:
         higher = [g for p, g, _ in list_manifests(self.output) if p == self.producer and generation_key(g) > self.generation]
@@ -236,7 +247,7 @@ class _Publisher:
         """A file without rows, so that the directory can be read with its schema though no task had output."""
         described = [staged.get("schema") for _, staged in sorted(self.publication.staged.items())]
         ddl = self.stream.schema or next((text for text in described if text), None)
-        if ddl is None or not self.publication.staged or not self.publication.final:
+        if ddl is None or not self.publication.staged or not self.publication.final or self._has_published():
             return []
         task = min(self.publication.staged)
         name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, extension)

@@ -247,6 +247,18 @@ def test_output_without_rows_keeps_the_directory_readable(tmp_path: Path, format
     assert len(found) == 1
 
 
+def test_epochs_of_one_generation_add_up_and_only_the_first_and_the_last_tidy_up(tmp_path: Path) -> None:
+    system(tmp_path).publish(STREAM, publication({0: stage(tmp_path, "older", [9])}))
+    told = []
+    for epoch, ids in enumerate([[1], [2, 3], []]):
+        work = publication({0: stage(tmp_path, f"try-{epoch}", ids)}, "1.2", epoch=epoch)
+        told.append(system(tmp_path).publish(STREAM, work._replace(final=epoch == 2)))
+    assert [len(facts["superseded"]) for facts in told] == [1, 0, 0]
+    assert [len(facts["files"]) for facts in told] == [1, 1, 0]  # the last epoch has no rows, and needs no empty file
+    assert visible(tmp_path) == ours(tmp_path) == [1, 2, 3]
+    assert not any((tmp_path / "out/_samza/staging").iterdir())
+
+
 def test_one_task_with_rows_needs_no_empty_files(tmp_path: Path) -> None:
     empty = system(tmp_path).producer(STREAM, "a").finish()
     facts = system(tmp_path).publish(STREAM, publication({0: empty, 1: stage(tmp_path, "b", [1])}))
