@@ -114,7 +114,8 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
             if passed == 0:
                 return version.parent
             raise StateError(
-                f"The run {run_id!r} is planned anew, and {passed} later runs have gone on from the state that it left.",
+                f"The run {run_id!r} is planned anew, and {'a later run has' if passed == 1 else f'{passed} later runs have'} gone on from "
+                "the state that it left.",
                 hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then clear them with it; "
                 'or run it apart from the others, with state="fresh".',
                 application=lineage.application,

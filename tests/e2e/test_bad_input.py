@@ -18,6 +18,7 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     rows_plan,
     rows_spark,
     rows_stage,
+    rows_state,
     rows_tasks,
     rows_wrong_use,
 )

@@ -172,10 +172,9 @@ def _(scene: Scene) -> str:
 @row("plan", "What this version cannot run yet, all of it at once", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
-        'views = app.input_stream("views", system="log", schema="member_id bigint, at timestamp", key="member_id",',
-        '    timestamp="at", bounded=False, partitions=2)',
+        'views = app.from_dataframe(lambda spark: spark.table("views"), id="views", schema="member_id bigint", key="member_id",',
+        "    partitions=2)",
         'tiers = app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=2)',
         'views.join(tiers, id="with-tier").send_to(app.output_stream("a"))',
-        'views.window(tumbling("1 minute"), key="member_id", views=count(), id="per-minute").send_to(app.output_stream("b"))',
     )
     return scene.prepare()

@@ -127,7 +127,7 @@ class Scene:
             for stage in [stage for stage in run.plan.stages if only in (None, stage.stage_id)]:
                 (before or {}).get(stage.stage_id, lambda: None)()
                 handle = StageHandle(run.application, run.run_id, stage.stage_id, Generation(1, 1), 1)
-                epoch.run_epoch(_Session(), files, bindings, _Attempt(handle), {})
+                epoch.run_stage(_Session(), files, bindings, _Attempt(handle), {})
 
         return raised(stages)
 
@@ -171,7 +171,9 @@ class _Session:
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def tagged(self, spark: Any, tag: str, description: str) -> AbstractContextManager[None]:
+    passes_properties = False
+
+    def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
         return nullcontext()
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
@@ -192,3 +194,6 @@ class _Attempt:
 
     def cancel_asked(self) -> bool:
         return False
+
+    def report(self, progress: Any) -> None:
+        pass

@@ -58,13 +58,13 @@ class _Attempt:
         """Nobody asks."""
 
 
-def run_stage(root: str, plan: RunPlan, stage: str, generation: int = 1) -> None:
+def run_stage(root: str, plan: RunPlan, stage: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None) -> None:
     """Runs a stage to its result, in this process."""
     files = open_filesystem(root)
     handle = StageHandle(plan.application, plan.run_id, stage, Generation(plan.generation, generation))
     frame = lambda spark, program, task, tasks: _Frame(task, tasks)  # noqa: E731
     with mock.patch.object(epoch, "stage_frame", frame), mock.patch.object(epoch_frames, "stage_frame", frame):
-        epoch.run_stage(_Session(), files, run_bindings(plan.systems, {}), _Attempt(handle), {})  # type: ignore[arg-type]
+        epoch.run_stage(_Session(), files, run_bindings(plan.systems, bindings or {}), _Attempt(handle), {})  # type: ignore[arg-type]
 
 
 @dataclass
@@ -84,10 +84,10 @@ class Here:
     def plan(self, application: str, run_id: str, **more: Any) -> RunPlan:
         return self.runtime.prepare(application, run_id, **more)
 
-    def stages(self, plan: RunPlan, *stages: str, generation: int = 1) -> None:
+    def stages(self, plan: RunPlan, *stages: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None) -> None:
         """Runs stages of a run, all of them when none is named."""
         for stage in stages or [stage.stage_id for stage in plan.plan.stages]:
-            run_stage(str(self.root), plan, stage, generation)
+            run_stage(str(self.root), plan, stage, generation, bindings)
 
     def whole(self, application: str, run_id: str, **more: Any) -> RunPlan:
         """A run from its plan to its end."""

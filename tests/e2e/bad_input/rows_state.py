@@ -1,0 +1,158 @@
+"""Rows of state that goes from run to run, and of streams between Dags: what ``plan`` and the stages say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.state_upkeep import abandon
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.rows_plan import PLAN
+from tests.e2e.bad_input.rows_stage import STAGE
+from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
+from tests.unit.spark.runs_here import Here
+
+SCHEMA = 'schema="member_id bigint, country string"'
+GOING_ON = f'views = app.input_stream("views", system="log", {SCHEMA}, key="member_id", slice="checkpoint")'
+OUT = 'app.output_stream("out", system="log", partitions=1)'
+
+
+def _runs(scene: Scene, *, shared: bool = False) -> Here:
+    """An application of two stages that goes on from run to run, with two views."""
+    out = 'app.output_stream("minutes", system="log", key="country", partitions=1, shared=True)' if shared else OUT
+    scene.application(GOING_ON, f'views.partition_by("country", id="by-country").send_to({out})')
+    here = Here(scene.folder / "samza")
+    _views(here, 2)
+    return here
+
+
+def _views(here: Here, count: int) -> None:
+    import pyarrow as pa
+
+    rows = pa.table({"member_id": pa.array(range(count), pa.int64()), "country": ["NL"] * count})
+    here.log.append("views", rows, key=["member_id"], partitions=1)
+
+
+def _plan(here: Here, run_id: str, **more: Any) -> str:
+    return raised(lambda: here.plan(APPLICATION, run_id, **more))
+
+
+def _half_done(here: Here) -> None:
+    plan = here.plan(APPLICATION, "run-1")
+    here.stages(plan, "views")
+    here.runtime.close(plan, succeeded=False)
+
+
+@row("state", "Another run is at work with the state", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    here.plan(APPLICATION, "run-1")
+    return _plan(here, "run-2")
+
+
+@row("state", "The run before is half done", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    _half_done(here)
+    return _plan(here, "run-2")
+
+
+@row("state", "A run that later runs have gone on from is planned anew", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    for run_id in ("run-1", "run-2"):
+        here.whole(APPLICATION, run_id)
+    return _plan(here, "run-1", generation=2)
+
+
+@row("state", "A run is to start from a run that left no state", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    here.whole(APPLICATION, "run-1")
+    return _plan(here, "backfill", state="run-7")
+
+
+@row("state", "An input that goes on was made anew", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    here.whole(APPLICATION, "run-1")
+    here.log.filesystem.delete_tree("topics/views")
+    _views(here, 1)
+    return _plan(here, "run-2")
+
+
+@row("state", 'slice="checkpoint" where no offsets are counted', PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, partitions=2, slice="checkpoint").send_to({OUT})')
+    scene.views()
+    return scene.prepare()
+
+
+@row("state", "A data interval before what the state has seen", PLAN)
+def _(scene: Scene) -> str:
+    from airflow_samza.runs.data_interval import DataInterval
+
+    scene.application(
+        'views = app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", partitions=1, bounded=False,',
+        '    timestamp="at", slice="timestamp")',
+        f"views.send_to({OUT})",
+    )
+    scene.views('{"member_id": 7, "at": "2026-01-02T00:00:00"}')
+    runtime = scene.runtime()
+    second = runtime.prepare(APPLICATION, "run-2", interval=DataInterval.from_iso("2026-01-02", "2026-01-03"))
+    Here(scene.folder / "samza").stages(second, bindings=runtime._systems)
+    return raised(lambda: runtime.prepare(APPLICATION, "run-1", interval=DataInterval.from_iso("2026-01-01", "2026-01-02")))
+
+
+@row("state", "A run that does not hold the state is given up", "by `airflow-samza state abandon`")
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    here.whole(APPLICATION, "run-1")
+    return raised(lambda: abandon(here.log.filesystem, LineageFolder("page-views"), "run-2"))
+
+
+@row("state", "A run whose state another has taken over goes on", STAGE)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    late = here.plan(APPLICATION, "run-1")
+    write_once(here.log.filesystem, "runs/page-views/run-1/closed.json", {"at": 0, "succeeded": False})
+    here.plan(APPLICATION, "run-2")
+    return raised(lambda: here.stages(late))
+
+
+@row("state", "A section of a shared stream that is not complete", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene, shared=True)
+    here.plan(APPLICATION, "monday")
+    _consumer(scene)
+    return _plan(here, "of-monday", sections={"minutes": "monday"})
+
+
+@row("state", "A shared stream that nobody has made yet", PLAN)
+def _(scene: Scene) -> str:
+    _consumer(scene)
+    return _plan(Here(scene.folder / "samza"), "of-monday")
+
+
+@row("state", "A section is named of a stream that is not shared", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    return _plan(here, "run-1", sections={"views": "monday"})
+
+
+@row("state", "A shared output that lies in files", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'views = app.input_stream("views", system="lake", schema=View, partitions=2)',
+        'views.send_to(app.output_stream("minutes", system="lake", shared=True))',
+    )
+    scene.views()
+    return scene.prepare()
+
+
+def _consumer(scene: Scene) -> None:
+    scene.application(
+        'minutes = app.shared_stream("minutes", system="log", schema="member_id bigint, country string", key="country", bounded=True)',
+        f"minutes.send_to({OUT})",
+    )
