@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec as ApplicationSpec
     from airflow_samza.application.application import StreamApplication as StreamApplication
     from airflow_samza.application.application import stream_application as stream_application
+    from airflow_samza.application.bad_records import DEAD_LETTERS as DEAD_LETTERS
+    from airflow_samza.application.bad_records import dead_letter as dead_letter
     from airflow_samza.application.loader import load_application as load_application
     from airflow_samza.application.message_stream import MessageStream as MessageStream
     from airflow_samza.application.side_inputs import SideInputsProcessor as SideInputsProcessor
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "application.app_descriptor": ("StreamApplicationDescriptor",),
     "application.application": ("ApplicationSpec", "StreamApplication", "stream_application"),
+    "application.bad_records": ("DEAD_LETTERS", "dead_letter"),
     "application.loader": ("load_application",),
     "application.message_stream": ("MessageStream",),
     "application.side_inputs": ("SideInputsProcessor",),

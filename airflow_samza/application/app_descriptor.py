@@ -11,6 +11,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
 from airflow_samza.application.columns import Columns
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor
@@ -107,9 +108,11 @@ class ApplicationDescriptor:
         ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
         the data interval (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
         ``slice="checkpoint"`` (what came since the last run). ``format``, ``serde`` and ``options`` go to its system.
-        ``bootstrap`` reads it to its head first; ``priority``: higher is first.
+        ``bootstrap`` reads it to its head first; ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be
+        read or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
         """
         check_words(more, "input_stream")
+        self._check_on_error(more, f"input stream {id!r}")
         return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
 
     @overload
@@ -124,6 +127,7 @@ class ApplicationDescriptor:
         Such a stream carries end-of-stream and watermarks of each run that writes it (SEMANTICS C10).
         """
         check_words(more, "shared_stream")
+        self._check_on_error(more, f"shared stream {id!r}")
         more.setdefault("bounded", False)
         return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, shared=True, **more))
 
@@ -193,7 +197,16 @@ class ApplicationDescriptor:
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
         """Declares a stream that feeds tables (parameters as input_stream); see :meth:`table`."""
         check_words(more, "side_input")
+        if "on_error" in more:
+            refuse(
+                f"Side input {id!r} has on_error=, which is for inputs: a table without the rows that fail would answer wrongly",
+                hint="Leave it out; what does not fit the schema fails the stage.",
+            )
         return SideInput(self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph)
+
+    def _check_on_error(self, more: StreamOptions, where: str) -> None:
+        if "on_error" in more:
+            more["on_error"] = error_policy(more["on_error"], self._graph, where)
 
     def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:
         self._graph.add_stream(stream)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermark_strategies import WatermarkStrategy
 from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    from airflow_samza.application.bad_records import ErrorPolicy
 
 
 class StreamRole(str, Enum):
@@ -53,7 +56,8 @@ class StreamDescriptor:
     the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column, ``watermarks`` how an
     input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
     the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is the
-    function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream.
+    function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` says what becomes of messages
+    that cannot be read, or do not fit the schema (None: they fail the stage).
     """
 
     stream_id: str
@@ -75,6 +79,7 @@ class StreamDescriptor:
     priority: int | None = None
     shared: bool = False
     reader: Any = None
+    on_error: ErrorPolicy | None = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)
 

@@ -107,7 +107,10 @@ class GraphBuilder:
 
     def add_input(self, kind: type[Spec], stream: StreamDescriptor) -> Spec:
         """Makes the operator by which a stream enters the graph, named after the stream."""
-        return self._made(kind, stream.stream_id, (), stream.location, {"stream": stream, "schema": stream.schema})
+        policy = stream.on_error
+        beside = () if policy is None else policy.side_outputs
+        fields = {"stream": stream, "schema": stream.schema, "on_error": policy, "side_outputs": beside}
+        return self._made(kind, stream.stream_id, (), stream.location, fields)
 
     def _made(
         self, kind: type[Spec], name: str, inputs: tuple[OperatorSpec, ...], location: SourceLocation | None, fields: dict[str, Any]

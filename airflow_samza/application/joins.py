@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.callables import check_callable, declared_schema
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import TableKind
@@ -41,6 +42,7 @@ def join_table(
     schema: object,
     assumed: Columns | None,
     renamed_from: str | None,
+    on_error: object,
 ) -> TableJoinSpec:
     """The lookup of every message in a table; parameters as :meth:`MessageStream.join`."""
     descriptor = table.descriptor
@@ -78,6 +80,7 @@ def join_table(
         how=how,
         assume_partitioned_by=optional_columns(assumed, None, where),
         renamed_from=former_id(renamed_from, name, "join"),
+        **_failing(on_error, function, stream, where),
     )
 
 
@@ -94,6 +97,7 @@ def join_stream(
     schema: object,
     assumed: Columns | None,
     renamed_from: str | None,
+    on_error: object,
 ) -> StreamJoinSpec:
     """The join of two streams; parameters as :meth:`MessageStream.join`."""
     where = named("join", id)
@@ -132,6 +136,7 @@ def join_stream(
         right_time=other._event_time,
         assume_partitioned_by=optional_columns(assumed, None, where),
         renamed_from=former_id(renamed_from, name, "join"),
+        **_failing(on_error, function, stream, where),
     )
 
 
@@ -140,6 +145,15 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
     if join.how == "full" and join.function is None:
         return None
     return join.right_time if join.how == "right" and join.function is None else join.left_time
+
+
+def _failing(on_error: object, function: object, stream: MessageStream[Any], where: str) -> dict[str, Any]:
+    fields = on_error_fields(on_error, stream._graph, where)
+    if fields and function is None:
+        refuse(
+            f"{where} has on_error= and no function", hint="Without a function nothing of it fails: leave on_error= out.", operator=where
+        )
+    return fields
 
 
 def _join_key(stream: MessageStream[Any], key: Columns | None, where: str, side: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, declared_schema
 from airflow_samza.application.columns import Columns, check_column, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
@@ -51,6 +52,7 @@ def window(
     schema: object,
     renamed_from: str | None,
     late_to: OutputStream | None,
+    on_error: object,
     aggregations: Mapping[str, object],
 ) -> WindowOperatorSpec:
     """The windows; parameters as :meth:`MessageStream.window`."""
@@ -87,6 +89,14 @@ def window(
         check_callable(fold, where, 2, hint="Give fold= a callable with two parameters: lambda former, message: …")
         results = ()
         folded = _folded(declared_schema(fold, schema, where), taken, where)
+    policy = error_policy(on_error, stream._graph, where)
+    if policy is not None and fold is None:
+        refuse(
+            f"{where} has on_error= and no fold", hint="Aggregations do not fail on single messages: leave on_error= out.", operator=where
+        )
+    late = () if late_to is None else (_late_stream(stream, window, late_to, where),)
+    if policy is not None and policy.stream is not None and policy.stream in late:
+        refuse(f"{where} sends late messages and dead letters to one stream", hint="Give each an output stream.", operator=where)
     return stream._graph.add(
         WindowOperatorSpec,
         name,
@@ -100,7 +110,8 @@ def window(
         fold_schema=folded,
         initial=initial,
         renamed_from=former_id(renamed_from, name, "window"),
-        side_outputs=() if late_to is None else (_late_stream(stream, window, late_to, where),),
+        side_outputs=(*late, *(policy.side_outputs if policy is not None else ())),
+        on_error=policy,
     )
 
 

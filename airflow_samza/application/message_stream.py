@@ -3,6 +3,7 @@
 A message stream never changes: every call returns a new one. One method never takes both SQL and Python: ``where`` and
 ``select`` are SQL, ``filter``, ``map`` and ``flat_map`` Python callables that get one message (an instance of the declared
 dataclass, else a :class:`~airflow_samza.schema.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``, ``transform`` a DataFrame.
+``on_error`` says what becomes of messages on which an operator fails: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(stream)``.
 Source: planner-with-tables; SEMANTICS P8 (ids), P11 (keys), S6 (read-only tables).
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
 
 from airflow_samza.application import keyed_results
 from airflow_samza.application.async_options import async_options, check_coroutine_function
+from airflow_samza.application.bad_records import DeadLetter, on_error_fields
 from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
 from airflow_samza.application.columns import Columns, check_column, key_columns
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+OnError = Literal["fail", "drop"] | DeadLetter
+"""What becomes of messages that fail."""
+
 T = TypeVar("T")
 U = TypeVar("U")
 P = TypeVar("P")
@@ -99,14 +104,16 @@ class MessageStream(Generic[T]):
 
     # -- message by message ------------------------------------------------------------------------------------------
 
-    def filter(self, function: Callable[[T], object], *, id: str | None = None) -> MessageStream[T]:
+    def filter(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
         """Keeps the messages for which a Python callable is true."""
         check_callable(function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …')
         check_predicate(function, "filter")
         check_watermark_function(function, "filter")
-        return self._then(self._graph.add(FilterSpec, id, inputs=(self._operator,), schema=self.schema, function=function))
+        return self._add(FilterSpec, id, on_error, schema=self.schema, function=function)
 
-    def map(self, function: Callable[[T], U], *, schema: object = None, id: str | None = None) -> MessageStream[U]:
+    def map(
+        self, function: Callable[[T], U], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
+    ) -> MessageStream[U]:
         """One message out for each message in, by a Python callable.
 
         A callable that changes the shape says so by its return annotation (a dataclass) or by ``schema=``; one that says nothing
@@ -115,14 +122,16 @@ class MessageStream(Generic[T]):
         check_callable(function, "map", 1, hint='SQL expressions go to select("…"); map takes a callable: lambda message: …')
         check_watermark_function(function, "map")
         shape = declared_schema(function, schema, "map") or self.schema
-        return self._then(self._graph.add(MapSpec, id, inputs=(self._operator,), schema=shape, function=function))
+        return self._add(MapSpec, id, on_error, schema=shape, function=function)
 
-    def flat_map(self, function: Callable[[T], Iterable[U]], *, schema: object = None, id: str | None = None) -> MessageStream[U]:
+    def flat_map(
+        self, function: Callable[[T], Iterable[U]], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
+    ) -> MessageStream[U]:
         """Any number of messages out for each message in, by a Python callable that returns an iterable or yields."""
         check_callable(function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True)
         check_watermark_function(function, "flat_map")
         shape = declared_schema(function, schema, "flat_map", many=True) or self.schema
-        return self._then(self._graph.add(FlatMapSpec, id, inputs=(self._operator,), schema=shape, function=function))
+        return self._add(FlatMapSpec, id, on_error, schema=shape, function=function)
 
     def map_async(
         self,
@@ -133,6 +142,7 @@ class MessageStream(Generic[T]):
         timeout: str | int | timedelta | None = None,
         schema: object = None,
         id: str | None = None,
+        on_error: OnError = "fail",
     ) -> MessageStream[U]:
         """One message out for each message in, by a coroutine function (``async def``), up to ``concurrency`` calls at a time.
 
@@ -143,23 +153,28 @@ class MessageStream(Generic[T]):
         check_coroutine_function(function, "map_async", 1)
         options = async_options(concurrency, ordered, timeout)
         shape = declared_schema(function, schema, "map_async") or self.schema
-        return self._then(self._graph.add(MapAsyncSpec, id, inputs=(self._operator,), schema=shape, function=function, **options))
+        return self._add(MapAsyncSpec, id, on_error, schema=shape, function=function, **options)
 
-    def map_batches(self, function: Callable[[pa.RecordBatch], Any], *, schema: object = None, id: str | None = None) -> MessageStream[Any]:
-        """A callable from ``pyarrow.RecordBatch`` to one, or to an iterable of them; ``schema=`` says changed columns."""
+    def map_batches(
+        self, function: Callable[[pa.RecordBatch], Any], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
+    ) -> MessageStream[Any]:
+        """A callable from ``pyarrow.RecordBatch`` to one, or to an iterable of them; ``schema=`` says changed columns.
+
+        To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
+        """
         check_callable(function, "map_batches", 1, hint="map_batches takes a callable: lambda batch: batch.slice(…)", generator=True)
         with located():
             shape = self.schema if schema is None else Schema.of(schema)
-        return self._then(self._graph.add(MapBatchesSpec, id, inputs=(self._operator,), schema=shape, function=function))
+        return self._add(MapBatchesSpec, id, on_error, schema=shape, function=function)
 
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
 
-    def where(self, condition: str, *, id: str | None = None) -> MessageStream[T]:
+    def where(self, condition: str, *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
         """Keeps the messages for which a SQL condition is true (neither false nor null)."""
         check_sql(condition, "where", 'Python callables go to filter; where takes SQL: where("dwell_ms > 1000").')
-        return self._then(self._graph.add(WhereSpec, id, inputs=(self._operator,), schema=self.schema, condition=condition))
+        return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
 
-    def select(self, *expressions: str, id: str | None = None) -> MessageStream[Any]:
+    def select(self, *expressions: str, id: str | None = None, on_error: OnError = "fail") -> MessageStream[Any]:
         """SQL expressions make the columns: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
         hint = 'Name columns or SQL expressions one by one: select("*", "a + 1 AS b"); Python callables go to map.'
         if not expressions:
@@ -167,7 +182,8 @@ class MessageStream(Generic[T]):
         for expression in expressions:
             check_sql(expression, "select", hint)
         shape = selected_schema(self.schema, expressions)
-        spec = self._graph.add(SelectSpec, id, inputs=(self._operator,), schema=shape, expressions=expressions)
+        more = on_error_fields(on_error, self._graph, named("select", id))
+        spec = self._graph.add(SelectSpec, id, inputs=(self._operator,), schema=shape, expressions=expressions, **more)
         renamed = renamed_columns(expressions)
         time = self._event_time and renamed.get(self._event_time, self._event_time)
         return MessageStream(self._graph, spec, key=tuple(renamed.get(column, column) for column in self._key), event_time=time)
@@ -208,6 +224,7 @@ class MessageStream(Generic[T]):
         schema: object = ...,
         assume_partitioned_by: Columns | None = ...,
         renamed_from: str | None = ...,
+        on_error: OnError = ...,
     ) -> MessageStream[U]: ...
 
     @overload
@@ -225,6 +242,7 @@ class MessageStream(Generic[T]):
         schema: object = ...,
         assume_partitioned_by: Columns | None = ...,
         renamed_from: str | None = ...,
+        on_error: OnError = ...,
     ) -> MessageStream[U]: ...
 
     @overload
@@ -242,6 +260,7 @@ class MessageStream(Generic[T]):
         schema: object = ...,
         assume_partitioned_by: Columns | None = ...,
         renamed_from: str | None = ...,
+        on_error: OnError = ...,
     ) -> MessageStream[Row]: ...
 
     def join(
@@ -258,6 +277,7 @@ class MessageStream(Generic[T]):
         schema: object = None,
         assume_partitioned_by: Columns | None = None,
         renamed_from: str | None = None,
+        on_error: OnError = "fail",
     ) -> MessageStream[Any]:
         """Joins with a table, or with another stream within ``ttl``.
 
@@ -273,7 +293,7 @@ class MessageStream(Generic[T]):
                     f"The join with table {other.descriptor.table_id!r} names {'ttl' if ttl is not None else 'left_key or right_key'}",
                     hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to stream joins.",
                 )
-            return self._then(join_table(self, other, function, id, how, key, schema, assume_partitioned_by, renamed_from))
+            return self._then(join_table(self, other, function, id, how, key, schema, assume_partitioned_by, renamed_from, on_error))
         if not isinstance(other, MessageStream):
             refuse(
                 f"join takes a table or a stream, not {other!r}",
@@ -286,7 +306,9 @@ class MessageStream(Generic[T]):
                 hint="Aggregate or window it instead; to pair its messages join two maps of it.",
                 operator="join",
             )
-        spec = join_stream(self, other, function, id, how, key, left_key, right_key, ttl, schema, assume_partitioned_by, renamed_from)
+        spec = join_stream(
+            self, other, function, id, how, key, left_key, right_key, ttl, schema, assume_partitioned_by, renamed_from, on_error
+        )
         return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
     # -- re-partitions -----------------------------------------------------------------------------------------------
@@ -359,6 +381,7 @@ class MessageStream(Generic[T]):
         schema: object = None,
         renamed_from: str | None = None,
         late_to: OutputStream | None = None,
+        on_error: OnError = "fail",
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
         """A row for each window (and key): key columns, ``window_start``, ``window_end``, then the results.
@@ -367,7 +390,7 @@ class MessageStream(Generic[T]):
         ``fold(former, message)`` starts from ``initial`` (called, if it is a callable) in every window.
         A message whose windows are all closed is late: it is counted and left out, and goes to ``late_to`` as it came, if given.
         """
-        spec = keyed_results.window(self, window, id, key, fold, initial, schema, renamed_from, late_to, aggregations)
+        spec = keyed_results.window(self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations)
         # A window's result happened in its window: its start says so, its end would already be the next window.
         kept = self._key if set(self._key) <= set(spec.key) else ()
         return MessageStream(self._graph, spec, key=kept, event_time=WINDOW_COLUMNS[0].name)
@@ -405,12 +428,18 @@ class MessageStream(Generic[T]):
         check_writable(table.schema, self.schema, f"table {table.table_id!r}")
         self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table)
 
-    def sink(self, function: Callable[[T], object], *, id: str | None = None) -> None:
+    def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Hands every message to a Python callable, for its effect: at least once, so repeating it must be harmless."""
         check_callable(function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to.")
-        self._graph.add(SinkSpec, id, inputs=(self._operator,), function=function)
+        self._graph.add(
+            SinkSpec, id, inputs=(self._operator,), function=function, **on_error_fields(on_error, self._graph, named("sink", id))
+        )
 
     # -- checks ------------------------------------------------------------------------------------------------------
+
+    def _add(self, kind: type[OperatorSpec], id: str | None, on_error: object, **fields: Any) -> MessageStream[Any]:
+        more = on_error_fields(on_error, self._graph, named(kind.op, id))
+        return self._then(self._graph.add(kind, id, inputs=(self._operator,), **fields, **more))
 
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:
         return MessageStream(self._graph, operator, key=self._key, event_time=self._event_time)

@@ -2,7 +2,8 @@
 
 An OperatorSpec knows its inputs, never its outputs, so a graph is built by composition and stays immutable; the edges
 forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. ``renamed_from`` is the former
-``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator writes beside its results.
+``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator writes beside its results,
+``on_error`` says what becomes of messages on which it fails (None: they fail the stage); its dead-letter stream is among the side outputs.
 Source: planner-with-tables, "OperatorSpec graph"; ids by SEMANTICS P8.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from airflow_samza.application.bad_records import ErrorPolicy
 from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import Aggregation, WindowSpec
@@ -32,6 +34,7 @@ class OperatorSpec:
     schema: Schema | None = None
     location: SourceLocation | None = None
     side_outputs: tuple[StreamDescriptor, ...] = field(default=(), kw_only=True)
+    on_error: ErrorPolicy | None = field(default=None, kw_only=True)
 
     op: ClassVar[str] = "operator"
     """The word for this kind of operator in ids, plans and errors."""

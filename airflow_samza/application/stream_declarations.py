@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from airflow_samza.application.bad_records import ErrorPolicy
 from airflow_samza.application.columns import Columns, check_column, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
@@ -38,6 +39,7 @@ class StreamOptions(TypedDict, total=False):
     broadcast: bool
     bootstrap: bool
     priority: int | None
+    on_error: object
     options: Mapping[str, object] | None
 
 
@@ -87,6 +89,7 @@ def declared_stream(
     priority: int | None = None,
     shared: bool = False,
     reader: Callable[..., Any] | None = None,
+    on_error: object = None,
     options: Mapping[str, object] | None = None,
 ) -> StreamDescriptor:
     """The descriptor of a stream; everything that contradicts itself is refused here."""
@@ -131,6 +134,7 @@ def declared_stream(
         priority=priority,
         shared=shared,
         reader=reader,
+        on_error=on_error if isinstance(on_error, ErrorPolicy) else None,
         options=options_of(options),
         location=SourceLocation.of_caller(),
     )

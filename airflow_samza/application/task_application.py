@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from airflow_samza.application.app_descriptor import ApplicationDescriptor
 from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
+from airflow_samza.application.bad_records import ErrorPolicy, error_policy
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.descriptors import StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
@@ -22,6 +23,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
         super().__init__(graph, config, default_system)
         self._factory: Callable[[], Any] | None = None
+        self._on_error: ErrorPolicy | None = None
         self._stores: dict[str, StoreDescriptor] = {}
 
     def store(self, name: str, *, key: object, value: object) -> str:
@@ -39,8 +41,12 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         self._stores[store.name] = store
         return store.name
 
-    def task(self, factory: Callable[[], Any]) -> None:
-        """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one."""
+    def task(self, factory: Callable[[], Any], *, on_error: object = "fail") -> None:
+        """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one.
+
+        ``on_error`` says what becomes of messages on which ``process`` raises: ``"fail"`` (the stage fails), ``"drop"``,
+        ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is taken back, what was put into stores is not.
+        """
         where = f"task of application {self.name!r}"
         self._graph.check_open()
         if self._factory is not None:
@@ -53,6 +59,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             self._check_class(factory, where)
         check_callable(factory, f"the {where}", 0, hint="Give the class of the task, or a callable that makes one.")
         self._factory = factory
+        self._on_error = error_policy(on_error, self._graph, where)
         self._graph.add(TaskSpec, "task", factory=factory)
 
     def _check_class(self, factory: type, where: str) -> None:
@@ -83,6 +90,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
                 inputs=tuple(operator for operator in operators if isinstance(operator, InputOperatorSpec)),
                 location=task.location,
                 factory=self._factory,
+                on_error=self._on_error,  # its dead-letter stream is among the outputs
                 outputs=tuple(stream for stream in streams if stream.role is StreamRole.OUTPUT),
                 tables=tuple(self._graph.tables.values()),
                 stores=tuple(self._stores.values()),

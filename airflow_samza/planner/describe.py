@@ -132,6 +132,7 @@ def operator_details(op: OperatorSpec) -> Details:
         pairs.append(("tables", _names(tuple(table.table_id for table in op.tables))))
         pairs.append(("stores", _names(tuple(store.name for store in op.stores))))
     pairs.append(("function", callable_name(getattr(op, "function", None))))
+    pairs.append(("on_error", op.on_error.text if op.on_error is not None else None))
     pairs.append(("side_outputs", _names(tuple(stream.stream_id for stream in op.side_outputs))))
     pairs.append(("renamed_from", getattr(op, "renamed_from", None)))
     return tuple((name, str(value)) for name, value in pairs if value not in (None, ""))

@@ -223,6 +223,7 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
         interval=bounds,
         broadcast=stream.broadcast,
         written=stream.role is StreamRole.OUTPUT,
+        tolerant=stream.on_error is not None,
         options=stream.options,
     )
 

@@ -68,6 +68,35 @@ class MessageRun:
 
 
 @dataclass(frozen=True)
+class UnreadableRun(MessageRun):
+    """Messages that a system could not read, at their offsets: ``batch`` holds them as they lie there (``text``), and why (``error``).
+
+    Only who asks for them gets them (``StreamSpec.tolerant``); else the first one is an error.
+    """
+
+    @classmethod
+    def of(cls, ssp: SystemStreamPartition, offset: int, texts: Sequence[str], errors: Sequence[str]) -> UnreadableRun:
+        """The run of these messages."""
+        import pyarrow as pa
+
+        return cls(ssp, offset, pa.record_batch([pa.array(texts, pa.string()), pa.array(errors, pa.string())], ["text", "error"]))
+
+    @property
+    def texts(self) -> list[str]:
+        """The messages as they lie in the system."""
+        return self.batch.column("text").to_pylist()  # type: ignore[no-any-return]
+
+    @property
+    def errors(self) -> list[str]:
+        """What is wrong with each."""
+        return self.batch.column("error").to_pylist()  # type: ignore[no-any-return]
+
+    def slice(self, first: int, count: int) -> UnreadableRun:
+        """``count`` messages of it, from message ``first`` on."""
+        return UnreadableRun(self.ssp, self.offset + first, self.batch.slice(first, count))
+
+
+@dataclass(frozen=True)
 class ControlEnvelope:
     """One control message at its offset. At the end of a bounded source the system makes one without a task name (SEMANTICS C2)."""
 
@@ -109,7 +138,8 @@ class StreamSpec:
     """A stream as a system sees it: its physical name, and what the application declared that the system needs.
 
     ``path``: the rendered path template of an input; ``interval``: (from, to) in UTC microseconds of ``timestamp`` when
-    the slice is by a column. ``written``: the application writes the stream, it does not read it.
+    the slice is by a column. ``written``: the application writes the stream, it does not read it. ``tolerant``: messages
+    that cannot be read come as :class:`UnreadableRun` instead of being an error.
     """
 
     name: str
@@ -123,6 +153,7 @@ class StreamSpec:
     broadcast: bool = False
     options: tuple[tuple[str, str], ...] = ()
     written: bool = False
+    tolerant: bool = False
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,30 @@ class MessageWriter:
         return [[row[name] for row in rows] for name in names]
 
 
+def written_each(writer: MessageWriter, groups: Sequence[Sequence[Any]]) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
+    """The batch of all groups of messages that fit (None: there are no messages), and the numbers of those that do not, with the reason."""
+    try:
+        together = [message for group in groups for message in group]
+        return (writer.write(together) if together else None), []
+    except ShapeError:
+        pass
+    wrong: list[tuple[int, ShapeError]] = []
+    parts = []
+    for number, group in enumerate(groups):
+        try:
+            if group:
+                parts.append(writer.write(group))
+        except ShapeError as error:
+            wrong.append((number, error))
+    return _together(parts), wrong
+
+
+def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    import pyarrow as pa
+
+    return pa.concat_batches(parts) if parts else None
+
+
 def _transposer(reads: Sequence[str]) -> Callable[[Sequence[Any]], list[list[Any]]]:
     """A function from messages to columns; ``reads`` are the expressions for the columns of a message ``m``."""
     columns = ", ".join(f"[{read} for m in messages]" for read in reads)

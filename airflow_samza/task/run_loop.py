@@ -6,7 +6,7 @@ Source: control-messages, "The reconciliation of control messages happens inside
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TableJoinSpec
@@ -18,6 +18,7 @@ from airflow_samza.control.task_control import ControlEvent, StreamEnded, Stream
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import NotYet, StageError
 from airflow_samza.systems.system import Envelope, MessageRun
+from airflow_samza.task.bad_records import Reading, readable
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import CHUNK
@@ -90,10 +91,11 @@ class SectionRun:
         self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
         self._sent = dict(self._start.checkpoint.sent)
         self._ticked = 0
+        self._reading = Reading()
         self._state: State = {}
         self.report = TaskReport(program.stage.stage_id, self._name)
         resources = TaskResources(
-            self._name, self._writers, self._tables, self._owned, program.spec.config, program.phases.one_by_one, self._clock
+            self._name, self._writers, self._tables, self._owned, program.spec.config, program.phases.one_by_one, self._clock, self._reading
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._output_ended)
         self._operators = self._instance.input_operators()
@@ -239,21 +241,43 @@ class SectionRun:
             return
         report.messages += batch.num_rows
         report.bytes += batch.nbytes
+        bad = self._instance.bad_records(self._operators[stream])
+        if bad is None:
+            yield from self._push(stream, partition, envelope.offset, self._conformer(stream).conform(batch, envelope.offset))
+            return
+        self._reading.begin(stream, partition, envelope.offset)
+        end = self._offsets[stream][partition]
+        for offset, part in readable(envelope, self._conformer(stream), bad):
+            self._offsets[stream][partition] = offset + part.num_rows
+            left = yield from self._push(stream, partition, offset, part)
+            if left:
+                report.messages -= end - offset - part.num_rows
+                return
+            self._reading.begin(stream, partition, offset + part.num_rows)
+        self._reading.end()
+        self._offsets[stream][partition] = end
+
+    def _push(self, stream: str, partition: int, offset: int, taken: pa.RecordBatch) -> Generator[pa.RecordBatch, None, int]:
+        """Gives messages to the operators; returns how many of them a task has left."""
         for task in self._instance.low_level_tasks:
-            task.origin = (self._program.spec.stream(stream), partition, envelope.offset)
-        taken = self._conformer(stream).conform(batch, envelope.offset)
+            task.origin = (self._program.spec.stream(stream), partition, offset)
+        self._reading.begin(stream, partition, offset)
         yield from self._instance.push(self._operators[stream], taken)
+        self._reading.end()
+        left = 0
         for task in self._instance.low_level_tasks:
             if task.left:  # it asked for a commit or a shutdown in the middle of the batch
+                left += task.left
                 taken = taken.slice(0, taken.num_rows - task.left)
                 self._offsets[stream][partition] -= task.left
-                report.messages -= task.left
+                self.report.inputs[stream].messages -= task.left
         marks = self._source(stream, partition)
         watermark = marks.observe(taken) if marks is not None else None
         if watermark is not None and watermark > NONE_YET:
             for event in self._control.update(stream, partition, WatermarkMessage(None, 0, timestamp=watermark)):
                 yield from self._handle(event)
         yield from self._tick()
+        return left
 
     def _handle(self, event: ControlEvent) -> Iterator[pa.RecordBatch]:
         """What a control message brought about; what was sent before it has been processed: times and ends follow in band."""
@@ -400,6 +424,7 @@ class SectionRun:
             if rows is not None:
                 report.tables[table_id] = TableReport(rows.num_rows, rows.nbytes, store.ignored)
         report.metrics.update(self._instance.metrics())
+        report.bad_samples = self._instance.bad_samples()
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
         report.checkpoint = self._checkpoint()

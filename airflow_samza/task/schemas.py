@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
@@ -156,6 +157,9 @@ class SchemaResolver:
             declared = operator.stream.schema or inputs[0]
             assert declared is not None
             self.streams.setdefault(operator.stream.stream_id, declared)
+        dead_letters = operator.on_error.stream if operator.on_error is not None else None
+        if dead_letters is not None:
+            self.streams.setdefault(dead_letters.stream_id, dead_letters.schema or DEAD_LETTERS)
         for stream in operator.side_outputs:
             beside = stream.schema or (inputs[0] if inputs else made.schema)
             if beside is not None:
@@ -248,6 +252,13 @@ class SchemaResolver:
             missing = unknown_columns(texts, schema)
             if missing:
                 raise self._unknown(operator, missing[0], ", ".join(texts), schema) from None
+            if operator.on_error is not None:
+                raise InvalidApplication(
+                    f"{operator.title}{_at(operator)} has on_error={operator.on_error.text}, and Catalyst runs it ({unsupported}): there a "
+                    "row that fails fails the stage.",
+                    hint="Leave on_error= out, and keep such rows out before: try_cast, try_divide, CASE WHEN … THEN … END.",
+                    operator=operator.op_id,
+                ) from None
             output = schema if isinstance(operator, WhereSpec) else known or operator.schema
             return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported))
         except SchemaError as error:

@@ -12,6 +12,7 @@ from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.held_back import HeldBack
 from airflow_samza.task.operators.factory import TaskResources, make_operator
 from airflow_samza.task.operators.low_level import LowLevelTask
@@ -356,9 +357,18 @@ class TaskInstance:
         """What the operators have counted, added up by name."""
         found: dict[str, float] = {}
         for node in self._nodes.values():
-            for name, value in node.operator.metrics().items():
+            bad = node.operator.bad
+            for name, value in [*node.operator.metrics().items(), *(bad.metrics.items() if bad is not None else ())]:
                 found[name] = found.get(name, 0) + value
         return found
+
+    def bad_records(self, op_id: str) -> BadRecords | None:
+        """What takes the messages on which an operator fails; None: they fail the task."""
+        return self._nodes[op_id].operator.bad
+
+    def bad_samples(self) -> list[str]:
+        """Some of the messages on which operators failed, and were told to go on."""
+        return [sample for node in self._nodes.values() if node.operator.bad is not None for sample in node.operator.bad.samples]
 
     def close(self) -> None:
         """Close all operators, also when one of them fails; the first failure is raised."""

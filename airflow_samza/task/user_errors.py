@@ -24,6 +24,11 @@ def shortened(message: object) -> str:
         text = repr(message)
     except Exception:
         text = f"<{type(message).__name__}>"
+    return cut_short(text)
+
+
+def cut_short(text: str) -> str:
+    """A text for people, cut when it is long."""
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 

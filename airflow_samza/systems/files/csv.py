@@ -22,6 +22,7 @@ from airflow_samza.systems.files.lines import BLOCK_BYTES, line_blocks
 from airflow_samza.systems.files.options import FileOptions, compression_of
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.files.text_values import parse_text
+from airflow_samza.systems.files.tolerance import Unreadable, as_text
 
 _MULTILINE_BLOCK_BYTES = 16 * 2**20
 """One record has to fit into a block where quoted values may hold line ends."""
@@ -108,7 +109,7 @@ class CsvInput:
         found = pacsv.read_csv(pa.BufferReader(first.data), read, self._parsing(), _convert({}, self.options)).schema
         return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
         """The rows of the file, or those whose lines start in the bytes [start, end)."""
         if self.file.size == 0 or not self.header:
             return
@@ -116,14 +117,79 @@ class CsvInput:
         target = pa.schema([self._schema.field(name) for name in reading])
         convert = _convert({field.name: pa.string() if types.is_timestamp(field.type) else field.type for field in target}, self.options)
         convert.include_columns = reading
+        if self.file.tolerant:
+            for records in self._whole_records(start, end):
+                for piece in self._tolerantly(records, target, convert):
+                    yield piece if isinstance(piece, Unreadable) else piece.select(list(names))
+            return
         for raw in self._raw_batches(start, end, convert):
             try:
-                columns = [parse_text(c, field.type) if types.is_timestamp(field.type) else c for c, field in zip(raw, target, strict=True)]
+                batch = _typed(raw, target)
             except pa.ArrowInvalid as error:
                 raise self._unfit(str(error), next((f.name for f in target if types.is_timestamp(f.type)), "")) from error
-            batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in target]))
             for row in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(row, BATCH_ROWS).select(list(names))
+
+    def _whole_records(self, start: int, end: int | None) -> Iterator[bytes]:
+        """The records of a part of the file, some at a time; the header is left out."""
+        held = b""
+        begins = start == 0
+        for block in line_blocks(self.file, start, end, block_bytes=BLOCK_BYTES):
+            held += block.data
+            if not self._is_complete(held):
+                continue
+            if begins:
+                held = held.removeprefix(b"\xef\xbb\xbf")
+                held = held[len(self._records(held)[0]) :] if self.options.header and held else held
+                begins = False
+            yield held
+            held = b""
+        if held:
+            yield held
+
+    def _is_complete(self, data: bytes) -> bool:
+        """Whether no quoted value is open at the end, in which a line end would be text."""
+        quote = self.options.quote.encode()
+        if not self.options.multiline or not quote:
+            return True
+        if self.options.escape:
+            data = re.sub(re.escape(self.options.escape.encode()) + b".", b"", data, flags=re.DOTALL)
+        return data.count(quote) % 2 == 0
+
+    def _records(self, data: bytes) -> list[bytes]:
+        """Records with their line ends."""
+        records: list[bytes] = []
+        held = b""
+        for line in re.findall(rb"[^\n]*\n|[^\n]+", data):
+            held += line
+            if self._is_complete(held):
+                records.append(held)
+                held = b""
+        return [*records, held] if held else records
+
+    def _tolerantly(
+        self, data: bytes | list[bytes], target: pa.Schema, convert: pacsv.ConvertOptions
+    ) -> Iterator[pa.RecordBatch | Unreadable]:
+        """Rows in pieces, and between them the records that are bad; those are found by halving."""
+        joined = data if isinstance(data, bytes) else b"".join(data)
+        if not joined.strip() and len(self.header) != 1:
+            return
+        try:
+            read = self._read(column_names=self.header, block_size=len(joined) + 1)
+            batches = pacsv.read_csv(pa.BufferReader(joined), read, self._parsing(), convert).to_batches()
+            made = [_typed(batch, target) for batch in batches]
+        except pa.ArrowInvalid as error:
+            records = self._records(data) if isinstance(data, bytes) else data
+            if len(records) == 1:
+                yield Unreadable(as_text(records[0]), " ".join(str(error).split())[:300])
+                return
+            middle = len(records) // 2
+            yield from self._tolerantly(records[:middle], target, convert)
+            yield from self._tolerantly(records[middle:], target, convert)
+            return
+        for batch in made:
+            for row in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(row, BATCH_ROWS)
 
     def _raw_batches(self, start: int, end: int | None, convert: pacsv.ConvertOptions) -> Iterator[pa.RecordBatch]:
         skip = 1 if self.options.header else 0
@@ -173,6 +239,11 @@ class CsvInput:
 
     def close(self) -> None:
         """Nothing is held between blocks."""
+
+
+def _typed(raw: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    columns = [parse_text(c, field.type) if types.is_timestamp(field.type) else c for c, field in zip(raw, target, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in target]))
 
 
 def _convert(kinds: dict[str, pa.DataType], options: FileOptions | None = None) -> pacsv.ConvertOptions:

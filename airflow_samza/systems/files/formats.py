@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import IO, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -16,6 +16,9 @@ from airflow_samza.systems.files.failures import is_missing, is_of_storage, tran
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.system import ColumnBound
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.files.tolerance import Unreadable
 
 BATCH_ROWS = 65_536
 """Rows of one batch read: large enough to amortise a call, small enough for a task's memory."""
@@ -33,7 +36,8 @@ class TimeRange(NamedTuple):
 class InputFile:
     """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read.
 
-    With ``dictionaries`` texts that repeat may come dictionary-encoded.
+    With ``dictionaries`` texts that repeat may come dictionary-encoded. Of a ``tolerant`` one records that cannot be read come as
+    :class:`Unreadable`.
     """
 
     filesystem: pafs.FileSystem
@@ -43,6 +47,7 @@ class InputFile:
     stream: str
     bounds: tuple[ColumnBound, ...] = ()
     dictionaries: bool = False
+    tolerant: bool = False
 
     def random_access(self) -> pa.NativeFile:
         """The file, seekable."""
@@ -61,7 +66,9 @@ class OpenFile(Protocol):
         """The columns the file has."""
         ...
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch] | Iterator[pa.RecordBatch | Unreadable]:
         """The rows of a part of the file, with these columns; rows outside of ``within`` may be left out, never others."""
         ...
 

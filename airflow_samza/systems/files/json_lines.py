@@ -7,6 +7,7 @@ as ``1.0`` for an integer, NaN) and says which line and column is wrong.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import IO
 
@@ -21,6 +22,10 @@ from airflow_samza.systems.files.lines import Block, line_blocks
 from airflow_samza.systems.files.options import FileOptions, compression_of
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.files.text_values import is_text_leaf, parse_text
+from airflow_samza.systems.files.tolerance import Unreadable, as_text
+
+_BAD = (ValueError, OverflowError, pa.ArrowException)
+"""What parsing a bad line raises."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -97,7 +102,7 @@ class JsonLinesInput:
         """The columns as they are parsed."""
         return self._schema
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
         """The lines that start in the bytes [start, end)."""
         target = pa.schema([self._schema.field(name) for name in names])
         # Arrow reads nested values of JSON's own types; others inside of them, and maps, are Python's.
@@ -106,9 +111,13 @@ class JsonLinesInput:
             data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
             if not data.strip():
                 continue
+            whole = Block(block.offset + len(block.data) - len(data), data)
+            if self.file.tolerant:
+                yield from _tolerantly(whole, target, by_arrow)
+                continue
             batch = _parse(data, target) if by_arrow else None
             if batch is None:
-                batch = self._by_python(Block(block.offset + len(block.data) - len(data), data), target)
+                batch = self._by_python(whole, target)
             for row in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(row, BATCH_ROWS)
 
@@ -129,6 +138,52 @@ class JsonLinesInput:
 
     def close(self) -> None:
         """Nothing is held between blocks."""
+
+
+_LINES = 256
+"""Lines that are read together where a block has a bad one."""
+
+
+def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
+    """The rows of a block in pieces, and between them the lines that are bad."""
+    try:
+        batch = _decoded(block, target, by_arrow)
+    except _BAD:
+        lines = re.findall(rb"[^\n]*\n|[^\n]+", block.data)
+        for start in range(0, len(lines), _LINES):
+            yield from _line_by_line(lines[start : start + _LINES], target, by_arrow)
+        return
+    for row in range(0, batch.num_rows, BATCH_ROWS):
+        yield batch.slice(row, BATCH_ROWS)
+
+
+def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
+    try:
+        yield _decoded(Block(0, b"".join(lines)), target, by_arrow)
+        return
+    except _BAD:
+        pass
+    good: list[bytes] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            from_lines(Block(0, line), target)
+        except _BAD as error:
+            if good:
+                yield from_lines(Block(0, b"".join(good)), target)
+                good = []
+            column = f", in column {error.column!r}" if isinstance(error, BadValue) and error.column is not None else ""
+            yield Unreadable(as_text(line), f"{error}{column}")
+        else:
+            good.append(line)
+    if good:
+        yield from_lines(Block(0, b"".join(good)), target)
+
+
+def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
+    batch = _parse(block.data, target) if by_arrow else None
+    return from_lines(block, target) if batch is None else batch
 
 
 def _is_plain(kind: pa.DataType) -> bool:

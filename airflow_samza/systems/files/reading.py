@@ -22,6 +22,7 @@ from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range
 from airflow_samza.systems.files.text_values import parse_text
+from airflow_samza.systems.files.tolerance import Unreadable, fitting
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -30,6 +31,7 @@ from airflow_samza.systems.system import (
     OffsetRange,
     StreamSpec,
     SystemStreamPartition,
+    UnreadableRun,
 )
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
@@ -70,16 +72,21 @@ class FilesConsumer:
             )
         offset = 0
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        for batch in self._batches(self.splits[ssp.partition], columns, skipping, dictionaries):
-            start, end = (offset, offset + batch.num_rows)
+        for found in self._batches(self.splits[ssp.partition], columns, skipping, dictionaries):
+            run = (
+                UnreadableRun.of(ssp, offset, [found.text], [found.error])
+                if isinstance(found, Unreadable)
+                else MessageRun(ssp, offset, found)
+            )
+            start, end = (offset, offset + run.messages)
             if offsets is not None:
                 if start >= offsets.end:
                     break
                 first, last = max(start, offsets.start), min(end, offsets.end)
                 if first < last:
-                    yield MessageRun(ssp, first, batch.slice(first - start, last - first))
-            elif batch.num_rows:
-                yield MessageRun(ssp, offset, batch)
+                    yield run.slice(first - start, last - first)
+            elif run.messages:
+                yield run
             offset = end
         if offsets is None:
             yield ControlEnvelope(ssp, offset, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
@@ -89,16 +96,20 @@ class FilesConsumer:
 
     def _batches(
         self, splits: Sequence[Split], columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[pa.RecordBatch | Unreadable]:
         target = self._projected(columns)
         extra = self.within is not None and self.within.column not in target.names
         wanted = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
         for split in splits:
             found = self.files[split.file]
-            file = dataclasses.replace(input_file(self.root, found, self.stream.name), bounds=bounds, dictionaries=dictionaries)
+            file = input_file(self.root, found, self.stream.name)
+            file = dataclasses.replace(file, bounds=bounds, dictionaries=dictionaries, tolerant=self.stream.tolerant)
             with reading(file, self.format_name):
                 self._verify(file, found)
                 for batch in self._split(file, found, split, wanted):
+                    if isinstance(batch, Unreadable):
+                        yield batch
+                        continue
                     if self.within is not None:
                         batch = batch.filter(self._inside(batch.column(self.within.column), self.within))
                     yield batch.select(target.names) if extra else batch
@@ -125,7 +136,7 @@ class FilesConsumer:
         if found.mtime is not None and info.mtime_ns is not None and int(info.mtime_ns) != found.mtime:
             raise changed(file.shown, file.stream, "it was written again")
 
-    def _split(self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _split(self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema) -> Iterator[pa.RecordBatch | Unreadable]:
         hive = {name: value for name, value in found.columns if name in wanted.names}
         inside = pa.schema([field for field in wanted if field.name not in hive])
         # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at all.
@@ -136,8 +147,12 @@ class FilesConsumer:
                 opened.schema, inside, file=file.shown, stream=file.stream, options=self.options, dictionaries=file.dictionaries
             )
             for batch in opened.batches(split.start, split.end, conformer.names, self.within):
-                conformed = conformer.apply(batch)
-                yield _with_constants(conformed, wanted, hive, file) if hive else conformed
+                if isinstance(batch, Unreadable):
+                    yield batch
+                    continue
+                for conformed in fitting(conformer, batch) if file.tolerant else (conformer.apply(batch),):
+                    known = isinstance(conformed, Unreadable) or not hive
+                    yield conformed if known else _with_constants(conformed, wanted, hive, file)
         finally:
             opened.close()
 

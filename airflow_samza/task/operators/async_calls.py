@@ -77,7 +77,8 @@ class AsyncCalls:
     """Calls ``function`` with items given one after another, at most ``concurrency`` of them at a time.
 
     They begin in the order of the items. Results come in that order too (``ordered``), or as the calls end. ``timeout_ms`` bounds each
-    call. ``stop`` is asked before each call begins: when it is true, what has not begun is given up, and counted in :attr:`given_up`.
+    call. With :attr:`keeps_failures` a call that failed has its :class:`CallFailed` for a result. ``stop`` is asked before each
+    call begins: when it is true, what has not begun is given up, and counted in :attr:`given_up`.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class AsyncCalls:
         stop: Callable[[], bool] | None = None,
     ) -> None:
         self.given_up = 0
+        self.keeps_failures = False
         self._loop = loop
         self._function = function
         self._concurrency = concurrency
@@ -162,6 +164,11 @@ class AsyncCalls:
                 self._changed.notify_all()
             try:
                 result = await self._called(item)
+            except Exception as error:
+                if not self.keeps_failures:
+                    self._failed(item, error)
+                    break
+                result = CallFailed(item, error)
             except BaseException as error:  # of whatever kind: the task's thread is where it belongs
                 self._failed(item, error)
                 break

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.application.bad_records import DEAD_LETTERS, ErrorPolicy
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -16,6 +17,7 @@ from airflow_samza.application.operator_specs import (
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
+    OperatorSpec,
     PartitionBySpec,
     SelectSpec,
     SendToSpec,
@@ -31,6 +33,7 @@ from airflow_samza.errors import NotYet, SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.store import StoreLayout
+from airflow_samza.task.bad_records import BadRecords, Reading
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.operators.combiner import Combiner, Combining
 from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskStore, TaskTable
@@ -57,10 +60,26 @@ class TaskResources:
     config: Mapping[str, str]
     one_by_one: frozenset[str]
     clock: Callable[[], int]
+    reading: Reading = field(default_factory=Reading)
 
 
 def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]:
     """The operator of one task; what the planner knows and the runtime does not is refused (``NotYet``)."""
+    made = _made(compiled, resources)
+    policy = compiled.spec.on_error
+    if policy is not None:
+        made.bad = BadRecords(compiled.spec, policy, _dead_letters(compiled.spec, policy, resources), resources.reading, resources.clock)
+    return made
+
+
+def _dead_letters(spec: OperatorSpec, policy: ErrorPolicy, resources: TaskResources) -> Sender | None:
+    stream = policy.stream
+    if stream is None:
+        return None
+    return Sender(resources.writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title)
+
+
+def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]:
     spec = compiled.spec
     if isinstance(spec, InputOperatorSpec):
         schema = _known(compiled, compiled.schema)
@@ -98,7 +117,8 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Opera
     if isinstance(spec, MergeSpec):
         return Pass(spec, schema)
     if isinstance(spec, WindowOperatorSpec):
-        late = next(iter(spec.side_outputs), None)
+        dead_letters = spec.on_error.stream if spec.on_error is not None else None
+        late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None)
         late_to = Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title) if late is not None else None
         return Window(spec, first, schema, resources.clock, late_to)
     if isinstance(spec, AggregateSpec):

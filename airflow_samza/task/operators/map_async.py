@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import MapAsyncSpec
 from airflow_samza.schema import Schema
+from airflow_samza.task.bad_records import BadRecords
+from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
 from airflow_samza.task.operators.operator import Operator
@@ -28,6 +30,10 @@ class MapAsync(Operator[MapAsyncSpec]):
         self._writer = MessageWriter(output)
         self._loop = TaskLoop(task_name)
         self._calls = AsyncCalls(self._loop, spec.function, spec.concurrency, ordered=spec.ordered, timeout_ms=spec.timeout_ms)
+
+    def start(self) -> None:
+        """Says whether calls may fail."""
+        self._calls.keeps_failures = self.bad is not None
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """What is ready by now."""
@@ -60,9 +66,26 @@ class MapAsync(Operator[MapAsyncSpec]):
             raise callable_failed(self.spec, self.spec.function, failed.item, failed.error) from failed.error
         if not ready:
             return
+        if self.bad is not None:
+            yield from self._tolerantly(ready, self.bad)
+            return
         results = [result for _, result in ready]
         try:
             yield self._writer.write(results)
         except ShapeError as error:
             message, result = ready[error.index]
             raise wrong_shape(self.spec, self.spec.function, result, self._writer.expected, message=message, why=error.why) from None
+
+    def _tolerantly(self, ready: Sequence[tuple[Any, Any]], bad: BadRecords) -> Iterator[pa.RecordBatch]:
+        fine = [(message, result) for message, result in ready if not isinstance(result, CallFailed)]
+        made, misshapen = written_each(self._writer, [[result] for _, result in fine])
+        wrong = {id(result): result.error for _, result in ready if isinstance(result, CallFailed)}
+        for number, shape in misshapen:
+            message, result = fine[number]
+            wrong[id(result)] = wrong_shape(self.spec, self.spec.function, result, self._writer.expected, message=message, why=shape.why)
+        for message, result in ready if wrong else ():
+            error = wrong.get(id(result))
+            if error is not None:
+                bad.reject_message(message, self.input, callable_failed(self.spec, self.spec.function, message, error))
+        if made is not None:
+            yield made

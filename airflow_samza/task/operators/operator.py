@@ -11,6 +11,8 @@ from airflow_samza.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from airflow_samza.task.bad_records import BadRecords
+
 Spec = TypeVar("Spec", bound=OperatorSpec)
 
 
@@ -28,6 +30,9 @@ class Operator(Generic[Spec]):
 
     moves_watermark: bool = False
     """Whether messages, too, may move :meth:`output_watermark`: it is then asked again after each batch."""
+
+    bad: BadRecords | None = None
+    """What takes the messages on which it fails; None: they fail the stage."""
 
     def __init__(self, spec: Spec, inputs: Schema, output: Schema | None) -> None:
         self.spec = spec

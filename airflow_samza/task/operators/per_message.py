@@ -12,6 +12,7 @@ from airflow_samza.application.watermark_functions import is_watermark_function
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.tolerant_calls import filter_each, flat_map_each, map_each, sink_each
 from airflow_samza.task.operators.watermark_calls import WatermarkCalls
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
@@ -70,6 +71,9 @@ class Filter(_PerMessage[FilterSpec]):
         """The rows that are kept."""
         import pyarrow as pa
 
+        if self.bad is not None:
+            yield from filter_each(self.spec, self._function, self._reader, batch, self.bad)
+            return
         for part in chunks(batch):
             messages = self._reader.messages(part)
             chosen = called(self.spec, self._function, messages.objects)
@@ -94,6 +98,9 @@ class Map(_PerMessage[MapSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages."""
+        if self.bad is not None:
+            yield from map_each(self.spec, self._function, self._reader, self._writer, batch, self.bad)
+            return
         for part in chunks(batch):
             messages = self._reader.messages(part)
             results = called(self.spec, self._function, messages.objects)
@@ -111,6 +118,9 @@ class FlatMap(_PerMessage[FlatMapSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages, in batches as they fill."""
+        if self.bad is not None:
+            yield from flat_map_each(self.spec, self._function, self._results, self._reader, self._writer, batch, self.bad)
+            return
         for part in chunks(batch):
             made: list[Any] = []
             origins: list[Any] = []  # the message that each result came from, for errors
@@ -159,6 +169,9 @@ class Sink(Operator[SinkSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Nothing."""
+        if self.bad is not None:
+            sink_each(self.spec, self.spec.function, self._reader, batch, self.bad)
+            return ()
         for part in chunks(batch):
             called(self.spec, self.spec.function, self._reader.read(part))
         return ()

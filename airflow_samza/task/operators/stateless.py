@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
 from airflow_samza.schema import Row, Schema
 from airflow_samza.systems.dictionaries import batch_of
+from airflow_samza.task.bad_records import halved
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
@@ -80,6 +82,12 @@ class Where(Operator[WhereSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The rows that are kept."""
+        if self.bad is None:
+            return self._kept(batch)
+        self.bad.begin(batch)
+        return chain.from_iterable(halved(batch, self._kept, (MessageError,), self.bad))
+
+    def _kept(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         for group in self._groups:
             try:
                 mask = _mask(group, batch)
@@ -128,12 +136,18 @@ class Select(Operator[SelectSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The selected columns of all rows."""
+        if self.bad is None:
+            return (self._selected(batch),)
+        self.bad.begin(batch)
+        return halved(batch, self._selected, (MessageError,), self.bad)
+
+    def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
             columns = self._columns(batch)
         except EvaluationFailure as failure:
             text = ", ".join(self.spec.expressions)
             raise evaluation_failed(self.spec, text, *first_failure(batch, failure, self._columns)) from None
-        return (batch_of(columns, self._arrow),)
+        return batch_of(columns, self._arrow)
 
     def _columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         frame = Frame(batch.columns, batch.num_rows)
@@ -149,7 +163,13 @@ class MapBatches(Operator[MapBatchesSpec]):
         self._conformer = Conformer(output, f"the result of {spec.title}")
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The callable's batches."""
+        """The callable's batches; where it may fail, all of a batch at a time."""
+        if self.bad is None:
+            return self._results(batch)
+        self.bad.begin(batch)
+        return chain.from_iterable(halved(batch, lambda part: list(self._results(part)), (Exception,), self.bad))
+
+    def _results(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         results = self._called(batch)
         while True:
             try:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.schema import Schema
+from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.conform import Conformer
+from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.tolerant_calls import Failures
 from airflow_samza.task.table_store import TableStore
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
@@ -108,6 +111,9 @@ class TableJoin(Operator[TableJoinSpec]):
             rows[at] = objects[number]
         function = self.spec.function
         assert function is not None
+        if self.bad is not None:
+            yield from self._called_tolerantly(batch, messages, rows, self.bad)
+            return
         results: list[Any] = []
         for message, row in zip(messages, rows, strict=True):
             try:
@@ -119,3 +125,22 @@ class TableJoin(Operator[TableJoinSpec]):
         except ShapeError as error:
             place = error.index
             raise wrong_shape(self.spec, function, results[place], self._writer.expected, message=messages[place], why=error.why) from None
+
+    def _called_tolerantly(self, batch: pa.RecordBatch, messages: list[Any], rows: list[Any], bad: BadRecords) -> Iterator[pa.RecordBatch]:
+        function = self.spec.function
+        assert function is not None
+        fine, results, failures = [], [], Failures()
+        for place, (message, row) in enumerate(zip(messages, rows, strict=True)):
+            try:
+                results.append([function(message, row)])
+                fine.append(place)
+            except Exception as error:
+                failures.add(place, callable_failed(self.spec, function, message, error))
+        made, misshapen = written_each(self._writer, results)
+        for number, shape in misshapen:
+            message = messages[fine[number]]
+            expected = self._writer.expected
+            failures.add(fine[number], wrong_shape(self.spec, function, results[number][0], expected, message=message, why=shape.why))
+        failures.reject(bad, batch, None)
+        if made is not None:
+            yield made

@@ -33,7 +33,8 @@ def input_bounds(
     """
     found = {}
     for operator in operators:
-        if isinstance(operator, InputOperatorSpec) and operator.op_id in whole:
+        # Whether a message that is skipped could have been read nobody would know.
+        if isinstance(operator, InputOperatorSpec) and operator.op_id in whole and operator.on_error is None:
             bounds = tuple(_behind(operator, operators, compiled, whole[operator.op_id]))
             if bounds:
                 found[operator.stream.stream_id] = bounds

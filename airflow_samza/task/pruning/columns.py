@@ -44,6 +44,8 @@ def columns_used(operators: Sequence[OperatorSpec], topics: Mapping[str, Columns
         for source in operator.inputs:
             if source.op_id in used:
                 used[source.op_id] = both(used[source.op_id], needed)
+        if isinstance(operator, InputOperatorSpec) and operator.on_error is not None:
+            used[operator.op_id] = None  # whether a message fits is a question of all its columns
     return used
 
 
@@ -75,6 +77,8 @@ def cut(schema: Schema, columns: Columns) -> Schema:
 
 def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]) -> Columns:
     """The columns that an operator needs of its inputs when ``used`` of its output are read."""
+    if operator.on_error is not None and operator.on_error.stream is not None:
+        return None  # a dead letter is the whole message
     if isinstance(operator, WhereSpec):
         return both(used, columns_named((operator.condition,)))
     if isinstance(operator, SelectSpec):

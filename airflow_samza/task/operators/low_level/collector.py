@@ -42,6 +42,14 @@ class Output:
         if self.as_they_come and len(self._messages) >= CHUNK:
             self.flush()
 
+    def taken(self) -> int:
+        """How many messages wait to be written."""
+        return len(self._messages)
+
+    def take_back(self, count: int) -> None:
+        """Forgets the messages that came after so many."""
+        del self._messages[count:]
+
     def flush(self) -> None:
         """Writes what it has; coroutines of the task may go on adding meanwhile."""
         messages = self._messages[:]

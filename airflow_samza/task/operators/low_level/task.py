@@ -12,7 +12,8 @@ from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages import MessageReader, chunks
+from airflow_samza.task.bad_records import BadRecords
+from airflow_samza.task.messages import CHUNK, MessageReader, chunks
 from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
 from airflow_samza.task.operators.low_level.collector import Collector, Output
 from airflow_samza.task.operators.low_level.context import Context
@@ -74,6 +75,10 @@ class LowLevelTask(Operator[TaskSpec]):
             self._calls = AsyncCalls(
                 self._loop, self._processed, config.max_concurrency, ordered=False, timeout_ms=timeout, stop=self._stopped
             )
+            self._calls.keeps_failures = self.bad is not None
+        elif self.bad is not None:
+            for output in self._outputs.values():
+                output.as_they_come = False  # what a message sent is taken back when it fails
 
     def _window_ms(self) -> int | None:
         if TASK_WINDOW not in self._config:
@@ -99,23 +104,50 @@ class LowLevelTask(Operator[TaskSpec]):
         if self._calls is not None:
             self._process_async(batch, self._calls)
             return ()
-        process, progress, stopped = self._task.process, self._progress, self._stopped
+        if self.bad is not None:
+            self._process_tolerantly(batch, self.bad)
+            return ()
+        process, collector, coordinator = self._task.process, self._collector, self.coordinator
+        progress, timers, stops_at_commit = self._progress, self.context.timers, self.stops_at_commit
         done = 0
         for envelope in self._envelopes(batch):
-            if stopped():
+            if coordinator.shut_down or (coordinator.commits and stops_at_commit):
                 break
             try:
-                made = process(envelope, self._collector, self.coordinator)
+                made = process(envelope, collector, coordinator)
                 if made is not None and inspect.iscoroutine(made):
                     made.close()
                     raise TypeError("it returned a coroutine, and is no async def")
             except Exception as error:
                 raise callable_failed(self.spec, process, envelope.message, error) from error
             done += 1
-            if progress.is_due():
+            if (timers.any or progress.window_ms) and progress.is_due():
                 self._do_due()
         self.left = batch.num_rows - done
         return ()
+
+    def _process_tolerantly(self, batch: pa.RecordBatch, bad: BadRecords) -> None:
+        """What is sent is written between messages only, so that it can be taken back."""
+        bad.begin(batch)
+        outputs = list(self._outputs.values())
+        done = 0
+        for envelope in self._envelopes(batch):
+            if self._stopped():
+                break
+            before = [output.taken() for output in outputs]
+            try:
+                self._task.process(envelope, self._collector, self.coordinator)
+            except Exception as error:
+                for output, count in zip(outputs, before, strict=True):
+                    output.take_back(count)
+                bad.reject(batch.slice(done, 1), [callable_failed(self.spec, self._task.process, envelope.message, error)], [done])
+            done += 1
+            for output in outputs:
+                if output.taken() >= CHUNK:
+                    output.flush()
+            if self._progress.is_due():
+                self._do_due()
+        self.left = batch.num_rows - done
 
     def _process_async(self, batch: pa.RecordBatch, calls: AsyncCalls) -> None:
         before = calls.given_up
@@ -133,9 +165,15 @@ class LowLevelTask(Operator[TaskSpec]):
 
     def _take_ended(self, calls: AsyncCalls) -> None:
         try:
-            calls.take()
+            ended = calls.take()
         except CallFailed as failed:
             raise callable_failed(self.spec, self._task.process, failed.item.message, failed.error) from failed.error
+        for envelope, result in ended if self.bad is not None else ():
+            if isinstance(result, CallFailed):
+                assert self.bad is not None
+                error = callable_failed(self.spec, self._task.process, envelope.message, result.error)
+                origin = envelope.stream, envelope.partition, envelope.offset
+                self.bad.reject_message(envelope.message, self._readers[envelope.stream].schema, error, origin)
         for output in self._outputs.values():
             output.flush()
 

@@ -54,6 +54,15 @@ class StreamJoin(Operator[StreamJoinSpec]):
         self._watermark = NONE_YET
         self._results: Results = Beside(spec, right, output) if spec.function is None else Called(spec, left, right, output)
 
+    def start(self) -> None:
+        """Says what becomes of pairs on which the function fails."""
+        if isinstance(self._results, Called):
+            self._results.bad = self.bad
+
+    def metrics(self) -> Mapping[str, float]:
+        """Messages that came too late."""
+        return {"late_messages": self.late} if self._by_event_time else {}
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def process_from(self, batch: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:

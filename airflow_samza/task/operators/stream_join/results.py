@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.schema import Schema
+from airflow_samza.task.bad_records import BadRecords
+from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
@@ -75,6 +77,7 @@ class Called:
 
     def __init__(self, spec: StreamJoinSpec, left: Schema, right: Schema, output: Schema) -> None:
         assert spec.function is not None
+        self.bad: BadRecords | None = None
         self._spec = spec
         self._function = spec.function
         self._readers = MessageReader(left), MessageReader(right)
@@ -83,16 +86,45 @@ class Called:
     def pairs(self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array) -> Iterator[pa.RecordBatch]:
         """The function's results, in batches."""
         for start in range(0, len(left_rows), CHUNK):
-            one = self._readers[0].read(left.take(left_rows.slice(start, CHUNK)))
-            other = self._readers[1].read(right.take(right_rows.slice(start, CHUNK)))
-            yield self._called(one, other)
+            yield from self._results(left.take(left_rows.slice(start, CHUNK)), right.take(right_rows.slice(start, CHUNK)))
 
     def alone(self, rows: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
         """The function's results with None for the other side."""
         for start in range(0, rows.num_rows, CHUNK):
-            messages = self._readers[side].read(rows.slice(start, CHUNK))
-            nothing = [None] * len(messages)
-            yield self._called(messages, nothing) if side == 0 else self._called(nothing, messages)
+            part = rows.slice(start, CHUNK)
+            yield from self._results(part, None) if side == 0 else self._results(None, part)
+
+    def _results(self, left: pa.RecordBatch | None, right: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        present = left if left is not None else right
+        assert present is not None
+        sides: list[list[Any]] = []
+        for reader, batch in zip(self._readers, (left, right), strict=True):
+            sides.append([None] * present.num_rows if batch is None else reader.read(batch))
+        if self.bad is None:
+            yield self._called(*sides)
+            return
+        made, wrong = self._tolerantly(*sides)
+        for place, error in sorted(wrong.items()):
+            rows = {name: None if batch is None else batch.slice(place, 1) for name, batch in (("left", left), ("right", right))}
+            self.bad.reject_pair(rows, error)
+        if made is not None:
+            yield made
+
+    def _tolerantly(self, left: list[Any], right: list[Any]) -> tuple[pa.RecordBatch | None, dict[int, Exception]]:
+        """The results, and the places of the pairs on which the function fails, with the errors."""
+        results, fine, wrong = [], [], {}
+        for place, (one, other) in enumerate(zip(left, right, strict=True)):
+            try:
+                results.append([self._function(one, other)])
+                fine.append(place)
+            except Exception as error:
+                wrong[place] = callable_failed(self._spec, self._function, _Both(one, other), error)
+        made, misshapen = written_each(self._writer, results)
+        for number, shape in misshapen:
+            both = _Both(left[fine[number]], right[fine[number]])
+            expected = self._writer.expected
+            wrong[fine[number]] = wrong_shape(self._spec, self._function, results[number][0], expected, message=both, why=shape.why)
+        return made, dict(wrong)
 
     def _called(self, left: list[Any], right: list[Any]) -> pa.RecordBatch:
         function = self._function

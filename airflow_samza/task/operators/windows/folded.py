@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.schema import Row, Schema
+from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.accumulators import same_key
 from airflow_samza.task.operators.windows.early import EarlyResults
@@ -33,10 +34,15 @@ class Fold:
         self._reader = MessageReader(inputs)
         self._writer = MessageWriter(result)
         self._result_reader = MessageReader(result)
+        self._inputs = inputs
         self._result = result
+        self._rejected: set[int] = set()
+        self.bad: BadRecords | None = None
+        """What takes the messages on which the function fails; the window goes on without them."""
 
     def messages(self, batch: pa.RecordBatch) -> list[Any]:
         """The messages of a batch."""
+        self._rejected.clear()
         return [message for part in chunks(batch) for message in self._reader.read(part)]
 
     def begun(self) -> Any:
@@ -47,12 +53,18 @@ class Fold:
         except Exception as error:
             raise callable_failed(self._spec, initial, None, error) from error
 
-    def next(self, value: Any, message: Any) -> Any:
-        """The value with one more message."""
+    def next(self, value: Any, message: Any, *, rejects: bool = True) -> Any:
+        """The value with one more message; ``rejects``: where it fails, this is the first that is heard of it."""
         try:
             return self._function(value, message)
         except Exception as error:
-            raise callable_failed(self._spec, self._function, message, error) from error
+            failure = callable_failed(self._spec, self._function, message, error)
+            if self.bad is None:
+                raise failure from error
+            if rejects and id(message) not in self._rejected:  # it may be in several windows
+                self._rejected.add(id(message))
+                self.bad.reject_message(message, self._inputs, failure)
+            return value
 
     def columns(self, values: Sequence[Any]) -> dict[str, Any]:
         """Values as columns of the result."""
@@ -98,7 +110,7 @@ class FoldedWindows:
 
     def __init__(self, spec: WindowOperatorSpec, fold: Fold, grid: Grid) -> None:
         self._spec = spec
-        self._fold = fold
+        self.fold = self._fold = fold
         self._grid = grid
         self._keys = [f"k{place}" for place in range(len(spec.key))]
         self._early = EarlyResults(spec.window, [])

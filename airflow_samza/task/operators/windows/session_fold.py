@@ -25,7 +25,8 @@ class FoldedSessions:
     """Open sessions, each with its messages, which are folded when a result is asked for."""
 
     def __init__(self, spec: WindowOperatorSpec, fold: Fold, inputs: Schema, gap_ms: int, *, early: bool) -> None:
-        self._fold = fold
+        self.fold = self._fold = fold
+        self._accumulating = spec.window.accumulating
         kind = DataType("struct", children=tuple(field.type for field in inputs.fields), names=inputs.names)
         collected = Field(_MESSAGE, DataType("array", children=(kind,)))
         messages = Accumulator(Aggregation("collect", _MESSAGE, _MESSAGE), kind, collected, placed=True)
@@ -55,7 +56,7 @@ class FoldedSessions:
             for messages in found.values[_MESSAGE]:
                 value = self._fold.begun()
                 for message in self._fold.messages(pa.RecordBatch.from_struct_array(messages.values)):
-                    value = self._fold.next(value, message)
+                    value = self._fold.next(value, message, rejects=found.final or not self._accumulating)
                 values.append(value)
             yield replace(found, values=self._fold.columns(values))
 

@@ -60,6 +60,11 @@ class Window(Operator[WindowOperatorSpec]):
         import numpy as np
 
         now = self._tick()
+    def start(self) -> None:
+        """Says what becomes of messages on which a fold fails."""
+        if isinstance(self._open, FoldedWindows | FoldedSessions):
+            self._open.fold.bad = self.bad
+
         if not self._by_event:
             yield from self._rows(self._open.close(now))
             yield from self._rows(self._open.add(batch, np.full(batch.num_rows, now * 1000), _BEFORE_ALL, now))

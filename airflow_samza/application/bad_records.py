@@ -1,0 +1,95 @@
+"""What is done with a message that cannot be read, or on which an operator fails: ``on_error=``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.refusals import refuse
+from airflow_samza.schema import DataType, Field, Schema
+
+if TYPE_CHECKING:
+    from airflow_samza.application.descriptors import StreamDescriptor
+    from airflow_samza.application.graph_builder import GraphBuilder
+    from airflow_samza.application.handles import OutputStream
+
+DEAD_LETTERS = Schema(
+    (
+        Field("stream", DataType("string")),
+        Field("partition", DataType("int")),
+        Field("offset", DataType("bigint")),
+        Field("operator", DataType("string"), nullable=False),
+        Field("error", DataType("string"), nullable=False),
+        Field("message", DataType("string")),
+        Field("at", DataType("timestamp"), nullable=False),
+    )
+)
+"""The columns of a dead letter: where the message came from as far as that is known, which operator failed and how, the message as JSON
+(of an input that could not be read: as it lies there), and when that was."""
+
+_HINT = 'Write "fail" (the default), "drop", or dead_letter(app.output_stream("bad")).'
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """What :func:`dead_letter` returns, for ``on_error=``."""
+
+    stream: OutputStream
+
+
+def dead_letter(stream: OutputStream) -> DeadLetter:
+    """``on_error=dead_letter(app.output_stream("bad"))``: what fails goes to that stream, with the error; everything else goes on.
+
+    The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators may share one.
+    """
+    from airflow_samza.application.handles import OutputStream
+
+    if not isinstance(stream, OutputStream):
+        refuse(f"dead_letter got {stream!r}", hint='Give it an output stream: dead_letter(app.output_stream("bad")).')
+    return DeadLetter(stream)
+
+
+@dataclass(frozen=True)
+class ErrorPolicy:
+    """Messages that fail are dropped, or (``stream``) sent to a dead-letter stream."""
+
+    stream: StreamDescriptor | None = None
+
+    @property
+    def text(self) -> str:
+        """As plans show it."""
+        return "drop" if self.stream is None else f"dead_letter({self.stream.stream_id})"
+
+    @property
+    def side_outputs(self) -> tuple[StreamDescriptor, ...]:
+        """What an operator writes beside its results."""
+        return () if self.stream is None else (self.stream,)
+
+
+def on_error_fields(on_error: object, graph: GraphBuilder, where: str) -> dict[str, Any]:
+    """``on_error`` and ``side_outputs`` of an OperatorSpec, of what the user said; nothing when what fails fails the stage."""
+    policy = error_policy(on_error, graph, where)
+    return {} if policy is None else {"on_error": policy, "side_outputs": policy.side_outputs}
+
+
+def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPolicy | None:
+    """What the user said, checked; None: what fails fails the stage. ``where`` names the operator or input."""
+    from airflow_samza.application.operator_checks import check_same_application, check_writable
+
+    if on_error == "fail":
+        return None
+    if on_error == "drop":
+        return ErrorPolicy()
+    if not isinstance(on_error, DeadLetter):
+        refuse(f"{where} has on_error={on_error!r}", hint=_HINT, operator=where, value=repr(on_error))
+    stream = on_error.stream.descriptor
+    check_same_application(graph, on_error.stream, stream.stream_id, where)
+    check_writable(stream.schema, DEAD_LETTERS, f"output stream {stream.stream_id!r} with the dead letters of {where}")
+    lacking = [column for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])) if column not in DEAD_LETTERS]
+    if lacking:
+        refuse(
+            f"{where} sends dead letters to output stream {stream.stream_id!r}, which names the column {lacking[0]!r}",
+            hint=f"A dead letter has the columns {', '.join(DEAD_LETTERS.names)}.",
+            column=lacking[0],
+        )
+    return ErrorPolicy(stream)
