@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza import count, stream_application, sum_
+from airflow_samza import count, stream_application, sum_, tumbling
 
 PAGE_VIEWS = "member_id bigint, page_id int, ts bigint, country string, dwell_ms int"
 SLOW_VIEWS = f"{PAGE_VIEWS}, slow int"
@@ -18,9 +18,11 @@ STAGES = 30
 """Of the long chain."""
 
 
-def page_views(app: Any, schema: object = PAGE_VIEWS) -> Any:
+def page_views(app: Any, schema: object = PAGE_VIEWS, timestamp: str | None = None) -> Any:
     """The benchmarks' input."""
-    return app.input_stream("page-views", system="lake", schema=schema, path="{config[views]}", partitions=PARTITIONS, format="parquet")
+    return app.input_stream(
+        "page-views", system="lake", schema=schema, path="{config[views]}", partitions=PARTITIONS, format="parquet", timestamp=timestamp
+    )
 
 
 def results(app: Any, name: str) -> Any:
@@ -42,15 +44,20 @@ def w2(app: Any) -> None:
     counted.send_to(results(app, "views-per-page"))
 
 
+@stream_application("bench-w4")
+def w4(app: Any) -> None:
+    """Views per minute and country: windows of event time, behind a topic by country."""
+    views = page_views(app, timestamp="ts").partition_by("country", id="by-country")
+    views.window(tumbling("1 minute"), key="country", id="per-minute", views=count()).send_to(results(app, "views-per-minute"))
+
+
 CLICKS = "member_id bigint, page_id int, clicked_at bigint, button int"
 
 
 @stream_application("bench-w5")
 def w5(app: Any) -> None:
     """Views with the clicks on them within a minute: both streams go through topics by member and page, and are joined in time."""
-    views = app.input_stream(
-        "page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=PARTITIONS, format="parquet", timestamp="ts"
-    )
+    views = page_views(app, timestamp="ts")
     clicks = app.input_stream(
         "clicks", system="lake", schema=CLICKS, path="{config[clicks]}", partitions=PARTITIONS, format="parquet", timestamp="clicked_at"
     )

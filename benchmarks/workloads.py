@@ -49,6 +49,16 @@ WORKLOADS = {
             ),
         ),
         Workload(
+            "W4",
+            "event-time windows per minute and country, behind a re-partitioning by country",
+            "benchmarks.applications:w4",
+            "views-per-minute",
+            (
+                Peer("W4", "one DataFrame job (`window`), nothing durable between", 0.8),
+                Peer("W4mat", "two DataFrame jobs, with the re-partitioned rows in Parquet between them"),
+            ),
+        ),
+        Workload(
             "W5",
             "views joined with the clicks on them within a minute, both re-partitioned",
             "benchmarks.applications:w5",

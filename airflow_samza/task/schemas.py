@@ -187,7 +187,7 @@ class SchemaResolver:
         if isinstance(operator, TransformSpec):
             known = self.known.get(operator.op_id)
             return CompiledOperator(operator, inputs, known or operator.schema, CATALYST, "transform takes a DataFrame")
-        if isinstance(operator, AggregateSpec) and isinstance(operator.inputs[0], InputOperatorSpec):
+        if isinstance(operator, AggregateSpec | WindowOperatorSpec) and isinstance(operator.inputs[0], InputOperatorSpec):
             content = self.contents.get(operator.inputs[0].stream.stream_id)
             if content is not None and content.combined_for == operator.op_id:
                 combining = self._combining(content)
@@ -216,7 +216,7 @@ class SchemaResolver:
         """What goes through a topic that carries partial results; the types are those that the plan knew."""
         aggregate = next(o for o in self.spec.operators if o.op_id == content.combined_for)
         known = Schema.of(content.schema)
-        assert isinstance(aggregate, AggregateSpec)
+        assert isinstance(aggregate, AggregateSpec | WindowOperatorSpec)
         output = self._schema(aggregate, (known,))
         assert output is not None
         return Combining(aggregate, messages or known, output, partial_schema(aggregate, known, output))

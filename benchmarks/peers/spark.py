@@ -61,6 +61,8 @@ class Peers:
             "W1": self.long_views,
             "W2mat": self.counts_of_topic,
             "W2agg": self.counts,
+            "W4": lambda: self.per_minute(self.views()),
+            "W4mat": lambda: self.per_minute(self._through(self.views(), "country", "W4mat-middle")),
             "W5": lambda: self.clicked(self.views(), self.clicks()),
             "W5mat": self.clicked_of_topics,
             "W6dicts": lambda: self.views().mapInArrow(over_dicts, SLOW_VIEWS),
@@ -89,6 +91,12 @@ class Peers:
     def counts_of_topic(self) -> DataFrame:
         """W2 with the re-partitioned rows made durable between two jobs."""
         return self._through(self.views(), "page_id", "W2mat-middle").groupBy("page_id").count()
+
+    def per_minute(self, views: DataFrame) -> DataFrame:
+        """W4: Spark's own windows."""
+        views.createOrReplaceTempView("views")
+        windows = "SELECT country, window(timestamp_millis(ts), '1 minute') AS w, count(*) AS views FROM views GROUP BY 1, 2"
+        return self.spark.sql(f"SELECT country, w.start, w.end, views FROM ({windows})")
 
     def clicks(self) -> DataFrame:
         """The clicks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,13 +26,17 @@ from airflow_samza import (
     tumbling,
 )
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.application.windows import WindowSpec
+from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Row, Schema
 from airflow_samza.task.operators.windows.window import Window
 from tests.property.window_model import WindowModel, aggregated
 
 INPUT = Schema.of("k string, at timestamp, x bigint")
 BEGIN = 1_767_225_600_000_000
+
+IN_ORDER = ("first", "last", "all")
+
+Aggregations = Mapping[str, Aggregation]
 
 AGGREGATIONS = {
     "n": count(),
@@ -56,12 +60,14 @@ def listed(former: Row | None, message: Row) -> Row:
     return Row(seen=[*(former.seen if former is not None else ()), message.x])
 
 
-def window_spec(window: WindowSpec, *, keyed: bool = True, fold: bool = False) -> WindowOperatorSpec:
+def window_spec(
+    window: WindowSpec, *, keyed: bool = True, fold: bool = False, aggregations: Aggregations = AGGREGATIONS
+) -> WindowOperatorSpec:
     made: list[Any] = []
 
     def describe(app: Any) -> None:
         stream = app.input_stream("in", schema=INPUT, timestamp="at", key="k")
-        said: dict[str, Any] = {"fold": listed, "schema": "seen array<bigint>"} if fold else AGGREGATIONS
+        said: dict[str, Any] = {"fold": listed, "schema": "seen array<bigint>"} if fold else dict(aggregations)
         made.append(stream.window(window, key="k" if keyed else None, id="w", **said))
         made[0].sink(print)
 
@@ -202,6 +208,17 @@ def test_folds_are_those_of_the_model(window: WindowSpec, seed: int) -> None:
     early = window.is_early
     wanted = expected(model, window, lambda values: {"seen": list(values)})
     assert same_order(found(epochs), early=early) == same_order(wanted, early=early)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hopping_windows_are_put_together_of_slices(seed: int) -> None:
+    chance = random.Random(seed)
+    window = chance.choice([hopping("30 seconds", "10 seconds"), hopping("1 hour", "5 minutes"), hopping("10 seconds", "10 seconds")])
+    kinds = {name: made for name, made in AGGREGATIONS.items() if name not in IN_ORDER}
+    model, epochs = play(window_spec(window, aggregations=kinds), window, chance)
+    rows = expected(model, window, aggregated)
+    assert found(epochs) == [{name: value for name, value in row.items() if name not in IN_ORDER} for row in rows]
+    assert (epochs.late, epochs.without_time) == (len(model.late), model.without_time)
 
 
 @pytest.mark.parametrize("window", [tumbling("10 seconds"), session("5 seconds"), tumbling("1 minute", early_every=4)], ids=str)

@@ -1,16 +1,21 @@
-"""The combiner: a partition_by whose only reader aggregates sends partial results per key instead of messages."""
+"""The combiner: a partition_by whose only reader aggregates sends partial results per key instead of messages.
+
+Before tumbling and hopping windows of event time they are results per key and slice of time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.operator_specs import AggregateSpec, OperatorSpec
+from airflow_samza.application.operator_specs import AggregateSpec, OperatorSpec, WindowOperatorSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.outputs import OutputWriter
 from airflow_samza.task.operators.partial_groups import PartialGroups, accumulators_of
+from airflow_samza.task.operators.windows.fixed import START_COLUMN
+from airflow_samza.task.operators.windows.placing import Placing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +34,7 @@ WORTH = 0.75
 class Combining:
     """What a combiner does: for which aggregation, of messages of which schema, with which output, sent as ``sent``."""
 
-    aggregate: AggregateSpec
+    aggregate: AggregateSpec | WindowOperatorSpec
     messages: Schema
     output: Schema
     sent: Schema
@@ -43,7 +48,10 @@ class Combiner(Operator[OperatorSpec]):
         self._writer = writer
         self._arrow = combining.sent.to_arrow()
         accumulators = accumulators_of(combining.aggregate, combining.messages, combining.output)
-        self._groups = PartialGroups(combining.aggregate, accumulators)
+        aggregate = combining.aggregate
+        self._placing = Placing(aggregate, combining.messages) if isinstance(aggregate, WindowOperatorSpec) else None
+        key = aggregate.key if self._placing is None else (*aggregate.key, START_COLUMN)
+        self._groups = PartialGroups(aggregate, accumulators, key=key)
         self._seen = 0
         self._sent = 0  # new keys that were sent since the last look
         self._held = 0  # keys that were held at the last look
@@ -53,6 +61,8 @@ class Combiner(Operator[OperatorSpec]):
         """Nothing."""
         import pyarrow as pa
 
+        if self._placing is not None:
+            batch = self._placing.placed(batch)
         if not self._pays:
             columns = self._groups.guarded(lambda: list(self._groups.singles(batch)))
             self._send(pa.Table.from_arrays(columns, self._arrow.names))
@@ -64,6 +74,10 @@ class Combiner(Operator[OperatorSpec]):
         if self._seen >= TRIED_ROWS:
             self._look()
         return ()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Messages that are in no window."""
+        return {} if self._placing is None else {"messages_without_time": self._placing.without_time}
 
     def _look(self) -> None:
         """Stops combining when the messages since the last look brought too many new keys."""

@@ -120,7 +120,7 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
         dead_letters = spec.on_error.stream if spec.on_error is not None else None
         late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None)
         late_to = Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title) if late is not None else None
-        return Window(spec, first, schema, resources.clock, late_to)
+        return Window(spec, first, schema, resources.clock, late_to, combined=compiled.compiled is COMBINED)
     if isinstance(spec, AggregateSpec):
         return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
     if isinstance(spec, TableJoinSpec):

@@ -29,7 +29,7 @@ def decomposable(aggregations: Sequence[Aggregation]) -> bool:
     return not any(aggregation.function in BY_VALUES for aggregation in aggregations)
 
 
-def accumulators_of(spec: AggregateSpec, inputs: Schema, output: Schema) -> list[Accumulator]:
+def accumulators_of(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, output: Schema) -> list[Accumulator]:
     """The accumulators of the decomposable aggregations, in order."""
     return [
         Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name])
@@ -38,9 +38,11 @@ def accumulators_of(spec: AggregateSpec, inputs: Schema, output: Schema) -> list
     ]
 
 
-def partial_schema(spec: AggregateSpec, inputs: Schema, output: Schema) -> Schema:
-    """The columns of partial results as messages: the key columns, then the parts of every aggregation."""
+def partial_schema(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, output: Schema) -> Schema:
+    """The columns of partial results as messages: the key columns (and the slice's start), then the parts of every aggregation."""
     fields = [inputs[column] for column in spec.key]
+    if isinstance(spec, WindowOperatorSpec):
+        fields.append(Field("window_start", _BIGINT, nullable=False))
     taken = {field.name for field in fields}
     for accumulator in accumulators_of(spec, inputs, output):
         for part in accumulator.parts:

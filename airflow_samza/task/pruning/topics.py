@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.operator_specs import AggregateSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec
+from airflow_samza.application.operator_specs import AggregateSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec, WindowOperatorSpec
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.task.operators.partial_groups import decomposable
+from airflow_samza.task.operators.windows.placing import made_of_slices
 from airflow_samza.task.pruning.columns import NONE, Columns, both, columns_used, cut, lowered
 from airflow_samza.task.schemas import CompiledOperator
 
@@ -48,8 +49,10 @@ def topic_columns(spec: ApplicationSpec, contents: Mapping[str, TopicContent]) -
     for stream_id, content in contents.items():
         if content.combined_for is not None:
             aggregate = next(operator for operator in spec.operators if operator.op_id == content.combined_for)
-            assert isinstance(aggregate, AggregateSpec)
-            found[stream_id] = lowered([*aggregate.key, *(a.column for a in aggregate.aggregations if a.column is not None)])
+            assert isinstance(aggregate, AggregateSpec | WindowOperatorSpec)
+            time = aggregate.time_column if isinstance(aggregate, WindowOperatorSpec) else None
+            read = [*aggregate.key, time, *(a.column for a in aggregate.aggregations)]
+            found[stream_id] = lowered([column for column in read if column is not None])
         elif content.columns is not None:
             found[stream_id] = lowered(content.columns)
     return found
@@ -71,14 +74,16 @@ def _combined(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str,
         fed = any(stream_id in stage.side_inputs for stage in plan.stages)
         if reader is None or messages is None or together or fed:
             continue
+        if isinstance(reader, WindowOperatorSpec) and not (plan.stream(stream_id).bounded and made_of_slices(reader)):
+            continue  # in a stream without an end a message may be late, which partial results do not tell
         if decomposable(reader.aggregations) and set(writer.key) <= set(reader.key) and compiled[reader.op_id].schema is not None:
             contents[stream_id] = TopicContent(combined_for=reader.op_id, schema=messages.ddl())
     return contents
 
 
-def _sole_reader(readers: Sequence[OperatorSpec]) -> AggregateSpec | None:
+def _sole_reader(readers: Sequence[OperatorSpec]) -> AggregateSpec | WindowOperatorSpec | None:
     reader = readers[0] if len(readers) == 1 else None
-    return reader if isinstance(reader, AggregateSpec) else None
+    return reader if isinstance(reader, AggregateSpec | WindowOperatorSpec) else None
 
 
 def _kept(

@@ -60,12 +60,12 @@ def test_a_combiner_changes_nothing() -> None:
         by_k = views.partition_by("k", id="by-k")
         by_k.aggregate("k", n=approx_count_distinct("x"), id="a").send_to(app.output_stream("out"))
 
-    def counted(**config: str) -> dict[int, int]:
+    def counted(reduced: bool) -> dict[int, int]:
         rows = [{"k": n % 5, "x": n % (n % 5 * 300 + 7)} for n in range(9_000)]
-        driver = TestDriver(stream_application("test")(describe), config=config).pipe("views", rows).run()
+        driver = TestDriver(stream_application("test")(describe), reduced=reduced).pipe("views", rows).run()
         return {row.k: row.n for row in driver.output("out")}
 
-    assert counted() == counted(**{"job.intermediate.stream.whole.messages": "true"})
+    assert counted(True) == counted(False)
 
 
 def test_nested_values_are_refused() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.task.operators.accumulators import Accumulator
 from airflow_samza.task.operators.grouping import Grouping
-from airflow_samza.task.operators.partial_groups import PartialGroups
-from airflow_samza.task.operators.windows.grids import Grid
+from airflow_samza.task.operators.partial_groups import PartialGroups, part_names
+from airflow_samza.task.operators.windows.grids import Grid, grid_of, slices_of
 from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end
 
 if TYPE_CHECKING:
@@ -31,16 +31,31 @@ def placed_in_windows(batch: pa.RecordBatch, times: Any, grid: Grid, watermark: 
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(starts)], [*batch.schema.names, START_COLUMN])
 
 
-class FixedWindows:
-    """Tumbling or hopping windows that give one result each, when they are closed."""
+def placed_in_slices(batch: pa.RecordBatch, times: Any, slices: Grid) -> pa.RecordBatch:
+    """The messages with the start of their slice behind them."""
+    import pyarrow as pa
 
-    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], grid: Grid) -> None:
-        self._grid = grid
+    _, starts = slices.assign(times)
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(starts)], [*batch.schema.names, START_COLUMN])
+
+
+class FixedWindows:
+    """Tumbling or hopping windows that give one result each, when they are closed.
+
+    Where windows overlap evenly, partial results are kept of *slices*, which are a hop long, and put together when a window is closed:
+    so a message is counted once, however many windows it is in. A tumbling window is one slice.
+    """
+
+    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator]) -> None:
+        self._grid = grid_of(spec.window)
+        self._slices = slices_of(spec.window, spec.aggregations)
+        self._overlap = self._slices is not None and spec.window.hop_ms is not None
         self._keys = len(spec.key)
         self._columns = list(dict.fromkeys([*spec.key, *(a.column for a in spec.aggregations if a.column is not None)]))
         self._grouping = Grouping(spec, accumulators)
         self._groups = PartialGroups(spec, accumulators, key=(*spec.key, START_COLUMN))
-        self._least: int | None = None
+        self._least: int | None = None  # the earliest start that is kept
+        self._closed = _NOTHING  # windows that end here or before are closed
 
     def late(self, times: Any, watermark: int) -> Any:
         """See :class:`OpenWindows`."""
@@ -48,13 +63,17 @@ class FixedWindows:
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
-        placed = placed_in_windows(batch.select(self._columns), times, self._grid, watermark)
+        chosen = batch.select(self._columns)
+        if self._slices is not None:
+            placed = placed_in_slices(chosen, times, self._slices)
+        else:
+            placed = placed_in_windows(chosen, times, self._grid, watermark)
         self._note(placed.column(len(self._columns)).to_numpy())
         self._groups.add(placed)
         return iter(())
 
     def add_partials(self, batch: pa.RecordBatch) -> None:
-        """Takes partial results in, by key and start."""
+        """Takes partial results in, by key and slice."""
         self._note(batch.column(self._keys).to_numpy())
         self._groups.add_partials(batch)
 
@@ -65,32 +84,52 @@ class FixedWindows:
 
     def close(self, watermark: int | None) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
+        import numpy as np
         import pyarrow as pa
 
-        if self._least is None or (watermark is not None and self._least >= self._grid.earliest_open(watermark * 1000)):
+        until = _EVERYTHING if watermark is None else watermark * 1000
+        before, self._closed = self._closed, max(self._closed, until)
+        if self._least is None or until < self._next_end(self._least, before):
             return
         held = self._groups.merged()
         if held is None:
             return
         starts = held.column(self._keys).to_numpy()
-        ends = self._grid.ends(starts)
         self._least = None
         if watermark is not None:
-            ready = ends <= watermark * 1000
-            rest = held.filter(pa.array(~ready))
-            if rest.num_rows:
-                self._groups.take_back(rest)
-                self._note(starts[~ready])
-            held, ends = held.filter(pa.array(ready)), ends[ready]
-        yield self._results(held, ends)
+            kept = self._latest_ends(starts) > until
+            if kept.any():
+                self._groups.take_back(held.filter(pa.array(kept)))
+                self._note(starts[kept])
+        rows, starts = self._grid.assign(starts) if self._slices is not None else (None, starts)
+        ends = self._grid.ends(starts)
+        ready = np.flatnonzero((ends <= until) & (ends > before))
+        held = held.take(pa.array(ready if rows is None else rows[ready]))
+        if held.num_rows:
+            yield self._results(held, pa.array(starts[ready]))
 
-    def _results(self, held: pa.Table, ends: Any) -> Results:
+    def _next_end(self, start: int, closed: int) -> int:
+        """The end of the first window that is not closed of those in which something that starts at ``start`` is."""
+        import numpy as np
+
+        grid = self._slices or self._grid
+        end = int(grid.ends(np.array([start]))[0])
+        return end if end > closed else int(grid.latest_ends(np.array([closed]))[0])
+
+    def _latest_ends(self, starts: Any) -> Any:
+        return self._grid.latest_ends(starts) if self._slices is not None else self._grid.ends(starts)
+
+    def _results(self, held: pa.Table, starts: pa.Array) -> Results:
         import pyarrow as pa
 
-        names = [*held.column_names[: self._keys], START, *held.column_names[self._keys + 1 :]]
-        table = by_end(held.rename_columns(names).append_column(END, pa.array(ends)))
-        parts = [table.column(name).combine_chunks() for name in names[self._keys + 1 :]]
-        return Results(table, self._grouping.final(parts), True)
+        columns = [column.combine_chunks() for column in held.columns]
+        keys, parts = [*columns[: self._keys], starts], columns[self._keys + 1 :]
+        if self._overlap:
+            keys, parts = self._grouping.merged(keys, parts)
+        names = part_names(self._keys, len(parts))
+        ends = pa.array(self._grid.ends(keys[-1].to_numpy()))
+        table = by_end(pa.table([*keys, ends, *parts], [*names[: self._keys], START, END, *names[self._keys :]]))
+        return Results(table, self._grouping.final([table.column(name).combine_chunks() for name in names[self._keys :]]), True)
 
     def due(self, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
@@ -98,16 +137,22 @@ class FixedWindows:
 
     def earliest(self, watermark: int) -> int:
         """See :class:`OpenWindows`."""
-        least = self._grid.earliest_open(watermark * 1000)
-        return least if self._least is None else min(least, self._least)
+        return self._grid.earliest_open(watermark * 1000)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """See :class:`OpenWindows`."""
+        import pyarrow as pa
+
         held = self._groups.held()
-        return {} if held is None else {"windows": held}
+        closed = {"closed": pa.table({"closed": pa.array([self._closed])})}
+        return closed if held is None else {**closed, "windows": held}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """See :class:`OpenWindows`."""
+        self._closed = tables["closed"].column("closed")[0].as_py()
         if "windows" in tables:
             self._note(tables["windows"].column(self._keys).to_numpy())
             self._groups.take_back(tables["windows"])
+
+
+_NOTHING, _EVERYTHING = -(1 << 62), 1 << 62

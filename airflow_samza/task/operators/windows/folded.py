@@ -14,7 +14,7 @@ from airflow_samza.task.operators.accumulators import same_key
 from airflow_samza.task.operators.windows.early import EarlyResults
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
 from airflow_samza.task.operators.windows.grids import Grid
-from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, START, Results, by_end
+from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end
 from airflow_samza.task.operators.windows.touched import closed_windows, touched_windows
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
@@ -195,8 +195,7 @@ class FoldedWindows:
 
     def earliest(self, watermark: int) -> int:
         """See :class:`OpenWindows`."""
-        least = self._grid.earliest_open(watermark * 1000)
-        return least if self._open is None else min(least, int(self._open.column(START).to_numpy().min()))
+        return self._grid.earliest_open(watermark * 1000)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """See :class:`OpenWindows`."""

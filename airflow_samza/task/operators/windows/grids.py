@@ -8,9 +8,11 @@ multiple of the hop, or jumps over one. A window is then as many hops long as it
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_samza.application.windows import WindowSpec
+from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.task.event_times import DAY_US
 
 if TYPE_CHECKING:
@@ -53,6 +55,18 @@ def grid_of(window: WindowSpec) -> Grid:
     length = window.duration_ms * 1000
     hop = window.hop_ms * 1000 if window.hop_ms is not None else length
     return FixedGrid(length, hop) if window.zone == "UTC" else ZonedGrid(length, hop, window.zone)
+
+
+def slices_of(window: WindowSpec, aggregations: Sequence[Aggregation]) -> Grid | None:
+    """The pieces, one hop long, of which windows are put together; None where they cannot be.
+
+    A hopping window may not be so many hops long; and where the order counts in which messages came, pieces do not tell it.
+    """
+    assert window.duration_ms is not None
+    if window.hop_ms is None:
+        return grid_of(window)
+    ordered = any(aggregation.function in ("first", "last", "collect") for aggregation in aggregations)
+    return None if ordered or window.duration_ms % window.hop_ms else grid_of(replace(window, duration_ms=window.hop_ms, hop_ms=None))
 
 
 class FixedGrid:

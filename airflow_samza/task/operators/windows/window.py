@@ -35,13 +35,22 @@ class Window(Operator[WindowOperatorSpec]):
     """A row for each window and key: when the watermark, or the clock, has reached its end, and at the end of all inputs.
 
     Rows come in the order of the windows' ends; those of one end in the order in which their keys came. ``late`` counts messages
-    all of whose windows were closed, ``without_time`` those that have no event time and so are in no window.
+    all of whose windows were closed, ``without_time`` those that have no event time and so are in no window. ``combined``: partial
+    results come instead of messages (see ``combiner``).
     """
 
     def __init__(
-        self, spec: WindowOperatorSpec, inputs: Schema, output: Schema, clock: Callable[[], int], late_to: Sender | None = None
+        self,
+        spec: WindowOperatorSpec,
+        inputs: Schema,
+        output: Schema,
+        clock: Callable[[], int],
+        late_to: Sender | None = None,
+        *,
+        combined: bool = False,
     ) -> None:
         super().__init__(spec, inputs, output)
+        self._combined = combined
         self.late = 0
         self.without_time = 0
         self._clock = clock
@@ -51,6 +60,11 @@ class Window(Operator[WindowOperatorSpec]):
         self._watermark = NONE_YET
         self._now = NONE_YET  # processing time; it does not go back
 
+    def start(self) -> None:
+        """Says what becomes of messages on which a fold fails."""
+        if isinstance(self._open, FoldedWindows | FoldedSessions):
+            self._open.fold.bad = self.bad
+
     def metrics(self) -> dict[str, float]:
         """What it counted, by the names under which reports show it."""
         return {"late_messages": self.late, "messages_without_time": self.without_time} if self._by_event else {}
@@ -59,12 +73,11 @@ class Window(Operator[WindowOperatorSpec]):
         """Results that are due with these messages: early ones, and windows of processing time that have ended."""
         import numpy as np
 
+        if self._combined:
+            assert isinstance(self._open, FixedWindows)
+            self._open.add_partials(batch)
+            return
         now = self._tick()
-    def start(self) -> None:
-        """Says what becomes of messages on which a fold fails."""
-        if isinstance(self._open, FoldedWindows | FoldedSessions):
-            self._open.fold.bad = self.bad
-
         if not self._by_event:
             yield from self._rows(self._open.close(now))
             yield from self._rows(self._open.add(batch, np.full(batch.num_rows, now * 1000), _BEFORE_ALL, now))
@@ -178,4 +191,4 @@ def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> Op
         return SessionWindows(spec, accumulators, window.gap_ms, EarlyResults(window, parts) if window.is_early else None)
     if window.is_early:
         return EarlyFixedWindows(spec, accumulators, grid_of(window))
-    return FixedWindows(spec, accumulators, grid_of(window))
+    return FixedWindows(spec, accumulators)
