@@ -117,6 +117,16 @@ def run(
     until: Annotated[
         str | None, typer.Option("--for", metavar="LENGTH", help='Stop a run that goes on after so long: --for "10 minutes".')
     ] = None,
+    state_from: Annotated[
+        str,
+        typer.Option(
+            "--state-from", metavar="RUN", help="What the run goes on from: lineage (the run before), fresh (nothing), or the id of a run."
+        ),
+    ] = "lineage",
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", metavar="STREAM=RUN", help="The run whose section of a shared stream is read; otherwise all new ones."),
+    ] = None,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")] = "text",
 ) -> None:
     """Plan an application and run its stages on Spark. Progress goes to standard error."""
@@ -137,6 +147,8 @@ def run(
         tell=run_command.tell_on_stderr,
         mode=mode,
         until=until,
+        state=state_from,
+        sections=section or (),
     )
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 

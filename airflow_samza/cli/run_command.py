@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_result import StageResult, describe_result, size
 from airflow_samza.runs.stage_state import StageStatus
 
@@ -41,11 +42,13 @@ def run_application(
     tell: Tell,
     mode: str = "staged",
     until: str | None = None,
+    state: str = LINEAGE,
+    sections: Sequence[str] = (),
 ) -> tuple[RunPlan, list[StageResult]]:
     """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled, and resumed by running it again.
 
     Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own keys. ``until`` is the length of time
-    after which a run without an end stops.
+    after which a run without an end stops; ``state`` and ``sections`` (``stream=run``) are as of ``SparkRuntime.prepare``.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.explain import explain
@@ -71,7 +74,16 @@ def run_application(
     )
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     seconds = parse_length(until, mode)
-    run = runtime.prepare(reference, name, generation=generation, interval=parse_interval(interval), config=environment.config, mode=mode)
+    run = runtime.prepare(
+        reference,
+        name,
+        generation=generation,
+        interval=parse_interval(interval),
+        config=environment.config,
+        mode=mode,
+        state=state,
+        sections=dict(parse_section(option) for option in sections),
+    )
     tell(explain(run.plan, run.engine_texts, run.notes))
     results: list[StageResult] = []
     succeeded = False
@@ -144,6 +156,23 @@ def parse_length(text: str | None, mode: str) -> float | None:
             value=text,
         )
     return duration_ms(text) / 1000
+
+
+def parse_section(option: str) -> tuple[str, str]:
+    """What ``--section stream=run`` says.
+
+    >>> parse_section("per-minute=monday")
+    ('per-minute', 'monday')
+    """
+    stream, equals, run_id = option.partition("=")
+    if not (stream and equals and run_id):
+        raise ConfigError(
+            f"--section {option!r} does not say whose section is read.",
+            hint="Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it.",
+            key="--section",
+            value=option,
+        )
+    return stream, run_id
 
 
 def parse_interval(text: str | None) -> DataInterval | None:

@@ -208,7 +208,9 @@ def test_a_form_that_there_is_not_is_refused(module: str, arguments: tuple[str, 
 
 
 def test_what_cannot_run_yet_is_planned_and_noted(module: str, tmp_path: Path) -> None:
-    text = VIEWS.format(path="views", partitions="partitions=3, ").replace("path='views'", 'path="views", slice="checkpoint"')
+    table = 'app.pushed_table("tiers", key="country", schema="country string, tier string", partitions=3)'
+    joined = f'.partition_by("country", id="by-country")\n        .join({table}, id="tier")'
+    text = VIEWS.format(path="views", partitions="partitions=3, ").replace('.partition_by("country", id="by-country")', joined)
     (tmp_path / f"{module}.py").write_text(text)
     done = call("plan", f"{module}:views", *BOUND)
     assert done.exit_code == 0, done.output

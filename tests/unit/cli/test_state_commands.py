@@ -54,3 +54,16 @@ def test_reset_goes_back(carried: Carried) -> None:
     done = call("reset", "app", "--to", "1", "--yes")
     assert done.stdout == "The state of 'app' is that of version 1 again (version 3).\n"
     assert "reset to 1" in call("show", "app").stdout
+
+
+def test_a_section_is_said_as_stream_and_run(carried: Carried) -> None:
+    done = CliRunner().invoke(app, ["run", "tests.unit.spark.carrying_apps:summing", "--root", "root", "--section", "shared-clicks"])
+    assert done.exit_code == 2
+    assert "Error: --section 'shared-clicks' does not say whose section is read." in done.stderr
+
+
+def test_a_run_of_the_command_line_may_name_the_section_and_the_state(carried: Carried) -> None:
+    arguments = ["--root", "root", "--section", "shared-clicks=monday", "--state-from", "fresh"]
+    done = CliRunner().invoke(app, ["run", "tests.unit.spark.carrying_apps:following", *arguments])
+    assert done.exit_code == 1
+    assert "The shared stream 'shared-clicks' does not exist yet" in done.stderr
