@@ -18,6 +18,7 @@ from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import StorageFull, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log_records import KNOWN_COMMITS, Commit, Segment, control_entry, parse_commit, refuse_gap
+from airflow_samza.systems.log_tails import KNOWN_TAILS
 from airflow_samza.systems.log_topic import VERSION, Topic
 from airflow_samza.systems.producers_seen import ProducersSeen
 
@@ -38,6 +39,12 @@ class Tail:
     """Commits below this number are covered by a snapshot or compaction."""
     recent: list[Commit] = field(default_factory=list)
     """The commits from ``snapshot`` on."""
+    data: bytes | None = None
+    """The last commit as it is written; None when there is none after the snapshot."""
+
+    def copy(self, topic: Topic) -> Tail:
+        """Another one that can be moved on by itself."""
+        return Tail(topic, self.number, list(self.next), self.seen.copy(), self.schema, self.snapshot, list(self.recent), self.data)
 
     def take(self, commit: Commit) -> None:
         """Moves past one more commit."""
@@ -51,7 +58,7 @@ class Tail:
     def advance(self, up_to: int | None = None) -> None:
         """Reads the commits that were added since."""
         while up_to is None or self.number <= up_to:
-            commit = read_commit(self.topic, self.number, self.next)
+            commit = read_commit(self.topic, self.number, self.next, self)
             if commit is None:
                 break
             self.take(commit)
@@ -61,8 +68,11 @@ class Tail:
         return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
 
 
-def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None) -> Commit | None:
-    """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from."""
+def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None, tail: Tail | None = None) -> Commit | None:
+    """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
+
+    ``tail`` is told the bytes.
+    """
     path = topic.commit_path(number)
     try:
         data = topic.filesystem.read(path)
@@ -70,7 +80,7 @@ def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None) 
         if topic.filesystem.exists(topic.commit_path(number + 1)):
             # It may have been written between the two questions.
             if topic.filesystem.exists(path):
-                return read_commit(topic, number, before)
+                return read_commit(topic, number, before, tail)
             raise topic.damaged(path, "is missing, and later commits are there") from None
         return None
     commit = KNOWN_COMMITS.find(topic, path, data)
@@ -79,11 +89,18 @@ def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None) 
         KNOWN_COMMITS.keep(topic, path, data, commit)
     if before is not None:
         refuse_gap(topic, path, commit, before)
+    if tail is not None:
+        tail.data = data
     return commit
 
 
 def load_tail(topic: Topic, up_to: int | None = None) -> Tail:
     """The tail of a topic as of commit ``up_to`` (None: now): a snapshot or compaction, then the commits after it."""
+    known = KNOWN_TAILS.find(topic, up_to)
+    if known is not None:
+        known.advance(up_to)
+        _remember(known)
+        return known
     snapshot, compaction = (
         max((last for last in record_numbers(topic, kind) if up_to is None or last <= up_to), default=-1)
         for kind in ("snapshots", "compactions")
@@ -95,7 +112,13 @@ def load_tail(topic: Topic, up_to: int | None = None) -> Tail:
         path = topic.snapshot_path(last) if snapshot == last else topic.compaction_path(last)
         tail = tail_from_state(topic, path, topic.read_json(path), last)
     tail.advance(up_to)
+    _remember(tail)
     return tail
+
+
+def _remember(tail: Tail) -> None:
+    if tail.data is not None:
+        KNOWN_TAILS.keep(tail, tail.data)
 
 
 def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: int) -> Tail:
@@ -155,8 +178,11 @@ def append_commit(
         base = Commit(tail.number, producer, generation, epoch, time.time_ns() // 1_000_000, tuple(segments), entries, tuple(tail.next))
         offsets = tuple(before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True))
         commit = Commit(base.number, producer, generation, epoch, base.at, base.segments, entries, offsets, once, schema or tail.schema)
-        if topic.filesystem.put_if_absent(topic.commit_path(commit.number), _encode(commit.to_json())):
+        data = _encode(commit.to_json())
+        if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
             tail.take(commit)
+            tail.data = data
+            _remember(tail)
             # The commit stands whether or not there is room for a snapshot.
             with suppress(StorageFull, TopicError):
                 write_snapshots(tail)

@@ -10,6 +10,7 @@ from airflow_samza.systems.log_commits import read_commit, record_numbers
 from airflow_samza.systems.log_index import LogIndex
 from airflow_samza.systems.log_records import Commit
 from airflow_samza.systems.log_segments import SegmentReaders
+from airflow_samza.systems.log_tails import KNOWN_TAILS
 from airflow_samza.systems.log_topic import Topic
 
 
@@ -28,6 +29,7 @@ class Finding:
 
 def fsck(topic: Topic) -> list[Finding]:
     """All findings on a topic; none when it is sound. Reads every byte of every segment."""
+    KNOWN_TAILS.forget(topic)
     commits, findings = _commits(topic)
     findings += _snapshots(topic, commits)
     try:

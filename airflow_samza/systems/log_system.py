@@ -81,6 +81,10 @@ class LogSystem:
         offsets = [[index.oldest(partition), index.head[partition]] for partition in range(partitions)]
         return {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
 
+    def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
+        """Whether anything was committed after what a slice covers; asks for one file."""
+        return self.filesystem.exists(self.topic(stream.name).commit_path(int(slice["commit"])))
+
     def sections(self, stream: StreamSpec) -> list[Section]:
         """What each run has written of a topic that applications share, oldest first."""
         index = LogIndex(self.topic(stream.name))

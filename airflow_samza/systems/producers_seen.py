@@ -62,6 +62,12 @@ class ProducersSeen:
     def __init__(self, standings: Mapping[str, Standing] | None = None) -> None:
         self._standings: dict[str, Standing] = dict(standings or {})
 
+    def copy(self) -> ProducersSeen:
+        """Another one that can be moved on by itself."""
+        return ProducersSeen(
+            {name: Standing(found.generation, [list(span) for span in found.epochs]) for name, found in self._standings.items()}
+        )
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ProducersSeen:
         """What :meth:`to_json` wrote."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from airflow_samza.systems import log_commits
 from airflow_samza.systems.log_fsck import fsck, is_sound
 from airflow_samza.systems.log_maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log_tails import KNOWN_TAILS
 from airflow_samza.systems.system import (
     ControlEnvelope,
     MessageRun,
@@ -163,6 +165,10 @@ def test_opening_a_long_topic_reads_snapshots_and_few_commits(system: LogSystem,
 
     monkeypatch.setattr(system.filesystem, "read", counting)
     assert log_commits.load_tail(system.topic("views")).number == 230
+    assert len([path for path in read if "/commits/" in path]) <= 2  # who has just written looks only whether there is more
+    read.clear()
+    KNOWN_TAILS.forget(system.topic("views"))  # as another process sees it
+    assert log_commits.load_tail(system.topic("views")).number == 230
     assert len([path for path in read if "/commits/" in path]) == 31  # the last one is asked for and not there
     assert len([path for path in read if "/snapshots/" in path]) == 1
     assert [commit.number for commit in log_commits.read_commits(system.topic("views"), 0)] == list(range(230))
@@ -270,3 +276,23 @@ def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(system: LogSy
         if not isinstance(envelope, ControlEnvelope)
     )
     assert total == sum(consumer.head[partition] for partition in range(0, 2048, 64))
+
+
+def test_a_topic_that_was_made_again_under_its_name_is_seen_as_it_is_now(system: LogSystem, tmp_path: Path) -> None:
+    publish(system, 0, 0, rows=5)
+    publish(system, 1, 5, rows=5)
+    assert system.slice(STREAM)["commit"] == 2
+    shutil.rmtree(tmp_path / "topics/views")
+    system.admin.create([STREAM])
+    assert system.slice(STREAM)["commit"] == 0
+    publish(system, 0, 0, rows=3)
+    assert system.slice(STREAM)["commit"] == 1
+    assert [head for _, head in system.slice(STREAM)["offsets"]] == list(system.consumer(STREAM).head)
+
+
+def test_says_whether_anything_was_committed_behind_a_slice(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    known = system.slice(STREAM)
+    assert not system.has_news(STREAM, known)
+    publish(system, 1, 10)
+    assert system.has_news(STREAM, known)
