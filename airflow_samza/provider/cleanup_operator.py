@@ -51,6 +51,7 @@ def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> Non
     hours = closed.keep.total_seconds() / 3600
     outcome = "Every stage has succeeded" if closed.succeeded else "Not every stage has succeeded"
     topics = "1 topic" if len(closed.topics) == 1 else f"{len(closed.topics)} topics"
-    tell(f"{outcome}: the run is closed, and its {topics} may be deleted after {hours:g} h.")
+    kept = f", and its {topics} may be deleted after {hours:g} h" if closed.topics else ""
+    tell(f"{outcome}: the run is closed{kept}.")
     for topic in closed.topics:
         tell(f"  {topic}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.progress import ProgressReport
@@ -15,6 +15,9 @@ FIRST_SECONDS = 5.0
 
 DEFAULT_INTERVAL = 30.0
 
+QUIET_INTERVALS = 10
+"""For so many intervals a stage to which nothing happens is not told of again."""
+
 Measure = Callable[[StageHandle, StageStatus], ProgressReport]
 
 
@@ -25,6 +28,7 @@ class ProgressLog:
     :param measure: Makes a report of a stage; None: only states are told.
     :param interval: Seconds between two reports of a stage; the first comes after :data:`FIRST_SECONDS` at the latest.
     :param emit: Gets each report, for metrics.
+    :param said: The states of stages that the log has already, by stage id; it is kept up to date.
     """
 
     def __init__(
@@ -34,14 +38,16 @@ class ProgressLog:
         interval: float = DEFAULT_INTERVAL,
         emit: Callable[[ProgressReport], None] = lambda report: None,
         clock: Callable[[], float] = time.monotonic,
+        said: Mapping[str, str] | None = None,
     ) -> None:
         self._tell = tell
         self._measure = measure
         self._interval = interval
         self._emit = emit
         self._clock = clock
-        self._states: dict[str, str] = {}
+        self.said: dict[str, str] = dict(said or {})
         self._due: dict[str, float] = {}
+        self._told: dict[str, tuple[object, int]] = {}
         self._problem = ""
 
     def look(self, handle: StageHandle, status: StageStatus) -> None:
@@ -49,10 +55,10 @@ class ProgressLog:
         stage_id = handle.stage_id
         waits = status.progress.waiting_for if status.progress is not None else None
         state = f"{status.state} (attempt {status.attempt})" + (f", waiting for the stage {waits} to start" if waits else "")
-        if self._states.get(stage_id) != state:
-            self._states[stage_id] = state
+        if self.said.get(stage_id) != state:
+            self.said[stage_id] = state
             self._tell(f"Stage {stage_id}: {state}" + (f" on {status.runner}" if status.runner else ""))
-            self._due.setdefault(stage_id, self._clock() + min(FIRST_SECONDS, self._interval))
+        self._due.setdefault(stage_id, self._clock() + min(FIRST_SECONDS, self._interval))
         if status.state != QUEUED and not status.is_final and not waits and self._clock() >= self._due[stage_id]:
             self.report(handle, status)
 
@@ -69,6 +75,14 @@ class ProgressLog:
                 self._tell(f"Stage {handle.stage_id}: its progress cannot be told at present: {error}")
             return
         self._emit(report)
-        if not quietly:
+        if not quietly and report.tasks and self._is_news(report):  # before the first epoch there is only the state
             for line in describe_progress(report):
                 self._tell(line)
+
+    def _is_news(self, report: ProgressReport) -> bool:
+        """Whether anything has happened since the last report that was told, or long enough nothing."""
+        now = (report.epochs, report.tasks_done, report.read, report.lag, report.watermark, sum(found.ends for found in report.partitions))
+        before, times = self._told.get(report.stage_id, (None, 0))
+        again = now == before and times < QUIET_INTERVALS
+        self._told[report.stage_id] = (now, times + 1 if again else 0)
+        return not again

@@ -129,7 +129,8 @@ class SamzaStreamOperator(PlanningOperator):
                     hook.cancel(handle)
                 self._give_up(hook, run, handles, error, context)
                 raise
-            return self._run_stages(hook, run, generation, context, deadline, handles, told)
+            said = (event or {}).get("said")
+            return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
         """As Airflow has it; a trigger that failed or timed out leaves nobody to look after the stages, so they are cancelled."""
@@ -169,12 +170,13 @@ class SamzaStreamOperator(PlanningOperator):
         deadline: float | None,
         submitted: Mapping[str, StageHandle] | None = None,
         told: Sequence[str] = (),
+        said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Runs the task's stages to their end, or as far as it gets before it has to defer."""
         stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
         for stage_id in stage_ids:
             run.plan.stage(stage_id)
-        watch = self._watch = self._new_watch(hook, run, context)
+        watch = self._watch = self._new_watch(hook, run, context, said)
         try:
             if self.deferrable:
                 watch.take_up(run, stage_ids, generation, submitted, told)
@@ -218,7 +220,8 @@ class SamzaStreamOperator(PlanningOperator):
         waited_for = [name for name in upstream if found[name] != STARTED]
         if not waited_for:
             return
-        self.tell(f"Stage {stage_id}: waiting, deferred, until {', '.join(waited_for)} has started.")
+        have = "has" if len(waited_for) == 1 else "have"
+        self.tell(f"Stage {stage_id}: waiting, deferred, until {' and '.join(waited_for)} {have} started.")
         self._defer_for_producers(hook, run, upstream, beyond, deadline)
 
     def _defer_for_producers(
@@ -255,6 +258,7 @@ class SamzaStreamOperator(PlanningOperator):
                 poll_interval=self._poll_interval,
                 progress_interval=self._progress_interval,
                 deadline=deadline,
+                said=watch.progress.said,
                 producers=asked.to_dict() if asked is not None else None,
             ),
             method_name="execute_complete",
@@ -266,9 +270,9 @@ class SamzaStreamOperator(PlanningOperator):
     def _producer_tasks(self, context: Any) -> ProducerTasks | None:
         return ProducerTasks.of(context["ti"], self.producers) if self.producers else None
 
-    def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any) -> StageWatch:
+    def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any, said: Mapping[str, str] | None) -> StageWatch:
         tags = getattr(context["ti"], "stats_tags", None)
-        progress = ProgressLog(self.tell, hook.progress, self._progress_interval, emitter(run.application, tags))
+        progress = ProgressLog(self.tell, hook.progress, self._progress_interval, emitter(run.application, tags), said=said)
         asked = self._producer_tasks(context)
 
         def refuse_lost() -> None:

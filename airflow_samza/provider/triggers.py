@@ -91,6 +91,7 @@ class SamzaStageTrigger(RunTrigger):
 
     :param stages: The handles of the stages, as plain values.
     :param progress_interval: Seconds between two reports of a stage's progress.
+    :param said: The states that the task's log has already, by stage.
     :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the wait ends.
     """
 
@@ -99,10 +100,12 @@ class SamzaStageTrigger(RunTrigger):
         *,
         stages: Sequence[Mapping[str, Any]],
         progress_interval: float = DEFAULT_INTERVAL,
+        said: Mapping[str, str] | None = None,
         producers: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> None:
         super().__init__(**given)
+        self.said = dict(said or {})
         self.producers = dict(producers) if producers else None
         self._asked_at = time.monotonic()
         self.stages = [dict(stage) for stage in stages]
@@ -117,6 +120,7 @@ class SamzaStageTrigger(RunTrigger):
         return {
             "stages": self.stages,
             "progress_interval": self.progress_interval,
+            "said": self.said,
             "producers": self.producers,
         }
 
@@ -127,14 +131,15 @@ class SamzaStageTrigger(RunTrigger):
             self._run = RunPlan.from_dict(must_read(files, first.run.plan(first.generation.plan)))
             start_stats()
             tell = self.log.info
-            self._progress = ProgressLog(lambda line: tell("%s", line), self._measure, self.progress_interval, emitter(first.application))
+            emit = emitter(first.application)
+            self._progress = ProgressLog(lambda line: tell("%s", line), self._measure, self.progress_interval, emit, said=self.said)
         found = {}
         for handle in self._handles:
             status = stage_status(files, handle)
             self._progress.look(handle, status)
             if status.is_final:
                 found[handle.stage_id] = status.state
-        return {"states": found} if found else self._lost_producers(files)
+        return {"states": found, "said": self._progress.said} if found else self._lost_producers(files)
 
     def _lost_producers(self, files: Filesystem) -> dict[str, Any] | None:
         if self.producers is None or time.monotonic() - self._asked_at < ASK_SECONDS:

@@ -49,7 +49,10 @@ def duration(seconds: float) -> str:
 def _headline(report: ProgressReport) -> str:
     parts = [f"waiting for {report.waiting_for}" if report.waiting_for else report.state]
     if report.several_epochs:
-        parts.append("1 epoch" if report.epochs == 1 else f"{report.epochs:,} epochs")
+        if report.epochs:
+            parts.append("1 epoch" if report.epochs == 1 else f"{report.epochs:,} epochs")
+        else:
+            parts.append(f"first epoch, {report.tasks_done} of {_tasks(report.tasks)} done")
         if report.tasks_ended:
             parts.append(f"{report.tasks_ended} of {_tasks(report.tasks)} ended")
     elif report.tasks and report.state != SUCCEEDED:

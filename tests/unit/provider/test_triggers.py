@@ -18,6 +18,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.provider import triggers
 from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger
+from airflow_samza.runs.epoch_records import InputIntent, Intent
 from airflow_samza.runs.folders import RunFolder, StageFolder, replace, write_once
 from airflow_samza.runs.liveness import identity
 from airflow_samza.runs.names import Generation
@@ -88,7 +89,7 @@ def test_it_ends_when_a_stage_has_ended(run: Run) -> None:
     run.submit("by-member")
     run.tell("by-member", RUNNING)
     trigger = run.watching("page-views", "by-member")
-    assert event_of(trigger, lambda: run.tell("by-member", CANCELLED)) == {"states": {"by-member": "cancelled"}}
+    assert event_of(trigger, lambda: run.tell("by-member", CANCELLED))["states"] == {"by-member": "cancelled"}
 
 
 @pytest.mark.parametrize("kind", ["stage", "producers"])
@@ -117,7 +118,7 @@ def test_a_root_that_comes_back_is_waited_for(run: Run, monkeypatch: pytest.Monk
         hidden.rename(plan)
         run.tell("page-views", CANCELLED)
 
-    assert event_of(run.watching("page-views"), come_back) == {"states": {"page-views": "cancelled"}}
+    assert event_of(run.watching("page-views"), come_back)["states"] == {"page-views": "cancelled"}
 
 
 def test_a_user_who_kills_the_task_cancels_its_stages_and_no_other(run: Run) -> None:
@@ -165,12 +166,15 @@ def test_a_slow_root_holds_up_nobody_else(run: Run, monkeypatch: pytest.MonkeyPa
     assert asyncio.run(count()) > 3
 
 
-def test_progress_goes_to_the_tasks_log(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {})
+    write_once(run.files, run.stage("page-views").intent(0), intent.to_dict())
     trigger = run.watching("page-views", progress_interval=0.02)
-    event_of(trigger, lambda: threading.Timer(0.2, run.tell, ["page-views", CANCELLED]).start())
+    event = event_of(trigger, lambda: threading.Timer(0.2, run.tell, ["page-views", CANCELLED]).start())
     text = capsys.readouterr().out
     assert "Stage page-views: running (attempt 1) on" in text
-    assert "Stage page-views: running" in text.partition("(attempt 1)")[2]
+    assert "Stage page-views: running, 0 of 2 tasks done" in text
+    assert event["said"] == {"page-views": "cancelled (attempt 1)"}
 
 
 @pytest.mark.parametrize(

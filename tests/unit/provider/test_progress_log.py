@@ -1,0 +1,133 @@
+"""When a task's log tells of its stages, by a clock of the test's; and the metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.observability.stats import normalize_name_for_stats
+
+from airflow_samza.errors import TopicError
+from airflow_samza.provider import stats
+from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.progress import PartitionProgress, ProgressReport, Rate
+from airflow_samza.runs.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
+
+HANDLE = StageHandle("views", "run-1", "by-member", Generation(1, 1), 1)
+REPORT = ProgressReport("by-member", "1.1", RUNNING, 0.0, tasks=2, several_epochs=True, epochs=1, read=10)
+WORKS = StageStatus(RUNNING, 1)
+
+
+class Log:
+    """A log over a clock that only the test moves; ``report`` is what is measured."""
+
+    def __init__(self, **given: Any) -> None:
+        self.now = 0.0
+        self.lines: list[str] = []
+        self.emitted: list[ProgressReport] = []
+        self.report = REPORT
+        self.problem: Exception | None = None
+        self.log = ProgressLog(self.lines.append, self.measure, 30.0, self.emitted.append, lambda: self.now, **given)
+
+    def measure(self, handle: StageHandle, status: StageStatus) -> ProgressReport:
+        if self.problem is not None:
+            raise self.problem
+        return self.report
+
+    def look(self, seconds: float, status: StageStatus = WORKS) -> list[str]:
+        """The lines of a look after some seconds."""
+        self.now += seconds
+        self.lines.clear()
+        self.log.look(HANDLE, status)
+        return list(self.lines)
+
+
+def busy(log: Log, seconds: float) -> list[str]:
+    """A look at a stage that goes on."""
+    log.report = replace(log.report, read=log.report.read + 1)
+    return log.look(seconds)
+
+
+def test_a_state_is_told_once_and_at_once() -> None:
+    log = Log()
+    assert log.look(0) == ["Stage by-member: running (attempt 1)"]
+    assert log.look(1) == []
+    assert log.look(1, StageStatus(SUCCEEDED, 1)) == ["Stage by-member: succeeded (attempt 1)"]
+
+
+def test_figures_come_after_five_seconds_and_then_every_thirty() -> None:
+    log = Log()
+    log.look(0)
+    told = [second for second in range(1, 100) if busy(log, 1)]
+    assert told == [5, 35, 65, 95]
+
+
+def test_what_has_not_changed_is_told_again_only_after_a_long_while() -> None:
+    log = Log()
+    log.look(0)
+    told = [number for number in range(2 * QUIET_INTERVALS + 3) if log.look(30)]
+    assert told == [0, QUIET_INTERVALS + 1, 2 * QUIET_INTERVALS + 2]
+    assert len(log.emitted) == 2 * QUIET_INTERVALS + 3
+
+
+def test_what_another_process_has_said_is_not_said_again() -> None:
+    log = Log(said={"by-member": "running (attempt 1)"})
+    assert log.look(0) == []
+    assert log.log.said == {"by-member": "running (attempt 1)"}
+
+
+def test_whom_a_stage_waits_for_is_told() -> None:
+    waiting = StageStatus(RUNNING, 1, progress=StageProgress(waiting_for="page-views"))
+    log = Log()
+    assert log.look(0, waiting) == ["Stage by-member: running (attempt 1), waiting for the stage page-views to start"]
+    assert log.look(60, waiting) == []
+
+
+def test_figures_that_cannot_be_had_are_no_reason_to_fail_and_told_once() -> None:
+    log = Log()
+    log.problem = TopicError("The topic is away.")
+    log.look(0)
+    assert log.look(30) == ["Stage by-member: its progress cannot be told at present: The topic is away."]
+    assert log.look(30) == []
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: dict[str, tuple[float, Any]] = {}
+    gauges = SimpleNamespace(
+        gauge=lambda name, value, tags: sent.update({name: (value, tags)}),
+        normalize_name_for_stats=normalize_name_for_stats,
+    )
+    monkeypatch.setattr(stats, "stats", gauges)
+    partitions = (PartitionProgress("by-member", 0, 90, 100, watermark=5_000, ends=1, ends_expected=4),)
+    report = replace(REPORT, at=15.0, partitions=partitions, now=Rate(7.0, 3.0, 30.0), late=2, dropped=1)
+    stats.emitter("page views.eu", {"dag_id": "d"})(report)
+    tags = {"application": "page views.eu", "stage": "by-member", "dag_id": "d"}
+    assert {name.removeprefix("samza.page_views__eu.by-member."): found for name, found in sent.items()} == {
+        name: (value, tags)
+        for name, value in {
+            "lag": 10.0,
+            "percent_behind": 10.0,
+            "watermark_age_seconds": 10.0,
+            "read": 10.0,
+            "sent": 0.0,
+            "read_per_second": 7.0,
+            "sent_per_second": 3.0,
+            "late": 2.0,
+            "dropped": 1.0,
+            "epochs": 1.0,
+            "tasks_ended": 0.0,
+            "ends_received": 1.0,
+            "ends_expected": 4.0,
+        }.items()
+    }
+
+
+def test_what_is_not_known_is_not_sent() -> None:
+    found = stats.metrics_of(REPORT)
+    assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second"} & found.keys()
