@@ -76,7 +76,7 @@ def declared_stream(
     key: Columns | None = None,
     partitioner: str = "samza",
     partitions: int | None = None,
-    bounded: bool = True,
+    bounded: bool | None = None,
     timestamp: str | None = None,
     max_delay: str | int | timedelta | None = None,
     watermarks: object = None,
@@ -102,6 +102,14 @@ def declared_stream(
         _check_timestamp(timestamp, shape, where)
     strategy = _strategy(max_delay, watermarks, timestamp, where)
     _check_slice(slice, timestamp, where)
+    if bounded is None:
+        bounded = slice != "checkpoint"  # what came since the last run is a slice of what goes on
+    elif bounded is True and slice == "checkpoint":
+        refuse(
+            f'{where} is bounded and has slice="checkpoint"',
+            hint="What came since the last run is no end: leave bounded= out, or leave slice= out and read all of it in every run.",
+            stream=stream_id,
+        )
     if path is not None:
         _check_path(path, where)
     for name, text in (("format", format), ("serde", serde), ("partitioner", partitioner)):

@@ -72,10 +72,13 @@ class AtHand:
 
     def _first(self, stream_id: str) -> InputIntent:
         bound = self._streams[stream_id]
-        end = self._run.end_of(stream_id)
-        if end is None and (bound.slice or {}).get("offsets") is not None and "sections" not in (bound.slice or {}):
-            end = True  # all that there is: nothing in a bounded topic says that it ends
-        return InputIntent(bound.spec.name, bound.slice or {}, None, end)
+        slice_ = bound.slice or {}
+        end = None  # what counts its offsets only while it is read says itself when it ends
+        if slice_.get("offsets") is not None:
+            end = self._run.end_of(stream_id)
+            if end is None and "sections" not in slice_:
+                end = True  # all that there is: nothing in a bounded topic says that it ends
+        return InputIntent(bound.spec.name, slice_, None, end)
 
     def _now(self, stream_id: str, bound: BoundStream) -> InputIntent:
         slice_ = self._systems[bound.system].slice(bound.spec)

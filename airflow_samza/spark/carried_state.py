@@ -1,6 +1,6 @@
 """The state of a run, as its ``plan`` step takes it: which version it starts from, under which lease, and what it reads of its inputs.
 
-An application carries state from run to run when it reads an unbounded input, or one with ``slice="checkpoint"``.
+An application carries state from run to run when it reads an input that is not bounded (as one with ``slice="checkpoint"`` is not).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TakenState:
 
 def is_carried_on(stream: StreamDescriptor) -> bool:
     """Whether a run reads a slice of an input that has no end, and the next run goes on behind it."""
-    return not stream.bounded or stream.slice_by == "checkpoint"
+    return not stream.bounded
 
 
 def carries_state(spec: ApplicationSpec) -> bool:

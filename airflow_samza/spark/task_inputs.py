@@ -93,7 +93,9 @@ class _Envelopes:
     def _behind_start(self) -> Iterator[Envelope]:
         """Offsets that are counted while reading: what was read in earlier epochs is read and left out."""
         for envelope in self._read():
-            if envelope.offset >= self.start:
+            if isinstance(envelope, ControlEnvelope) and self.read.slice.get("final") is False:
+                yield self._end(envelope.offset, False)  # it ends for this run only (C9)
+            elif envelope.offset >= self.start:
                 yield envelope
             elif isinstance(envelope, MessageRun) and envelope.offset + envelope.messages > self.start:
                 skipped = self.start - envelope.offset

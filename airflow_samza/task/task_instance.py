@@ -318,7 +318,7 @@ class TaskInstance:
 
         found: State = {}
         for op_id, node in self._nodes.items():
-            tables = {} if node.ended and node.final else node.operator.snapshot()
+            tables = node.operator.snapshot_after_end() if node.ended and node.final else node.operator.snapshot()
             if tables:
                 found[op_id] = tables
             for following, held in node.held.items():

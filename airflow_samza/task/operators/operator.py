@@ -93,6 +93,10 @@ class Operator(Generic[Spec]):
         """
         return {}
 
+    def snapshot_after_end(self) -> Mapping[str, pa.Table]:
+        """What outlasts the end of all inputs, for the next run to go on from: nothing (the default) where the end flushes it all."""
+        return {}
+
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """Takes over what :meth:`snapshot` gave, after :meth:`start` and before the first batch; called only when there was something."""
 

@@ -112,3 +112,29 @@ def windowed(*, bounded: bool) -> Any:
 
 
 windowing = windowed(bounded=False)
+
+
+def _counted_by_interval(app: Any) -> None:
+    schema = "member bigint, page string, at timestamp"
+    app.input_stream("clicks", system="lake", schema=schema, partitions=1, bounded=False, timestamp="at", slice="timestamp")
+    app.input_stream("known", system="log", schema="member bigint", partitions=1, bootstrap=True)
+    app.output_stream("numbered", system="log", schema="member bigint, page string, number bigint", partitions=1)
+    app.store("counts", key="bigint", value="bigint")
+    app.task(_CountingKnown)
+
+
+class _CountingKnown(_Counting):
+    """The same for members that are known; a bounded input says anew in each run who they are."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.known: set[int] = set()
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        if envelope.stream == "known":
+            self.known.add(envelope.message.member)
+        elif envelope.message.member in self.known:
+            super().process(envelope, collector, coordinator)
+
+
+by_interval = task_application("by-interval")(_counted_by_interval)

@@ -283,6 +283,10 @@ class LowLevelTask(Operator[TaskSpec]):
         stores = {f"{_STORE}{name}": store.snapshot() for name, store in self.context.stores.items()}
         return {name: table for name, table in {**stores, **self._progress.snapshot()}.items() if table.num_rows}
 
+    def snapshot_after_end(self) -> Mapping[str, pa.Table]:
+        """The stores: they are the user's, and stay when timers have fired for the last time."""
+        return {name: table for name, table in self.snapshot().items() if name.startswith(_STORE)}
+
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """Takes over what :meth:`snapshot` gave; a store that is declared no more is forgotten."""
         for name, store in self.context.stores.items():
