@@ -1,4 +1,4 @@
-"""What a stage did, for XComs and for people: counts and places, never values of messages."""
+"""What a stage did, for XComs and for people: counts and places, and of messages that failed (and nothing else) a few as samples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OutputResult:
 class StageResult:
     """A finished generation of a stage. ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
 
-    ``task_facts`` are further counts of the tasks, summed where they are numbers.
+    ``task_facts`` are further counts of the tasks, summed where they are numbers, and samples of messages that failed.
     """
 
     application: str
@@ -99,7 +99,9 @@ def describe_result(result: StageResult) -> list[str]:
         lines.append(f"{left}  {control:<{widths[4]}}  {place}".rstrip())
         lines += [f"         {path}" for path in paths]
     for name, value in sorted(result.task_facts.items()):
-        if value:
+        if isinstance(value, list):
+            lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
+        elif value:
             lines.append(f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}")
     return lines
 

@@ -8,13 +8,16 @@ from typing import Any
 
 Counts = Mapping[str, int]
 
+SAMPLES = 10
+"""Samples that are kept of all tasks and epochs."""
+
 
 @dataclass(frozen=True)
 class Totals:
     """Sums over epochs. ``read`` and ``written`` hold ``messages``, ``control`` and ``bytes`` by stream id.
 
     ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks; ``facts`` are
-    further counts of the tasks, summed where they are numbers.
+    further counts of the tasks, summed where they are numbers; of lists (samples) the first few are kept.
     """
 
     began_at: float
@@ -71,6 +74,9 @@ def _summed(sums: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(sums)
     for name, value in more.items():
         known = found.get(name, 0)
+        if isinstance(value, list):
+            found[name] = [*(known or []), *value][:SAMPLES]
+            continue
         adds = isinstance(value, int | float) and not isinstance(value, bool) and isinstance(known, int | float)
         found[name] = known + value if adds else value
     return found

@@ -232,6 +232,7 @@ class _Section:
             report.side_inputs.update(earlier.side_inputs)
             report.operators = {**earlier.operators, **report.operators}
             report.metrics = {**earlier.metrics, **report.metrics}
+            report.bad_samples = [*earlier.bad_samples, *report.bad_samples]
             report.checkpoint = earlier.checkpoint.merged(report.checkpoint)
             report.final = report.final and earlier.final
             report.ended = report.ended and earlier.ended
@@ -261,6 +262,8 @@ class _Section:
             control = output.control if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
+        if report.bad_samples:
+            facts["bad_records"] = report.bad_samples
         ignored = sum(table.ignored for table in report.tables.values())
         if ignored:
             facts["table_rows_ignored_for_a_null_key"] = ignored

@@ -231,6 +231,8 @@ def _check_one_alive(
     written = {o.spec.table.table_id for o in operators.values() if isinstance(o.spec, SendToTableSpec)}
     for op_id in before:
         spec = operators[op_id].spec
+        if spec.side_outputs:
+            raise _writes_beside(spec, catalyst)
         beside = [f"{operators[o].spec.title}" for o in following[op_id] if o in behind]
         if spec.is_terminal:
             beside.append(f"{spec.title}")
@@ -253,6 +255,19 @@ def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
         "stage is alive beside it.",
         hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so that Arrow runs it.",
         operator=spec.op_id,
+        reason=catalyst.reason,
+    )
+
+
+def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> UnsupportedShape:
+    at = f" ({spec.location})" if spec.location is not None else ""
+    stream = spec.side_outputs[0].stream_id
+    return UnsupportedShape(
+        f"{spec.title}{at} writes {stream!r} beside its results, and what comes behind it in the stage, {catalyst.spec.title}, runs in "
+        f"Catalyst ({catalyst.reason}): outputs can only be written behind that.",
+        hint='Put a partition_by between the two, write the latter so that Arrow runs it, or say on_error="drop".',
+        operator=spec.op_id,
+        stream=stream,
         reason=catalyst.reason,
     )
 
