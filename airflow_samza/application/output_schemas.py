@@ -93,15 +93,15 @@ def window_columns(window: WindowSpec) -> tuple[Field, ...]:
 
 def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
     name, function = aggregation.name, aggregation.function
-    if function in ("count", "count_distinct"):
+    if function == "count":
         return Field(name, DataType("bigint"), nullable=False)
     assert aggregation.column is not None
     kind = schema[aggregation.column].type
-    if function == "approx_count_distinct":
+    if function in ("count_distinct", "approx_count_distinct"):
         if kind.name in ("map", "array", "struct"):
             refuse(
                 f"{name}={function} of {where} needs plain values, and column {aggregation.column!r} is of type {kind.ddl()}",
-                hint="Pick a field first with select, or count with count_distinct.",
+                hint="Pick a field first with select.",
                 operator=where,
                 column=aggregation.column,
             )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_samza import approx_count_distinct, stream_application
+from airflow_samza import approx_count_distinct, count_distinct, stream_application
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.task.operators.list_parts import Groups, list_part
@@ -68,9 +68,11 @@ def test_a_combiner_changes_nothing() -> None:
     assert counted(True) == counted(False)
 
 
-def test_nested_values_are_refused() -> None:
+@pytest.mark.parametrize("aggregation", [approx_count_distinct, count_distinct])
+@pytest.mark.parametrize("kind", ["array<int>", "map<string,int>", "struct<a:int>"])
+def test_nested_values_are_refused(aggregation: Any, kind: str) -> None:
     def describe(app: Any) -> None:
-        app.input_stream("views", schema="k bigint, x array<int>", key="k").aggregate("k", n=approx_count_distinct("x"), id="a").sink(print)
+        app.input_stream("views", schema=f"k bigint, x {kind}", key="k").aggregate("k", n=aggregation("x"), id="a").sink(print)
 
     with pytest.raises(InvalidApplication, match="needs plain values"):
         stream_application("test")(describe).spec()
