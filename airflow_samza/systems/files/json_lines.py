@@ -183,7 +183,10 @@ def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> 
 
 def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
     batch = _parse(block.data, target) if by_arrow else None
-    return from_lines(block, target) if batch is None else batch
+    if batch is None:
+        return from_lines(block, target)
+    batch.validate(full=True)  # Arrow's parser takes text that is no UTF-8
+    return batch
 
 
 def _is_plain(kind: pa.DataType) -> bool:
