@@ -7,6 +7,7 @@ anybody may make. So a run has left its state wholly or not at all.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,9 @@ from airflow_samza.runs.folders import read, write_once
 from airflow_samza.runs.lease import FINISHED, Lease, begin, end, fenced
 from airflow_samza.runs.state_folder import LineageFolder, numbers
 from airflow_samza.systems.filesystem import Filesystem
+
+_PINNED_SECONDS = 30 * 86400.0
+"""A run apart from the lineage takes hours, and may be cleared for some days; after that it is given up."""
 
 _LEASES_KEPT = 100
 """Old leases are small, and tell who ran when; more of them would only make listings longer."""
@@ -141,7 +145,7 @@ def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]
 def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
     """Deletes all versions but the newest ``keep`` and those that a run apart from the lineage reads; returns the deleted ones."""
     known = numbers(files, lineage.versions)
-    pinned = {number for number in numbers(files, lineage.pins) if files.list(f"{lineage.pins}/{number:020}")}
+    pinned = {number for number in numbers(files, lineage.pins) if _is_pinned(files, f"{lineage.pins}/{number:020}")}
     gone = [number for number in known[:-keep] if number not in pinned]
     kept = [read(files, lineage.version(number)) for number in known if number not in gone]
     needed = {record["files"] for record in kept if record is not None}
@@ -152,4 +156,22 @@ def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
             files.delete_tree(record["files"])
     for fence in numbers(files, lineage.leases)[:-_LEASES_KEPT]:
         files.delete_tree(f"{lineage.leases}/{fence:020}")
+    return gone
+
+
+def _is_pinned(files: Filesystem, folder: str) -> bool:
+    """Whether a run that may still be at work reads a version; one that never ended lets go of it after a while."""
+    pins = (read(files, f"{folder}/{name}") for name in files.list(folder))
+    return any(float(pin["at"]) > time.time() - _PINNED_SECONDS for pin in pins if pin is not None)
+
+
+def expire_apart(files: Filesystem, lineage: LineageFolder, keep: int) -> list[str]:
+    """Deletes all states of runs apart from the lineage but the newest ``keep``; returns the folders' names."""
+    ages = []
+    for name in files.list(lineage.runs):
+        records = [read(files, f"{lineage.runs}/{name}/{number}.json") for number in numbers(files, f"{lineage.runs}/{name}")]
+        ages.append((max((float(record["at"]) for record in records if record is not None), default=0.0), name))
+    gone = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
+    for name in gone:
+        files.delete_tree(f"{lineage.runs}/{name}")
     return gone

@@ -14,7 +14,7 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import adopt
 from airflow_samza.runs.lease import begin, load_lease, refuse_ended
 from airflow_samza.runs.lease_holder import finished_stage
-from airflow_samza.runs.lineage import Version, commit_version, expire, finished_version
+from airflow_samza.runs.lineage import Version, commit_version, expire, expire_apart, find_version, finished_version
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.run_state import LINEAGE
@@ -31,10 +31,14 @@ def before_commit(files: Filesystem, run: RunPlan) -> None:
 
 
 def refuse_fenced(files: Filesystem, run: RunPlan) -> None:
-    """Refuses early what would be refused at its commit."""
-    if run.state is not None and run.state.fence is not None:
-        lineage = LineageFolder(run.application, run.app_id)
+    """Refuses early what would be refused at its commit, and a stage whose start is not kept any more."""
+    if run.state is None:
+        return
+    lineage = LineageFolder(run.application, run.app_id)
+    if run.state.fence is not None:
         refuse_ended(files, lineage, load_lease(files, lineage, run.state.fence))
+    if run.state.version:
+        find_version(files, lineage, run.state.version)
 
 
 def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
@@ -59,6 +63,7 @@ def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
         return None
     record = adopt(files, lineage.own_state(run.run_id, run.generation), left.to_dict())
     files.delete(lineage.pin(run.state.version, run.run_id))
+    expire_apart(files, lineage, run.state.keep)
     return Version.from_dict(record)
 
 

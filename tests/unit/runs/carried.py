@@ -77,10 +77,10 @@ class Carried:
         state = RunState(LINEAGE, lease.start, fence=lease.fence, keep=keep)
         return self.store(run_id, generation, state, begin)
 
-    def apart(self, run_id: str, version: Version | None) -> RunPlan:
+    def apart(self, run_id: str, version: Version | None, *, keep: int = 5) -> RunPlan:
         """The plan of a run with a state of its own."""
         begin = version.offsets["views"][0] if version is not None else 0
-        return self.store(run_id, 1, RunState(OWN, version.number if version is not None else 0), begin)
+        return self.store(run_id, 1, RunState(OWN, version.number if version is not None else 0, keep=keep), begin)
 
     def store(self, run_id: str, generation: int, state: RunState, begin: int) -> RunPlan:
         streams = {s.stream_id: BoundStream(s.stream_id, s.role, "sink", StreamSpec(s.stream_id, 1)) for s in PLAN.streams}

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_samza.errors import StateError
 from airflow_samza.runs.lineage import Version, newest_number, version_of_run
-from airflow_samza.runs.state_left import leave_state
+from airflow_samza.runs.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.state_taken import source_version
 from tests.unit.runs.carried import STAGES, Carried
 
@@ -127,3 +127,26 @@ def test_a_finished_run_that_left_no_version_yet_can_be_started_from(carried: Ca
     for stage in STAGES:
         carried.run_stage(run, stage)
     assert source_version(carried.files, carried.lineage, "backfill", "a").number == 1
+
+
+def test_old_states_of_runs_apart_go(carried: Carried) -> None:
+    carried.head = 10
+    for number in range(4):
+        run = carried.apart(f"backfill-{number}", None, keep=2)
+        for stage in STAGES:
+            carried.run_stage(run, stage)
+        leave_state(carried.files, run)
+    assert carried.files.list(carried.lineage.runs) == ["backfill-2", "backfill-3"]
+
+
+def test_a_stage_whose_start_is_not_kept_any_more_is_refused(carried: Carried) -> None:
+    carried.whole("a", keep=2)
+    second = carried.plan("b", keep=2)
+    for stage in STAGES:
+        carried.run_stage(second, stage)
+    leave_state(carried.files, second)
+    refuse_fenced(carried.files, second)
+    for name in ("c", "d"):
+        carried.whole(name, keep=2)
+    with pytest.raises(StateError, match="Version 1 of the state of 'app' is not there any more"):
+        refuse_fenced(carried.files, second)

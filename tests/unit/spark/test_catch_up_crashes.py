@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,4 +87,24 @@ def test_a_run_that_is_cleared_replaces_what_it_left_behind(dying: Dying, step: 
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
     assert dying.drive("run-2", generation=2) == 0
+    dying.check()
+
+
+def test_runs_that_start_at_once_go_one_after_the_other(dying: Dying) -> None:
+    """Each in a process of its own, planned at the same time; one of them dies, and is tried again."""
+    config = {"job.state.lease.wait.ms": "120000"}
+
+    def drive(number: int) -> int:
+        forked = ForkedRuns()
+        try:
+            die_at = "after-commit" if number == 3 else ""
+            ended = forked.run(dying.here.root, COUNTING, f"run-{number}", die_at=die_at, config=config)
+            return forked.run(dying.here.root, COUNTING, f"run-{number}", config=config) if ended == -signal.SIGKILL else ended
+        finally:
+            forked.close()
+
+    with ThreadPoolExecutor(4) as together:
+        assert list(together.map(drive, range(2, 6))) == [0, 0, 0, 0]
+    dying.clicks(3)
+    assert dying.drive("run-last") == 0
     dying.check()
