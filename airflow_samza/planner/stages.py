@@ -112,6 +112,7 @@ def _part(graph: JobGraph, places: Sequence[int], place_of: Mapping[str, int]) -
             if isinstance(source, InputOperatorSpec):
                 operators.add(place_of[source.op_id])  # each stage reads its own copy
                 inputs.add(source.stream.stream_id)
+                outputs.update(written_streams(source))  # dead letters
         outputs.update(written_streams(op))
         for table in _tables_of(op):
             tables.add(table.table_id)

@@ -23,6 +23,8 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
     SystemStreamPartition,
+    UnreadableRun,
+    run_of,
 )
 from airflow_samza.systems.topic_rows import arrow_schema, plain_schema, to_schema
 
@@ -51,7 +53,7 @@ class _Commit:
     def envelopes(self, ssp: SystemStreamPartition) -> Iterator[Envelope]:
         offset = self.base[ssp.partition]
         for batch in self.batches.get(ssp.partition, ()):
-            yield MessageRun(ssp, offset, batch)
+            yield run_of(ssp, offset, batch)
             offset += batch.num_rows
         for message in self.control:
             yield ControlEnvelope(ssp, offset, message)
@@ -289,6 +291,11 @@ class MemoryProducer:
         if batch.num_rows:
             self._batches.setdefault(partition, []).append(batch)
 
+    def write_unreadable(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends messages that nobody can read (``unreadable_batch``), as a test has them."""
+        self._topic.check(partition)
+        self._batches.setdefault(partition, []).append(batch)
+
     def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
         """Appends user messages, each to the partition of its key."""
         batch = self._fit(batch)
@@ -395,6 +402,8 @@ def _cut(envelope: Envelope, offsets: OffsetRange, columns: Sequence[str] | None
     rows = min(offsets.end, envelope.offset + envelope.batch.num_rows) - envelope.offset - skip
     if rows <= 0:
         return None
+    if isinstance(envelope, UnreadableRun):
+        return envelope.slice(skip, rows)
     batch = envelope.batch if rows == envelope.batch.num_rows else envelope.batch.slice(skip, rows)
     if columns is not None:
         missing = [name for name in columns if name not in batch.schema.names]

@@ -77,9 +77,7 @@ class UnreadableRun(MessageRun):
     @classmethod
     def of(cls, ssp: SystemStreamPartition, offset: int, texts: Sequence[str], errors: Sequence[str]) -> UnreadableRun:
         """The run of these messages."""
-        import pyarrow as pa
-
-        return cls(ssp, offset, pa.record_batch([pa.array(texts, pa.string()), pa.array(errors, pa.string())], ["text", "error"]))
+        return cls(ssp, offset, unreadable_batch(texts, errors))
 
     @property
     def texts(self) -> list[str]:
@@ -94,6 +92,27 @@ class UnreadableRun(MessageRun):
     def slice(self, first: int, count: int) -> UnreadableRun:
         """``count`` messages of it, from message ``first`` on."""
         return UnreadableRun(self.ssp, self.offset + first, self.batch.slice(first, count))
+
+
+_MARK = {b"airflow_samza": b"unreadable"}
+
+
+def unreadable_batch(texts: Sequence[str], errors: Sequence[str]) -> pa.RecordBatch:
+    """Messages that cannot be read, and why; :func:`run_of` knows the batch again."""
+    import pyarrow as pa
+
+    columns = [pa.array(texts, pa.string()), pa.array(errors, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([("text", pa.string()), ("error", pa.string())], metadata=_MARK))
+
+
+def is_unreadable(batch: pa.RecordBatch) -> bool:
+    """Whether it is one of :func:`unreadable_batch`."""
+    return bool(batch.schema.metadata == _MARK)
+
+
+def run_of(ssp: SystemStreamPartition, offset: int, batch: pa.RecordBatch) -> MessageRun:
+    """The messages of a batch as a run."""
+    return UnreadableRun(ssp, offset, batch) if is_unreadable(batch) else MessageRun(ssp, offset, batch)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
@@ -36,8 +38,16 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Row, Schema
 from airflow_samza.systems.memory import MemoryProducer, MemorySystem
-from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition
+from airflow_samza.systems.system import (
+    ControlEnvelope,
+    Publication,
+    StreamSpec,
+    SystemStreamPartition,
+    is_unreadable,
+    unreadable_batch,
+)
 from airflow_samza.task.conform import Conformer
+from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.not_yet import refuse_not_yet
 from airflow_samza.task.pruning.topics import reduce_topics
@@ -93,7 +103,8 @@ class TestDriver:
     def pipe(self, stream: str, messages: Iterable[Any] | pa.Table | pa.RecordBatch, *, partition: int | None = None) -> TestDriver:
         """Adds messages to an input or side input: dataclass instances, dicts, Rows or Arrow data.
 
-        They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key.
+        They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key. An input with
+        ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands for itself).
         """
         inputs = {**self.spec.inputs, **self.spec.side_inputs}
         if stream not in inputs:
@@ -102,7 +113,7 @@ class TestDriver:
                 hint=f"Its inputs are {', '.join(sorted(inputs)) or 'none'}.",
                 name=stream,
             )
-        batch = self._batch(inputs[stream], messages)
+        batches = self._batches(inputs[stream], messages)
         if partition is not None and not 0 <= partition < self._count(inputs[stream]):
             raise InvalidApplication(
                 f"Messages for {stream!r} are piped to partition {partition}; it has {self._count(inputs[stream])}.",
@@ -110,8 +121,7 @@ class TestDriver:
                 stream=stream,
                 partition=partition,
             )
-        if batch is not None:
-            self._piped.setdefault(stream, []).append((partition, batch))
+        self._piped.setdefault(stream, []).extend((partition, batch) for batch in batches)
         return self
 
     def table(self, table: str, rows: Iterable[Any] | pa.Table | pa.RecordBatch) -> TestDriver:
@@ -124,6 +134,21 @@ class TestDriver:
                 table=table,
             )
         return self.pipe(descriptor.side_inputs[0], rows)
+
+    def _batches(self, stream: StreamDescriptor, messages: Any) -> list[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if stream.on_error is None or isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+            batch = self._batch(stream, messages)
+            return [] if batch is None else [batch]
+        if isinstance(messages, pa.RecordBatch | pa.Table):
+            messages = messages.to_pylist()
+        rows = list(messages)
+        schema = stream.schema or self._schemas.get(stream.stream_id)
+        if schema is None:
+            known = [row for row in rows if not isinstance(row, str | bytes)]
+            schema = self._schemas.setdefault(stream.stream_id, _inferred(known, stream.stream_id)) if known else None
+        return [] if schema is None else _readable_or_not(rows, MessageWriter(schema))
 
     def _batch(self, stream: StreamDescriptor, messages: Any) -> pa.RecordBatch | None:
         import pyarrow as pa
@@ -328,7 +353,9 @@ class TestDriver:
     ) -> None:
         import pyarrow as pa
 
-        if partition is not None or count == 1:
+        if is_unreadable(batch):
+            producer.write_unreadable(partition or 0, batch)
+        elif partition is not None or count == 1:
             producer.write(partition or 0, batch)
         elif stream.key:
             for place, part in split_by_partition(batch, partition_array(batch, stream.key, count), count):
@@ -415,3 +442,17 @@ def _inferred(rows: Sequence[Any], stream: str) -> Schema:
         raise SchemaError(
             f"The columns of what is piped into {stream!r} cannot be told: {error}", hint="Declare schema= of the input.", stream=stream
         ) from None
+
+
+def _readable_or_not(rows: Sequence[Any], writer: MessageWriter) -> list[pa.RecordBatch]:
+    """The messages in batches, and between them those that do not fit."""
+    wrong = dict(written_each(writer, [[row] for row in rows])[1])
+    batches = []
+    for bad, places in groupby(range(len(rows)), key=wrong.__contains__):
+        part = list(places)
+        if bad:
+            texts = [row if isinstance(row, str) else json.dumps(row, default=str, ensure_ascii=False) for row in (rows[at] for at in part)]
+            batches.append(unreadable_batch(texts, [wrong[at].why for at in part]))
+        else:
+            batches.append(writer.write([rows[at] for at in part]))
+    return batches

@@ -11,7 +11,11 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza import DEAD_LETTERS, Row, StreamTask, count, dead_letter, stream_application, task_application, tumbling
-from airflow_samza.errors import InvalidApplication, MessageError, SamzaError
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, SchemaError, UnsupportedShape
+from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
+from airflow_samza.task.run_loop import TaskInput, run_task
+from airflow_samza.task.stage_program import check_application, compile_stage
 from airflow_samza.testing import TestDriver
 
 SCHEMA = "k bigint not null, v bigint, at timestamp"
@@ -259,6 +263,85 @@ def test_a_coroutine_that_fails_loses_its_message_alone() -> None:
 
 STREAM_ID: Any = "bad"
 
+# -- inputs ----------------------------------------------------------------------------------------------------------------
+
+ARRIVING: list[Any] = [{"k": 1, "v": 1}, "no message", {"k": None, "v": 2}, {"k": 3, "v": "x"}, {"k": 4, "v": 4}]
+
+
+def reading(on_error: Any, *, low_level: bool = False) -> TestDriver:
+    def describe(app: Any) -> Any:
+        policy: Any = dead_letter(app.output_stream("bad")) if on_error == "dead_letter" else on_error
+        return app.input_stream("rows", schema="k bigint not null, v bigint", on_error=policy)
+
+    @stream_application("reading")
+    def high(app: Any) -> None:
+        describe(app).send_to(app.output_stream("out"))
+
+    @task_application("reading")
+    def low(app: Any) -> None:
+        describe(app)
+        app.output_stream("out", schema="offset bigint, k bigint")
+        app.task(Offsets)
+
+    return TestDriver(low if low_level else high)
+
+
+class Offsets(StreamTask):
+    """Tells where its messages were."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        collector.send("out", {"offset": envelope.offset, "k": envelope.message.k})
+
+
+def test_messages_that_cannot_be_read_are_dropped_and_counted() -> None:
+    driver = reading("drop").pipe("rows", ARRIVING).run()
+    assert [row.k for row in driver.output("out")] == [1, 4]
+    (report,) = driver.reports()
+    assert report.metrics == {"dropped_messages.rows": 3}
+    assert report.inputs["rows"].messages == 5
+    assert report.bad_samples[0] == (
+        "input 'rows' (rows, partition 0, offset 1): a message is a dataclass instance, a Row or a dict: no message"
+    )
+
+
+@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+def test_messages_that_cannot_be_read_go_to_the_dead_letter_stream(mode: str) -> None:
+    driver = reading("dead_letter").pipe("rows", ARRIVING).run(mode=mode, epoch_messages=1 if mode == "pipelined" else None)
+    assert [(letter.offset, letter.message) for letter in driver.output("bad")] == [
+        (1, "no message"),
+        (2, '{"k": null, "v": 2}'),
+        (3, '{"k": 3, "v": "x"}'),
+    ]
+
+
+def test_the_others_keep_their_offsets() -> None:
+    driver = reading("drop", low_level=True).pipe("rows", ARRIVING).run()
+    assert [(row.offset, row.k) for row in driver.output("out")] == [(0, 1), (4, 4)]
+
+
+def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:
+    program_of = reading("dead_letter").pipe("rows", ARRIVING[:1]).run()
+    program = compile_stage(program_of.spec, program_of.plan, program_of.plan.stages[0].stage_id)
+    place = SystemStreamPartition("memory", "rows", 0)
+    batch = pa.RecordBatch.from_pylist([{"k": 1, "v": 1}, {"k": None, "v": 2}, {"k": None, "v": 3}, {"k": 4, "v": 4}])
+    written: dict[str, list[dict[str, Any]]] = {"out": [], "bad": []}
+
+    class Collecting:
+        def __init__(self, stream: str) -> None:
+            self.stream = stream
+
+        def write(self, partition: int, batch: pa.RecordBatch) -> None:
+            written[self.stream] += batch.to_pylist()
+
+    envelopes: list[Envelope] = [MessageRun(place, 10, batch), ControlEnvelope(place, 14, EndOfStreamMessage(None, 1))]
+    run_task(program, 0, [TaskInput("rows", 0, envelopes)], {stream: Collecting(stream) for stream in written})
+    assert [row["k"] for row in written["out"]] == [1, 4]
+    assert [(row["offset"], row["message"]) for row in written["bad"]] == [(11, '{"k":null,"v":2}'), (12, '{"k":null,"v":3}')]
+    wrong = [MessageRun(place, 10, pa.RecordBatch.from_pylist([{"k": "text", "v": 1}]))]
+    with pytest.raises(SchemaError, match="Column 'k' of input 'rows' is string"):
+        run_task(program, 0, [TaskInput("rows", 0, wrong)], {stream: Collecting(stream) for stream in written})
+
+
 # -- wrong use -------------------------------------------------------------------------------------------------------------
 
 
@@ -297,6 +380,15 @@ def test_a_join_without_a_function_has_nothing_that_fails() -> None:
 def test_what_catalyst_runs_cannot_go_on() -> None:
     with pytest.raises(SamzaError, match="has on_error=drop, and Catalyst runs it"):
         driver_of(lambda rows, policy: rows.select("k", "percentile_approx(v, 0.5) OVER () AS p", on_error=policy), "drop").run()
+
+
+def test_dead_letters_cannot_be_written_before_what_catalyst_runs() -> None:
+    def transformed(rows: Any, policy: Any) -> Any:
+        return rows.map(lambda message: message, on_error=policy).transform(lambda frame: frame, schema=SCHEMA)
+
+    driver = driver_of(transformed, "dead_letter")
+    with pytest.raises(UnsupportedShape, match="writes 'bad' beside its results, and what comes behind it in the stage"):
+        check_application(driver.spec, driver.plan)
 
 
 def test_the_plan_says_what_becomes_of_what_fails() -> None:
