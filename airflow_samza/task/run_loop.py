@@ -9,27 +9,27 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.chooser.runs import refuse_left
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import task_name, task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
-from airflow_samza.errors import NotYet, StageError
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.bad_records import Reading, readable
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import CHUNK
+from airflow_samza.task.not_here import no_end, refuse_catalyst
 from airflow_samza.task.operators.factory import TaskResources
 from airflow_samza.task.operators.outputs import OutputWriter, Writer
 from airflow_samza.task.reading import InputReading, TaskInput
-from airflow_samza.task.report import Boundary, InputReport, OutputReport, TableReport, TaskReport
-from airflow_samza.task.source_watermarks import SourceWatermark, source_watermark
+from airflow_samza.task.report import Boundary, InputReport, OutputReport, TaskReport
+from airflow_samza.task.source_watermarks import SourceWatermarks
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
 from airflow_samza.task.task_instance import State, TaskInstance
+from airflow_samza.task.task_tables import TaskTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,15 +77,13 @@ class SectionRun:
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
-        self._tables = tables if tables is not None else {}
-        for table_id in program.stage.tables:
-            self._tables.setdefault(table_id, self._table(table_id))
+        self._tables = TaskTables(program, tables)
         self._control = TaskControl(
             [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions],
             idle_timeout_ms=Config(program.spec.config).watermark_idle_timeout_ms,
             clock=self._clock,
         )
-        self._sources: dict[tuple[str, int], SourceWatermark] = {}
+        self._sources = SourceWatermarks(self._start.checkpoint.sources)
         self._conformers: dict[str, Conformer] = {}
         self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
         self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
@@ -94,8 +92,9 @@ class SectionRun:
         self._reading = Reading()
         self._state: State = {}
         self.report = TaskReport(program.stage.stage_id, self._name)
+        config, one_by_one = program.spec.config, program.phases.one_by_one
         resources = TaskResources(
-            self._name, self._writers, self._tables, self._owned, program.spec.config, program.phases.one_by_one, self._clock, self._reading
+            self._name, self._writers, self._tables.stores, self._owned, config, one_by_one, self._clock, self._reading
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._output_ended)
         self._operators = self._instance.input_operators()
@@ -108,22 +107,12 @@ class SectionRun:
         descriptor = self._program.spec.stream(stream)
         return OutputWriter(stream, writer, descriptor.key, planned.partitions, self._task)
 
-    def _table(self, table_id: str) -> TableStore:
-        schema = self._program.tables.get(table_id)
-        if schema is None:
-            raise NotYet(
-                f"The columns of table {table_id!r} are not known.",
-                hint=f'Declare them: schema= of table "{table_id}".',
-                table=table_id,
-            )
-        return TableStore(table_id, schema, self._program.spec.table(table_id).key)
-
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
         """Reads the inputs, table fillers first (M8); ``side_inputs`` fill their tables before anything else (S1)."""
         try:
-            self._fill_tables(side_inputs)
+            self._tables.fill(side_inputs, self.report.side_inputs)
             self._instance.start()
             self._restore()
             for event in self._control.restore(self._start.checkpoint.control):
@@ -146,7 +135,7 @@ class SectionRun:
     ) -> Iterator[pa.RecordBatch]:
         """Runs a later section: ``batches`` are what the section before gives; ``boundary`` is asked when they are exhausted."""
         try:
-            self._fill_tables(side_inputs)
+            self._tables.fill(side_inputs, self.report.side_inputs)
             self._instance.start()
             self._restore()
             yield from self._tick()
@@ -169,12 +158,8 @@ class SectionRun:
             self._instance.close()
 
     def _restore(self) -> None:
-        state = self._start.state
-        for table_id in self._program.stage.tables:
-            tables = state.get(f"table:{table_id}")
-            if tables:
-                self._tables[table_id].restore(tables)
-        self._instance.restore(self._start.checkpoint.operators, state)
+        self._tables.restore(self._start.state)
+        self._instance.restore(self._start.checkpoint.operators, self._start.state)
 
     def _read_phases(self, inputs: Sequence[TaskInput]) -> Iterator[pa.RecordBatch]:
         phase_of = self._program.phases.of
@@ -271,8 +256,7 @@ class SectionRun:
                 taken = taken.slice(0, taken.num_rows - task.left)
                 self._offsets[stream][partition] -= task.left
                 self.report.inputs[stream].messages -= task.left
-        marks = self._source(stream, partition)
-        watermark = marks.observe(taken) if marks is not None else None
+        watermark = self._sources.observe(self._program.spec.stream(stream), self._conformer(stream).schema, partition, taken)
         if watermark is not None and watermark > NONE_YET:
             for event in self._control.update(stream, partition, WatermarkMessage(None, 0, timestamp=watermark)):
                 yield from self._handle(event)
@@ -295,20 +279,6 @@ class SectionRun:
             yield from self._handle(event)
         yield from self._instance.tick(now)
 
-    def _source(self, stream: str, partition: int) -> SourceWatermark | None:
-        if (stream, partition) not in self._sources:
-            descriptor = self._program.spec.stream(stream)
-            if stream not in self._program.spec.inputs or self._program.plan.stream(stream).bounded:
-                return None
-            found = source_watermark(descriptor, self._conformer(stream).schema)
-            if found is None:
-                return None
-            known = self._start.checkpoint.sources.get(stream, {}).get(partition)
-            if known is not None:
-                found.restore(known)
-            self._sources[stream, partition] = found
-        return self._sources[stream, partition]
-
     def _conformer(self, stream: str) -> Conformer:
         if stream not in self._conformers:
             schema = self._program.operators[self._operators[stream]].schema
@@ -322,55 +292,13 @@ class SectionRun:
             for op_id in self._operators.values():
                 yield from self._instance.end(op_id, True)
         elif self._whole and not self._control.ends.all_ended():
-            raise self._no_end()
+            raise no_end(self._program.stage.stage_id, self._name, self._control.ends.missing())
         if not self._instance.all_ended:
             self._ticked = 0
             yield from self._tick()
             yield from self._instance.settle()
         self.report.final = all(self._control.ends.is_final(stream) for stream in self._operators)
         self._complete()
-
-    def _no_end(self) -> StageError:
-        missing = self._control.ends.missing()
-        stream, partition = next(iter(missing))
-        spoken, total = missing[stream, partition]
-        said = f"{spoken} of {total} producers have ended it" if total is not None else "no producer has ended it"
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        return StageError(
-            f"Input {stream!r}, partition {partition}{more}, of stage {self._program.stage.stage_id!r} has no end-of-stream: {said}.",
-            hint="The stage that writes it did not finish, or its topic was cleaned up: clear it with its upstream.",
-            stage=self._program.stage.stage_id,
-            task=self._name,
-            stream=stream,
-            partition=partition,
-        )
-
-    # -- tables --------------------------------------------------------------------------------------------------------
-
-    def _fill_tables(self, side_inputs: Sequence[TaskInput]) -> None:
-        for source in side_inputs:
-            report = self.report.side_inputs.setdefault(source.stream_id, InputReport())
-            report.next_offsets[source.partition] = source.start
-            tables = [self._program.spec.table(t) for t in self._program.stage.tables]
-            fed = [table for table in tables if source.stream_id in table.side_inputs]
-            for table in fed:
-                if table.processor is not None:
-                    raise NotYet(
-                        f"Table {table.table_id!r} has a processor of side inputs, which this version cannot run yet.",
-                        hint="Leave processor= out: each message is then a row of the table.",
-                        table=table.table_id,
-                    )
-            conformers = {t.table_id: Conformer(self._tables[t.table_id].schema, f"side input {source.stream_id!r}") for t in fed}
-            for envelope in source.envelopes:
-                if isinstance(envelope, MessageRun):
-                    report.messages += envelope.batch.num_rows
-                    report.bytes += envelope.batch.nbytes
-                    report.next_offsets[source.partition] = envelope.offset + envelope.batch.num_rows
-                    for table_id, conformer in conformers.items():
-                        self._tables[table_id].write(conformer.conform(envelope.batch, envelope.offset))
-                else:
-                    report.control_messages += 1
-                    report.next_offsets[source.partition] = envelope.offset + 1
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -396,15 +324,6 @@ class SectionRun:
         """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``. Nothing of a whole run."""
         return self._state
 
-    def _snapshot(self) -> State:
-        found = self._instance.snapshot()
-        for table_id in self._program.stage.tables:
-            store = self._tables[table_id]
-            tables = store.snapshot() if not self._program.spec.table(table_id).side_inputs else {}
-            if tables:
-                found[f"table:{table_id}"] = tables
-        return found
-
     def _complete(self) -> None:
         self._send_watermarks()
         report = self.report
@@ -418,17 +337,13 @@ class SectionRun:
             if stream in report.inputs:
                 report.inputs[stream].next_offsets.update(found)
         report.operators = self._instance.reports()
-        joined = {c.spec.table.table_id for c in self._program.operators.values() if isinstance(c.spec, TableJoinSpec)}
-        for table_id, store in self._tables.items():
-            rows = store.rows if table_id in joined or report.side_inputs else None
-            if rows is not None:
-                report.tables[table_id] = TableReport(rows.num_rows, rows.nbytes, store.ignored)
+        report.tables = self._tables.reports(filled=bool(report.side_inputs))
         report.metrics.update(self._instance.metrics())
         report.bad_samples = self._instance.bad_samples()
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
         report.checkpoint = self._checkpoint()
-        self._state = {} if self._whole else self._snapshot()
+        self._state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot()}
         report.boundary = self._boundary()
         report.seconds = round(time.perf_counter() - self._started, 6)
 
@@ -440,15 +355,12 @@ class SectionRun:
             control = {**control, "end_of_stream": ends}
         if self._whole:
             return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": control.get("end_of_stream", [])})
-        sources: dict[str, dict[int, Any]] = {name: dict(found) for name, found in self._start.checkpoint.sources.items()}
-        for (stream, partition), marks in self._sources.items():
-            sources.setdefault(stream, {})[partition] = marks.snapshot()
         return TaskCheckpoint(
             offsets=self._offsets,
             heads=self._heads,
             control=control,
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
-            sources=sources,
+            sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),
             sent=self._sent,
         )
@@ -481,19 +393,6 @@ def run_task(
     for _ in run.run(inputs, side_inputs):
         raise AssertionError("a section without a boundary yields nothing")
     return run.report
-
-
-def refuse_catalyst(program: StageProgram) -> None:
-    """Refuses a stage with a part that only Spark can run."""
-    if len(program.sections) > 1:
-        catalyst = next(c for c in program.operators.values() if c.engine == "catalyst")
-        raise NotYet(
-            f"{catalyst.spec.title} of stage {program.stage.stage_id!r} runs only in Catalyst ({catalyst.reason}), and "
-            "there is no Spark here.",
-            hint="Write it within the subset that Arrow runs, or run the stage on Spark.",
-            operator=catalyst.spec.op_id,
-            stage=program.stage.stage_id,
-        )
 
 
 def _by_stream(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -7,7 +7,7 @@ whole ms, less the delay, and a window that ends at ``e`` is complete as soon as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import name_of
@@ -128,3 +128,30 @@ class SourceWatermark:
         self.watermark = max(self.watermark, int(kept["watermark"]))
         if "own" in kept and hasattr(self._own, "restore"):
             self._own.restore(kept["own"])
+
+
+class SourceWatermarks:
+    """The watermarks of all partitions of a task's inputs that make any. ``kept`` is what a former epoch left."""
+
+    def __init__(self, kept: Mapping[str, Mapping[int, Any]]) -> None:
+        self._kept: dict[str, dict[int, Any]] = {stream: dict(found) for stream, found in kept.items()}
+        self._open: dict[tuple[str, int], SourceWatermark | None] = {}
+
+    def observe(self, stream: StreamDescriptor, schema: Schema, partition: int, batch: pa.RecordBatch) -> int | None:
+        """Takes the next messages of a partition into account; its new watermark in ms, None when it has not moved."""
+        place = (stream.stream_id, partition)
+        if place not in self._open:
+            made = source_watermark(stream, schema)
+            known = self._kept.get(stream.stream_id, {}).get(partition)
+            if made is not None and known is not None:
+                made.restore(known)
+            self._open[place] = made
+        marks = self._open[place]
+        return None if marks is None else marks.observe(batch)
+
+    def snapshot(self) -> dict[str, dict[int, Any]]:
+        """What the next epoch needs, by stream and partition."""
+        for (stream, partition), marks in self._open.items():
+            if marks is not None:
+                self._kept.setdefault(stream, {})[partition] = marks.snapshot()
+        return self._kept

@@ -12,9 +12,10 @@ from airflow_samza.planner.plan import Stage
 from airflow_samza.systems.memory import MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Envelope, OffsetRange, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
+from airflow_samza.task.not_here import refuse_catalyst
 from airflow_samza.task.reading import TaskInput
 from airflow_samza.task.report import TaskReport
-from airflow_samza.task.run_loop import SectionRun, refuse_catalyst
+from airflow_samza.task.run_loop import SectionRun
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
 

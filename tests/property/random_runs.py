@@ -63,9 +63,10 @@ class Plan:
             }
             stream = rng.choice(inputs)
             if stream == "other":
-                names = self.driver(bounded=True).spec.inputs["other"].schema.names
+                schema = self.driver(bounded=True).spec.inputs["other"].schema
+                assert schema is not None
                 known = {**message, "j": message["i"], "then": message["at"]}
-                message = {name: known[name] for name in names}
+                message = {name: known[name] for name in schema.names}
             found.append((stream, message))
         return found
 
@@ -98,14 +99,13 @@ class Plan:
         last = rng.choice(["aggregate", "window", "window", "again", "send"]) if kind != "join" else "none"
         if last == "again":
             stream = stream.partition_by(["g", "k"], id="second")
-            last, key = "aggregate", "g"
             stream.aggregate(["g", "k"], id="totals", **self._aggregations(rng)).send_to(app.output_stream("out"))
         elif last == "aggregate":
-            keys = ["k"] if kind == "table" else [key]
-            stream.aggregate(keys, id="totals", **self._aggregations(rng)).send_to(app.output_stream("out"))
+            stream.aggregate("k" if kind == "table" else key, id="totals", **self._aggregations(rng)).send_to(app.output_stream("out"))
         elif last == "window":
-            keys = "k" if kind == "table" else key
-            stream.window(self._window(rng), id="window", key=keys, **self._aggregations(rng)).send_to(app.output_stream("out"))
+            stream.window(self._window(rng), id="window", key="k" if kind == "table" else key, **self._aggregations(rng)).send_to(
+                app.output_stream("out")
+            )
         elif last == "send":
             stream.send_to(app.output_stream("out"))
 

@@ -21,7 +21,9 @@ def describe(app: Any) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_distinct_and_collected_values_belong_to_their_key(seed: int) -> None:
     rng = random.Random(seed)
-    rows = [{"g": rng.choice([0, 1, 2, None]), "k": rng.choice(["a", "b", "c", None]), "i": rng.choice([None, 1, 2, 3])} for _ in range(40)]
+    rows: list[dict[str, Any]] = [
+        {"g": rng.choice([0, 1, 2, None]), "k": rng.choice(["a", "b", "c", None]), "i": rng.choice([None, 1, 2, 3])} for _ in range(40)
+    ]
     expected: dict[Any, list[int]] = defaultdict(list)
     for row in rows:
         expected[row["g"], row["k"]] += [row["i"]] if row["i"] is not None else []
