@@ -176,3 +176,17 @@ def scale(app: Any) -> None:
     )
     again = views.partition_by("member_id", id="by-member").partition_by("page_id", id="by-page")
     again.send_to(results(app, "page-views-again"))
+
+
+# -- latency -------------------------------------------------------------------------------------------------------------
+
+EVENTS = "id bigint, sent_at bigint"
+
+
+@stream_application("bench-flow")
+def flow(app: Any) -> None:
+    """Two stages with a topic between; events carry the time (ms) at which they were sent."""
+    bounded = app.config.get("bounded", "false") == "true"
+    events = app.input_stream("events", system="log", schema=EVENTS, partitions=2, bounded=bounded)
+    arrived = app.output_stream("arrived", system="log", schema=EVENTS, partitions=2, key="id")
+    events.where("id >= 0").partition_by("id", id="by-id").send_to(arrived)

@@ -95,7 +95,7 @@ def point_of(root: Path, partitions: int, plan: float, seconds: dict[str, float]
         batches=sum(len(segment["rows"]) for segment in record["segments"]),
         commit_bytes=commit.stat().st_size,
         manifest_bytes=sum(path.stat().st_size for path in manifests),
-        intent_bytes=(stage / "intent.json").stat().st_size,
+        intent_bytes=(stage / "epochs" / "0" / "intent.json").stat().st_size,
         files=sum(1 for path in (*stage.rglob("*"), *written.rglob("*")) if path.is_file()),
     )
 
