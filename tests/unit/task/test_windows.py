@@ -330,6 +330,18 @@ def test_windows_follow_the_wall_clock_of_their_zone(zone: str, day: tuple[int, 
     assert lengths(ZonedGrid(hop * HOUR, hop * HOUR, zone), datetime(*day, tzinfo=ZoneInfo(zone))) == expected
 
 
+@pytest.mark.parametrize("year", [-5, 0, 1, 2, 9998, 9999, 10_000, 20_000])
+@pytest.mark.parametrize("hours", [6, 24])
+def test_windows_go_on_where_the_calendar_ends(year: int, hours: int) -> None:
+    import numpy as np
+
+    times = (year - 1970) * 31_556_952_000_000 + np.arange(-40, 40) * HOUR
+    grid = ZonedGrid(hours * HOUR, hours * HOUR, "Europe/Amsterdam")
+    _, starts = grid.assign(times)
+    assert (np.diff(np.unique(starts)) == hours * HOUR).all()
+    assert ((starts <= times) & (times < grid.ends(starts))).all()
+
+
 @pytest.mark.parametrize("hours", [1, 3, 24, 48])
 @pytest.mark.parametrize("hops", [1, 3])
 def test_a_zone_without_changes_has_the_windows_of_utc(hours: int, hops: int) -> None:

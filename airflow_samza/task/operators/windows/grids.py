@@ -22,6 +22,9 @@ _NAIVE = datetime.datetime(1970, 1, 1)
 _EPOCH = _NAIVE.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
+_FIRST_DAY, _LAST_DAY = -719_160, 2_932_893
+"""3 January 1 and 28 December 9999: beyond them Python knows no wall clock, and zones keep the offset that they have there."""
+
 _DAYS_KEPT = 100
 """Days whose starts stay at hand; what runs for months must not keep them all."""
 
@@ -185,11 +188,15 @@ class ZonedGrid:
 
     def _instant(self, day: int, wall: int, fold: int) -> int:
         """When the wall clock shows a time: the first or second time by ``fold``, which chooses the offset for one that it skips."""
+        known = min(max(day, _FIRST_DAY), _LAST_DAY)
+        if known != day:
+            return self._instant(known, wall, fold) + (day - known) * DAY_US
         shown = _NAIVE + datetime.timedelta(days=day, microseconds=wall)
         return (shown.replace(tzinfo=self._zone, fold=fold) - _EPOCH) // _MICROSECOND
 
     def _offset(self, at: int) -> int:
-        moment = (_EPOCH + datetime.timedelta(microseconds=at)).astimezone(self._zone)
+        known = min(max(at, _FIRST_DAY * DAY_US), _LAST_DAY * DAY_US)
+        moment = (_EPOCH + datetime.timedelta(microseconds=known)).astimezone(self._zone)
         return (moment.utcoffset() or datetime.timedelta(0)) // _MICROSECOND
 
     def _at_change(self, at: int, begin: int, end: int) -> int:
