@@ -74,7 +74,8 @@ def on_error_fields(on_error: object, graph: GraphBuilder, where: str) -> dict[s
 
 def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPolicy | None:
     """What the user said, checked; None: what fails fails the stage. ``where`` names the operator or input."""
-    from airflow_samza.application.operator_checks import check_same_application, check_writable
+    from airflow_samza.application.operator_checks import check_same_application
+    from airflow_samza.application.output_schemas import unwritable
 
     if on_error == "fail":
         return None
@@ -84,7 +85,13 @@ def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPoli
         refuse(f"{where} has on_error={on_error!r}", hint=_HINT, operator=where, value=repr(on_error))
     stream = on_error.stream.descriptor
     check_same_application(graph, on_error.stream, stream.stream_id, where)
-    check_writable(stream.schema, DEAD_LETTERS, f"output stream {stream.stream_id!r} with the dead letters of {where}")
+    problem = unwritable(stream.schema, DEAD_LETTERS) if stream.schema is not None else ""
+    if problem:
+        refuse(
+            f"{where} sends dead letters to output stream {stream.stream_id!r}, which is declared with other columns: {problem}",
+            hint=f"Leave schema= out: a dead letter has the columns {DEAD_LETTERS.ddl()}.",
+            operator=where,
+        )
     lacking = [column for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])) if column not in DEAD_LETTERS]
     if lacking:
         refuse(

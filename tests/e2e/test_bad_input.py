@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     page,
+    rows_bad_records,
     rows_connect,
     rows_files,
     rows_launch,

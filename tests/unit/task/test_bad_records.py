@@ -351,7 +351,10 @@ def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:
         (lambda app, rows: rows.map(ten, on_error="ignore"), "map has on_error='ignore'"),
         (lambda app, rows: rows.map(ten, on_error=app.output_stream("bad")), "map has on_error=OutputStream"),
         (lambda app, rows: rows.map(ten, on_error=dead_letter(STREAM_ID)), "dead_letter got 'bad'"),
-        (lambda app, rows: rows.map(ten, on_error=dead_letter(app.output_stream("bad", schema="k bigint"))), "cannot be written"),
+        (
+            lambda app, rows: rows.map(ten, on_error=dead_letter(app.output_stream("bad", schema="k bigint"))),
+            "is declared with other columns",
+        ),
         (lambda app, rows: rows.map(ten, on_error=dead_letter(app.output_stream("bad", key="k"))), "names the column 'k'"),
         (lambda app, rows: rows.window(tumbling(5), id="w", n=count(), on_error="drop"), "has on_error= and no fold"),
         (lambda app, rows: app.side_input("s", on_error="drop"), "Side input 's' has on_error="),
