@@ -206,7 +206,7 @@ class Config(Mapping[str, str]):
 
     @property
     def state_lease_grace_ms(self) -> int:
-        """How long a planned run of which no stage has started keeps the state to itself: ten minutes unless set."""
+        """How long a run that shows no sign of life, and was not closed, keeps the state to itself: ten minutes unless set."""
         found = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
         return 600_000 if found is None else found
 

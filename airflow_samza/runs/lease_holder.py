@@ -12,7 +12,7 @@ from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.lease import Lease, has_begun, is_free, newest_lease
 from airflow_samza.runs.liveness import is_alive
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_runners import all_runners
+from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.systems.filesystem import Filesystem
@@ -51,19 +51,27 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     done = sum(1 for stage_id in stages if finished_stage(files, run, stage_id) is not None)
     if done == len(stages):
         return Standing(DONE, "has finished", done, len(stages))
-    closed = files.exists(folder.closed)
-    runners = all_runners(files, folder)
-    works = any(runner.is_alive(files) for runner in runners)
     progress = f"{done} of {len(stages)} stages done"
+    goes_on = not files.exists(folder.closed)
+    if goes_on:
+        runners = all_runners(files, folder)
+        seen = max([lease.taken_at, *(_last_seen(files, runner) for runner in runners)])
+        # A stage between two tries, or waiting for its turn, has no process: the scheduler will start it again.
+        young = (time.time() if now is None else now) - seen < grace_seconds
+        goes_on = young or any(runner.is_alive(files) for runner in runners)
+        if goes_on and not runners:
+            return Standing(AT_WORK, "is planned and about to start", done, len(stages))
+    if goes_on:
+        return Standing(AT_WORK, f"is at work ({progress})", done, len(stages))
     if has_begun(files, lineage, lease):
-        state = AT_WORK if works and not closed else HALF_DONE
-        return Standing(state, f"has committed a part of its work ({progress})", done, len(stages))
-    if closed or (runners and not works):
-        return Standing(GONE, "ended before it committed anything", done, len(stages))
-    young = (time.time() if now is None else now) - lease.taken_at < grace_seconds
-    if works or young:
-        return Standing(AT_WORK, f"is at work ({progress})" if works else "is planned and about to start", done, len(stages))
-    return Standing(GONE, "was planned and never started", done, len(stages))
+        return Standing(HALF_DONE, f"has committed a part of its work ({progress})", done, len(stages))
+    return Standing(GONE, "ended before it committed anything", done, len(stages))
+
+
+def _last_seen(files: Filesystem, runner: RunnerFolder) -> float:
+    """When a runner gave its last sign of life (seconds since 1970)."""
+    beat = read(files, runner.heartbeat) or read(files, runner.claim) or {}
+    return float(beat.get("at", beat.get("claimed_at", 0.0)))
 
 
 def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:

@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.5
 class Patience:
     """How long a run waits for the one before.
 
-    ``grace_seconds``: how long a planned run of which no stage has started keeps the state to itself.
+    ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed.
     """
 
     wait_seconds: float = 0.0

@@ -15,6 +15,7 @@ from airflow_samza.runs.lease import ABANDONED, Lease, begin, end, newest_lease,
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, standing_of
 from airflow_samza.runs.liveness import identity
 from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.runs.state_left import leave_state
 from airflow_samza.runs.state_taken import Patience, give_back, take_lease
 from tests.unit.runs.carried import Carried
@@ -61,6 +62,26 @@ def test_a_planned_run_that_never_starts_is_passed_by_after_a_while(carried: Car
     carried.plan("a")
     assert standing(carried, grace=600, now=time.time() + 601) == GONE
     assert carried.plan("b", patience=Patience(grace_seconds=0)).state.fence == 2  # type: ignore[union-attr]
+
+
+def runner_of(carried: Carried, run: RunPlan, seen: float) -> None:
+    """A runner of a run that died, and was last heard of at a time."""
+    runner = RunnerFolder(carried.folder(run.run_id), "key", 1)
+    write_once(carried.files, runner.claim, {"host": "gone", "place": "gone", "pid": 1, "started": 0.0, "claimed_at": seen - 60})
+    write_once(carried.files, runner.heartbeat, {"at": seen})
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_whose_runner_died_is_given_time_to_be_tried_again(carried: Carried, begun: bool) -> None:
+    run = carried.plan("a")
+    if begun:
+        carried.run_stage(run, "views")
+    taken = lease_of(carried).taken_at
+    runner_of(carried, run, taken - 100)
+    assert standing(carried, grace=600, now=taken + 300) == AT_WORK
+    assert standing(carried, grace=600, now=taken + 601) == (HALF_DONE if begun else GONE)
+    close(carried, run)
+    assert standing(carried, grace=600, now=taken) == (HALF_DONE if begun else GONE)
 
 
 def test_a_run_that_was_passed_by_cannot_commit(carried: Carried) -> None:
