@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 # The first test that starts a Java decides for all of them which Python its workers run.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+# Applications of tests lie in a folder of their own, as a Dag bundle does: workers get them shipped.
+sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))
 
 # py4j tells of every connection that closes, also when the interpreter ends and pytest's streams are gone.
 logging.getLogger("py4j").setLevel(logging.WARNING)

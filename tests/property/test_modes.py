@@ -6,8 +6,9 @@ import os
 import random
 
 import pytest
+from samza_spark_apps.random_apps import plan_of
 
-from tests.property.random_runs import Plan, in_pieces, outputs, whole
+from tests.property.random_runs import driver_of, in_pieces, outputs, whole
 
 EXAMPLES = int(os.environ.get("MODES_EXAMPLES", "500"))
 GROUPS = 10
@@ -21,16 +22,16 @@ def test_every_mode_gives_the_same_output(group: int) -> None:
 
 def check(seed: int) -> None:
     rng = random.Random(seed)
-    plan = Plan(seed, with_table=rng.random() < 0.3)
+    plan = plan_of(seed)
     reduced, most = rng.random() < 0.5, rng.choice([1, 3, 10, None])
-    staged = outputs(whole(plan, plan.driver(bounded=True)).run())
-    pipelined = whole(plan, plan.driver(bounded=True, reduced=reduced)).run(mode="pipelined", epoch_messages=most, shuffle=rng)
+    staged = outputs(whole(plan, driver_of(plan, bounded=True)).run())
+    pipelined = whole(plan, driver_of(plan, bounded=True, reduced=reduced)).run(mode="pipelined", epoch_messages=most, shuffle=rng)
     assert outputs(pipelined) == staged, f"pipelined, seed {seed}"
     if "rows" in plan.inputs:  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
         return
     continuous = in_pieces(
-        plan, plan.driver(bounded=False, reduced=reduced), rng, lambda driver: driver.step(epoch_messages=most, shuffle=rng)
+        plan, driver_of(plan, bounded=False, reduced=reduced), rng, lambda driver: driver.step(epoch_messages=most, shuffle=rng)
     )
     assert outputs(continuous.drain(epoch_messages=most, shuffle=rng)) == staged, f"continuous, seed {seed}"
-    run_by_run = in_pieces(plan, plan.driver(bounded=False, reduced=reduced), rng, lambda driver: driver.catch_up(epoch_messages=most))
+    run_by_run = in_pieces(plan, driver_of(plan, bounded=False, reduced=reduced), rng, lambda driver: driver.catch_up(epoch_messages=most))
     assert outputs(run_by_run.drain()) == staged, f"run by run, seed {seed}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ TWO_STAGES = "samza_spark_apps.views:two_stages"
 
 collect_ignore = ["apps"]
 
-sys.path.insert(0, str(APPS))  # as a Dag bundle is on the path of a task, and of nobody else
 
 VIEWS: list[dict[str, Any]] = [
     {"member_id": number, "country": ("nl", "de", "fr", "us")[number % 4], "dwell_ms": (number * 7) % 3000} for number in range(1000)
