@@ -5,6 +5,7 @@ The tests of one kind share a run and its runner, and go from the harmless to th
 
 from __future__ import annotations
 
+import datetime
 import os
 import pickle
 import signal
@@ -14,10 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import MessageError, StageCancelled, StageLost
 from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of
 from tests.spark.conftest import APPS
 
@@ -212,3 +216,25 @@ def test_closing_the_run_ends_everything_that_it_started(session: Session) -> No
     session.runtime.close(session.run, wait_seconds=120)
     assert session.runtime.live_runners(session.run) == []
     until(lambda: not psutil.pid_exists(runner.pid) and not session.place.executors(), 60)
+
+
+def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubles_nothing(session: Session) -> None:
+    session.runtime.close(session.run, wait_seconds=60)  # a cluster of two cores has none for another run's runner
+    log = LogSystem("log", SystemBinding("log", {"root": str(session.folder / "root")}))
+    at = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+    visits = [{"member_id": number, "country": "nl", "dwell_ms": number, "at": at} for number in range(200)]
+    schema = pa.schema([("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64"), ("at", pa.timestamp("us", "UTC"))])
+    log.append("visits", pa.Table.from_pylist(visits, schema), key=["member_id"], partitions=2)
+    run = session.runtime.prepare("samza_spark_apps.modes:five_stages", "run 2", mode="pipelined", config={"job.epoch.max.messages": "20"})
+    handles = [session.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
+    try:
+        until(lambda: (told := session.runtime.status(handles[2])).is_final or (told.progress and told.progress.epochs >= 1))
+        for executor in session.place.executors()[:1]:
+            executor.kill()
+        for handle in handles:
+            assert session.runtime.wait(handle, timeout=600).state == SUCCEEDED
+            assert session.runtime.finish(handle).epochs > 1
+    finally:
+        session.runtime.close(run, wait_seconds=60)
+    members = [{"member_id": number, "visits": 1, "dwell": number + 4} for number in range(200)]
+    assert session.rows("per-member") == sorted(members, key=repr)
