@@ -13,9 +13,10 @@ EPOCHS_KEPT = 20
 """Old intents, manifests and commits are small, and say what happened; more of them would only make listings longer."""
 
 
-def state_folders(manifests: Iterable[Manifest]) -> set[str]:
-    """The folders of the state files that manifests name."""
-    return {path.rpartition("/")[0] for manifest in manifests for path in snapshot_files(manifest.state)}
+def state_folders(folder: StageFolder, manifests: Iterable[Manifest]) -> set[str]:
+    """The folders of the state files of a stage that its manifests name; what they took over from a run before is not the stage's."""
+    found = {path.rpartition("/")[0] for manifest in manifests for path in snapshot_files(manifest.state)}
+    return {path for path in found if path.startswith(f"{folder.states}/")}
 
 
 def prune_epochs(files: Filesystem, folder: StageFolder, committed: Commit) -> None:

@@ -221,7 +221,7 @@ class StageLoop:
         for task, manifest in manifests.items():
             self._positions[task].take(manifest)
             self._manifests[task] = manifest
-        self._state.append(state_folders(self._manifests.values()))
+        self._state.append(state_folders(self._folder, self._manifests.values()))
 
     def _prune(self, epoch: int) -> None:
         """What two newer epochs have taken the place of goes: state, and in the long run records."""

@@ -207,3 +207,18 @@ def test_any_sequence_of_runs_gives_what_one_run_gives(here: Here, seed: int) ->
     if total:
         here.whole(COUNTING, "last")
         assert numbered(here) == expected(total)
+
+
+def test_runs_of_many_epochs_leave_whole_states_and_keep_the_one_they_started_from(here: Here) -> None:
+    config = {"job.epoch.max.messages": "2"}
+    clicks(here, 0, 30)
+    here.whole(COUNTING, "run-1", config=config)
+    clicks(here, 30, 30)
+    second = here.plan(COUNTING, "run-2", config=config)
+    here.stages(second)
+    assert len(here.log.filesystem.list(f"runs/counting/{second.run_id}/stages/clicks/1.1/epochs")) > 5
+    here.stages(second, generation=2)  # from the version before, of which nothing may be gone
+    here.runtime.close(second)
+    clicks(here, 60, 1)
+    here.whole(COUNTING, "run-3", config=config)
+    assert numbered(here) == expected(61)
