@@ -14,6 +14,7 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     page,
     rows_bad_records,
     rows_connect,
+    rows_dag,
     rows_files,
     rows_launch,
     rows_plan,

@@ -1,0 +1,98 @@
+"""Rows of what a Dag file and its tasks say: modes, deferring, producers, drains."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+
+PARSE = "when the Dag file is read"
+
+
+def _home(scene: Scene) -> None:
+    """A home for Airflow outside the user's own, should it not be loaded yet."""
+    scene.monkeypatch.setenv("AIRFLOW_HOME", str(scene.folder / "airflow"))
+    scene.monkeypatch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+
+
+def _group(scene: Scene, **given: Any) -> str:
+    _home(scene)
+    from airflow.sdk import DAG
+
+    from airflow_samza.provider.task_group import SamzaTaskGroup
+
+    scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
+    with DAG("page_views", schedule=None):
+        return raised(lambda: SamzaTaskGroup("views", application=APPLICATION, **given))
+
+
+@row("dag", "A mode that does not exist", PARSE)
+def _(scene: Scene) -> str:
+    return _group(scene, mode="streaming")
+
+
+@row("dag", "A length of time for a run that ends by itself", PARSE)
+def _(scene: Scene) -> str:
+    return _group(scene, mode="pipelined", run_for="1 hour")
+
+
+@row("dag", "Settings for a stage that the application does not have", PARSE)
+def _(scene: Scene) -> str:
+    return _group(scene, stages={"by-contry": {"pool": "big"}})
+
+
+@row("dag", "Settings by stage in one task", PARSE)
+def _(scene: Scene) -> str:
+    return _group(scene, mode="fused", stages={"by-country": {"pool": "big"}})
+
+
+@row("dag", "An interval that is no time", PARSE)
+def _(scene: Scene) -> str:
+    return _group(scene, poll_interval=0)
+
+
+@row("dag", "Deferring where the stage runner ends with the task", "when the task starts")
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.deferral import refuse_short_lived
+
+    connection = SimpleNamespace(extra="")
+    return raised(lambda: refuse_short_lived("views.by-country", "samza_default", connection, "KubernetesExecutor", False))
+
+
+@row("dag", "A triggerer that does not see the root", "when the task is back, after five minutes")
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.deferral import NOT_SEEN, raise_what_the_trigger_met
+
+    why = "the triggerer on trigger-1 cannot read the run under /samza: The run record /samza/runs/page-views/run-1/plan/1.json is missing."
+    return raised(lambda: raise_what_the_trigger_met({NOT_SEEN: why}, "views.by-country"))
+
+
+@row("dag", "A producer that failed for good, in a pipelined run", "by its consumers' tasks")
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.producer_tasks import producer_failed
+
+    def fail() -> None:
+        raise producer_failed("by-country", SimpleNamespace(run_id="run-1"), "views")  # type: ignore[arg-type]
+
+    return raised(fail)
+
+
+@row("dag", "A drain where nothing is on", "by the task")
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.operators import SamzaDrainOperator
+
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.monkeypatch.setattr(SamzaHook, "root", str(scene.folder / "samza"))
+    operator = SamzaDrainOperator(task_id="drain", application=APPLICATION)
+    try:
+        operator.execute({})
+    except Exception as error:  # Airflow's, which says what ours says
+        return str(error)
+    raise AssertionError("it was not refused")
