@@ -7,9 +7,10 @@ and is gone is passed by, and cannot commit any more; one that is at work, or ha
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_samza.errors import StateBusy, StateError
+from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.folders import RunFolder, read, write_once
 from airflow_samza.runs.lease import SUPERSEDED, Lease, end, fenced, is_free, newest_lease, take, take_away
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
@@ -88,7 +89,8 @@ def _freed(files: Filesystem, lineage: LineageFolder, lease: Lease, standing: St
     if standing.state == DONE:
         run = _plan_of(files, lineage, lease)
         assert run is not None
-        leave_state(files, run)
+        with suppress(StateFenced):  # it was given up at this moment: the next look says so
+            leave_state(files, run)
         return True
     if lease.run_id == run_id:
         if lease.plan_generation > plan_generation:
