@@ -190,3 +190,20 @@ def flow(app: Any) -> None:
     events = app.input_stream("events", system="log", schema=EVENTS, partitions=2, bounded=bounded)
     arrived = app.output_stream("arrived", system="log", schema=EVENTS, partitions=2, key="id")
     events.where("id >= 0").partition_by("id", id="by-id").send_to(arrived)
+
+
+def scored(event: Any) -> Any:
+    """Some work per message, as a model's score would be."""
+    score = event.id
+    for _ in range(100):
+        score = (score * 1103515245 + 12345) & 0x7FFFFFFF
+    return {"id": event.id, "sent_at": event.sent_at} if score >= 0 else None
+
+
+@stream_application("bench-beside", config={"job.epoch.max.ms": "100"})
+def beside(app: Any) -> None:
+    """Real-time events before a history that is processed by the same code."""
+    events = app.input_stream("events", system="log", schema=EVENTS, partitions=2, bounded=False, priority=10)
+    history = app.input_stream("history", system="log", schema=EVENTS, partitions=2, bounded=False)
+    arrived = app.output_stream("arrived", system="log", schema=EVENTS, partitions=2, key="id")
+    events.merge(history).map(scored).send_to(arrived)
