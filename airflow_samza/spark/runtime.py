@@ -179,7 +179,8 @@ class SparkRuntime:
     def drain(self, run: RunPlan, who: str = "") -> None:
         """Ends a continuous or pipelined run for good: what has arrived by now is processed, windows flush, stages end in order.
 
-        Returns at once; stages that are submitted later do so, too. ``who`` asks is kept on record.
+        An input that is bounded ends where it has been read to. Returns at once; stages that are submitted later end so, too. ``who`` asks
+        is kept on record.
         """
         ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
 

@@ -51,6 +51,7 @@ def run_job(
     frame: Callable[[], DataFrame],
     origins: Mapping[str, str],
     properties: Mapping[str, str] = NO_PROPERTIES,
+    level: int = logging.INFO,
 ) -> None:
     """Collects the stage's frame. Raises a SamzaError, or what says that Spark itself is gone (``is_gone``)."""
     handle = attempt.handle
@@ -61,9 +62,7 @@ def run_job(
             description = f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"
             with driver.tagged(spark, attempt.group, description, pool=handle.stage_id, properties=properties):
                 frame().collect()
-            log.log(
-                logging.DEBUG if properties else logging.INFO, "%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started
-            )
+            log.log(level, "%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started)
             return
         except Exception as error:
             if attempt.cancel_asked():

@@ -197,6 +197,7 @@ class StageLoop:
                 lambda: frames.of(intent),
                 self._origins,
                 frames.properties(intent),
+                logging.INFO if intent.epoch == 0 else logging.DEBUG,
             )
         else:
             refuse_unwanted(self._files, self._attempt)
