@@ -10,7 +10,16 @@ from datetime import datetime
 from typing import Any
 
 from airflow_samza import avg, count, stream_application, tumbling
-from pipelines.flights import Flight
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What counts here of a scheduled departure."""
+
+    carrier: str
+    origin: str
+    dep_delay: int | None
+    time_hour: datetime
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ def shared(app: Any) -> None:
 @stream_application("departures-by-carrier")
 def by_carrier(app: Any) -> None:
     """Reads what a run of ``departures-shared`` has written, and ends where that ended."""
-    departures = app.shared_stream("carrier-departures", system="log", schema=Departure, key="carrier")
+    departures = app.shared_stream("carrier-departures", system="log", schema=Departure, key="carrier", bounded=True)
     departures.aggregate("carrier", flights=count(), delay=avg("dep_delay"), id="per-carrier").send_to(
         app.output_stream("carriers", system="warehouse", path="departures-by-carrier/{run_id}")
     )
