@@ -53,10 +53,14 @@ def measure(workload: Workload, data: Path, rows: int, repeat: int, cores: int, 
 
 
 def rows_of(directory: Path) -> pa.Table:
-    """The rows of a directory of Parquet files, in one order, the columns by position, integers of any width alike."""
+    """The rows of a directory of Parquet files, in one order, the columns by position; integers of any width are alike, as are times."""
     table = pa.concat_tables(pq.read_table(path) for path in sorted(directory.glob("part-*.parquet")))
     table = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
-    kinds = [pa.int64() if pa.types.is_integer(field.type) else field.type for field in table.schema]
+    moment = pa.timestamp("us", "UTC")
+    kinds = [
+        pa.int64() if pa.types.is_integer(field.type) else moment if pa.types.is_timestamp(field.type) else field.type
+        for field in table.schema
+    ]
     table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True)))).replace_schema_metadata()
     return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
 
