@@ -7,7 +7,12 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, UpstreamCleared
+
+
+def may_be_tried_again(error: SamzaError) -> bool:
+    """Whether another try of the task can help. A consumer of a cleared stage needs a generation of its own, which a clear brings."""
+    return error.retryable and not isinstance(error, UpstreamCleared)
 
 
 class SamzaTaskFailed(AirflowException):  # type: ignore[misc]
@@ -35,4 +40,4 @@ def mapped_failures(tell: Callable[[str], object] | None = None) -> Iterator[Non
         if tell is not None:
             tell(str(error))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
-        raise (SamzaTaskFailed(error) if error.retryable else SamzaTaskRefused(error)) from None
+        raise (SamzaTaskFailed(error) if may_be_tried_again(error) else SamzaTaskRefused(error)) from None

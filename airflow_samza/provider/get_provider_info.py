@@ -28,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.hooks"]}],
         "triggers": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.triggers"]}],
+        "asset-uris": [{"schemes": ["samza"], "handler": None}],
         "connection-types": [_samza_connection()],
         "config": {
             CONFIG_SECTION: {

@@ -18,7 +18,7 @@ from airflow_samza.provider.assets import announce
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.cleanup_operator import close_run
 from airflow_samza.provider.deferral import LOST, TIMED_OUT, deadline_of, raise_what_the_trigger_met
-from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.plan_ticket import PlanTicket
@@ -197,7 +197,7 @@ class SamzaStreamOperator(PlanningOperator):
 
     def _give_up(self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any) -> None:
         """What follows from an error that no further try can mend: a run of this task's own is closed, readers of its stages stop."""
-        if not isinstance(error, SamzaError) or (error.retryable and has_another_try(context)):
+        if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
             return
         if run.waits_for_news:
             for handle in handles.values():

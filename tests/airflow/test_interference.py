@@ -32,6 +32,10 @@ def stage_folder(flights: Any, dag_id: str, run_id: str, stage: str) -> Path:
     return found
 
 
+def submitted(flights: Any, dag_id: str, run_id: str, stage: str) -> bool:
+    return (stage_folder(flights, dag_id, run_id, stage) / "1.1" / "attempts" / "1" / "request.json").exists()
+
+
 def is_gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
@@ -58,6 +62,56 @@ def test_a_killed_task_re_attaches_and_doubles_nothing(flights: Any) -> None:
     # The runner went on while nobody watched; the second try found it.
     attempts = stage_folder(flights, "held", run_id, "planes") / "1.1" / "attempts"
     assert [path.name for path in attempts.iterdir()] == ["1"]
+
+
+def test_killed_tasks_of_a_pipelined_run_re_attach_and_double_nothing(flights: Any) -> None:
+    run_id = flights.airflow.trigger("chain")
+    wait_for_start(flights, "chain")
+    tasks = ("chain.planes", "chain.by-tail")
+    for task_id in tasks:  # both at work: the consumer reads what the producer is still writing
+        flights.airflow.wait_for_task("chain", run_id, task_id, ("running",))
+    flights.airflow.wait_until(lambda: submitted(flights, "chain", run_id, "by-tail"), 120, "the consumer to be submitted")
+    for task_id in tasks:
+        os.kill(flights.airflow.task("chain", run_id, task_id)["pid"], signal.SIGKILL)
+    flights.airflow.wait_until(
+        lambda: all(flights.airflow.task("chain", run_id, task_id)["try_number"] == 2 for task_id in tasks), 300, "the second tries"
+    )
+    let_go(flights, "chain")
+    assert flights.airflow.wait_for_run("chain", run_id)["state"] == "success"
+    done = flights.airflow.xcom("chain", run_id, "chain.by-tail")
+    assert done["generation"] == "1.1"
+    assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
+
+
+def test_a_deferred_task_that_is_marked_failed_cancels_its_spark_work_and_runs_again_when_cleared(flights: Any) -> None:
+    run_id = flights.airflow.trigger("deferred")
+    worker = wait_for_start(flights, "deferred")
+    task = flights.airflow.wait_for_task("deferred", run_id, "deferred.planes", ("deferred",))
+    assert task["try_number"] == 1
+    flights.airflow.mark("deferred", run_id, "deferred.planes", "failed")
+    status = stage_folder(flights, "deferred", run_id, "planes") / "1.1" / "attempts" / "1" / "status.json"
+    flights.airflow.wait_until(lambda: json.loads(status.read_text())["state"] == "cancelled", 120, "the record of the cancel")
+    flights.airflow.wait_until(lambda: is_gone(worker), 120, "the Spark worker of the marked task to end")
+    assert flights.airflow.wait_for_run("deferred", run_id)["state"] == "failed"
+    let_go(flights, "deferred")
+    flights.airflow.clear("deferred", run_id, "deferred.planes", downstream=True)
+    assert flights.airflow.wait_for_run("deferred", run_id)["state"] == "success"
+    done = flights.airflow.xcom("deferred", run_id, "deferred.planes")
+    assert done["generation"] == "1.2"
+    assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
+
+
+def test_a_producer_that_fails_for_good_stops_its_consumers_with_a_clear_error(flights: Any) -> None:
+    run_id = flights.airflow.trigger("broken_chain")
+    assert flights.airflow.wait_for_run("broken_chain", run_id)["state"] == "failed"
+    states = flights.airflow.task_states("broken_chain", run_id)
+    assert (states["broken_chain.planes"], states["broken_chain.by-tail"], states["broken_chain.cleanup"]) == (
+        "failed",
+        "failed",
+        "success",
+    )
+    assert "ValueError: no such plane" in flights.airflow.log("broken_chain", run_id, "broken_chain.planes")
+    assert "The stage 'by-tail' reads what 'planes' writes" in flights.airflow.log("broken_chain", run_id, "broken_chain.by-tail")
 
 
 def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(flights: Any) -> None:

@@ -41,6 +41,18 @@ def held_alone(message: Any) -> bool:
     return True
 
 
+def held_chain(message: Any) -> bool:
+    """Keeps every message, after the wait."""
+    hold("chain")
+    return True
+
+
+def held_deferred(message: Any) -> bool:
+    """Keeps every message, after the wait."""
+    hold("deferred")
+    return True
+
+
 def of_the_fifth(plane: Any) -> Any:
     """Fails on one plane."""
     if plane.tailnum == "N103US":
@@ -73,3 +85,28 @@ def faulty(app: Any) -> None:
     """One stage whose callable fails on one message."""
     planes = app.input_stream("planes", system="data", schema=PLANE, path="planes", partitions=1)
     planes.map(of_the_fifth, id="check").send_to(app.output_stream("out", system="warehouse", path="faulty/{run_id}"))
+
+
+@stream_application("chain")
+def chain(app: Any) -> None:
+    """Two stages, of which the first can be held up."""
+    planes = app.input_stream("planes", system="data", schema=PLANE, path="planes", partitions=1)
+    planes.filter(held_chain, id="hold").partition_by("tailnum", id="by-tail").send_to(
+        app.output_stream("out", system="warehouse", path="chain/{run_id}")
+    )
+
+
+@stream_application("deferred")
+def deferred(app: Any) -> None:
+    """One stage that can be held up, for a task that defers."""
+    planes = app.input_stream("planes", system="data", schema=PLANE, path="planes", partitions=1)
+    planes.filter(held_deferred, id="hold").send_to(app.output_stream("out", system="warehouse", path="deferred/{run_id}"))
+
+
+@stream_application("broken-chain")
+def broken_chain(app: Any) -> None:
+    """Two stages, of which the first fails on one message."""
+    planes = app.input_stream("planes", system="data", schema=PLANE, path="planes", partitions=1)
+    planes.map(of_the_fifth, id="check").partition_by("tailnum", id="by-tail").send_to(
+        app.output_stream("out", system="warehouse", path="broken-chain/{run_id}")
+    )

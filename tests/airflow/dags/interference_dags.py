@@ -1,6 +1,7 @@
 """Dags over the applications of ``interference``."""
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import DAG
 
@@ -8,6 +9,17 @@ from airflow_samza import SamzaTaskGroup
 
 SYSTEMS = {"data": "flights_data", "warehouse": "flights_warehouse"}
 
-for name in ("two_sides", "held", "faulty"):
-    with DAG(name, schedule=None, default_args={"retries": 1 if name == "held" else 0, "retry_delay": timedelta(seconds=1)}):
-        SamzaTaskGroup(name, application=f"interference:{name}", systems=SYSTEMS, poll_interval=0.2)
+RETRIES = {"held": 1, "chain": 1}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "two_sides": {},
+    "held": {},
+    "faulty": {},
+    "chain": {"mode": "pipelined"},
+    "broken_chain": {"mode": "pipelined"},
+    "deferred": {"deferrable": True},
+}
+
+for name, settings in SETTINGS.items():
+    with DAG(name, schedule=None, default_args={"retries": RETRIES.get(name, 0), "retry_delay": timedelta(seconds=1)}):
+        SamzaTaskGroup(name, application=f"interference:{name}", systems=SYSTEMS, poll_interval=0.2, **settings)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.observability.stats import normalize_name_for_stats
+from airflow.sdk.observability import stats
+from airflow.sdk.observability.metrics.stats_utils import NoStatsLogger
 
 from airflow_samza.errors import TopicError
-from airflow_samza.provider import stats
 from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
+from airflow_samza.provider.stats import emitter, metrics_of
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
@@ -97,18 +98,30 @@ def test_figures_that_cannot_be_had_are_no_reason_to_fail_and_told_once() -> Non
 # -- metrics -----------------------------------------------------------------------------------------------------------
 
 
-def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: dict[str, tuple[float, Any]] = {}
-    gauges = SimpleNamespace(
-        gauge=lambda name, value, tags: sent.update({name: (value, tags)}),
-        normalize_name_for_stats=normalize_name_for_stats,
-    )
-    monkeypatch.setattr(stats, "stats", gauges)
+class Gauges:
+    """What Airflow would send metrics to."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, tuple[float, Any]] = {}
+
+    def gauge(self, name: str, value: float, *, tags: Any = None) -> None:
+        self.sent[name] = (value, tags)
+
+
+@pytest.fixture
+def gauges() -> Iterator[Gauges]:
+    gauges = Gauges()
+    stats.initialize(factory=lambda: gauges, export_legacy_names=True)
+    yield gauges
+    stats.initialize(factory=NoStatsLogger, export_legacy_names=True)
+
+
+def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(gauges: Gauges) -> None:
     partitions = (PartitionProgress("by-member", 0, 90, 100, watermark=5_000, ends=1, ends_expected=4),)
     report = replace(REPORT, at=15.0, partitions=partitions, now=Rate(7.0, 3.0, 30.0), late=2, dropped=1)
-    stats.emitter("page views.eu", {"dag_id": "d"})(report)
+    emitter("page views.eu", {"dag_id": "d"})(report)
     tags = {"application": "page views.eu", "stage": "by-member", "dag_id": "d"}
-    assert {name.removeprefix("samza.page_views__eu.by-member."): found for name, found in sent.items()} == {
+    assert {name.removeprefix("samza.page_views__eu.by-member."): found for name, found in gauges.sent.items()} == {
         name: (value, tags)
         for name, value in {
             "lag": 10.0,
@@ -129,5 +142,5 @@ def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(
 
 
 def test_what_is_not_known_is_not_sent() -> None:
-    found = stats.metrics_of(REPORT)
+    found = metrics_of(REPORT)
     assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second"} & found.keys()
