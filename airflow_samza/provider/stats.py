@@ -25,6 +25,7 @@ def metrics_of(report: ProgressReport) -> dict[str, float]:
         "sent_per_second": report.now.sent if report.now is not None else report.overall.sent if report.overall is not None else None,
         "late": report.late,
         "dropped": report.dropped,
+        "dead_letters": report.dead_letters,
         "epochs": report.epochs,
         "tasks_ended": report.tasks_ended,
         "ends_received": sum(found.ends for found in report.partitions),

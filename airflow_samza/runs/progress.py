@@ -64,8 +64,8 @@ class ProgressReport:
     """One stage of a run at a moment (``at``, seconds since 1970).
 
     ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do. ``read`` and ``sent``
-    are user messages, the latter to all outputs; ``now`` is the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage
-    that has to start first.
+    are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got no further, or were sent away. ``now`` is
+    the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first.
     """
 
     stage_id: str
@@ -82,6 +82,7 @@ class ProgressReport:
     sent: int = 0
     late: int = 0
     dropped: int = 0
+    dead_letters: int = 0
     now: Rate | None = None
     overall: Rate | None = None
     waiting_for: str | None = None

@@ -96,8 +96,10 @@ def _watermark(watermark: int, at: float) -> str:
 
 
 def _losses(report: ProgressReport) -> list[str]:
-    parts = [f"{count:,} {what}" for count, what in ((report.late, "late"), (report.dropped, "dropped")) if count]
-    return [f"  {' and '.join(parts)} messages"] if parts else []
+    """What got no further, and what was sent away."""
+    counts = ((report.late, "late"), (report.dropped, "dropped"), (report.dead_letters, "in dead letters"))
+    parts = [f"{count:,} {what}" for count, what in counts if count]
+    return [f"  messages: {', '.join(parts)}"] if parts else []
 
 
 def _per_second(rate: Rate | None, what: str) -> str:

@@ -27,7 +27,8 @@ RATE_SECONDS = 30.0
 
 LATE = "late_messages"
 DROPPED = "dropped_messages"
-"""What tasks count under these names (or names that begin so) is late, or was dropped as ``on_error`` says."""
+DEAD_LETTERS = "dead_letters"
+"""What tasks count under these names, or these names with an operator's behind a dot."""
 
 
 def stage_progress(
@@ -74,6 +75,7 @@ def stage_progress(
         sent=sum(counts.get("messages", 0) for counts in totals.written.values()),
         late=counted(totals.facts, LATE),
         dropped=counted(totals.facts, DROPPED),
+        dead_letters=counted(totals.facts, DEAD_LETTERS),
         now=None if found.is_final else _rate_of_late(files, folder, committed, at),
         overall=Rate.of(totals.messages, sum(c.get("messages", 0) for c in totals.written.values()), until - totals.began_at),
         waiting_for=found.progress.waiting_for if found.progress is not None else None,

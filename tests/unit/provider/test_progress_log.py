@@ -133,6 +133,7 @@ def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(
             "sent_per_second": 3.0,
             "late": 2.0,
             "dropped": 1.0,
+            "dead_letters": 0.0,
             "epochs": 1.0,
             "tasks_ended": 0.0,
             "ends_received": 1.0,

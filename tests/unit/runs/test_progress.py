@@ -177,12 +177,18 @@ def test_rates_are_over_the_last_half_minute_and_over_all_time(records: Records)
     assert (report.now.read, report.now.seconds) == (10.0, 40.0)
 
 
-def test_late_and_dropped_messages_are_summed_whichever_operator_counted_them(records: Records) -> None:
-    facts = {"late_messages.hourly": 2, "late_messages.daily": 1, "dropped_messages": 4, "late_messages_of_mine": 100}
+def test_late_dropped_and_dead_messages_are_summed_whichever_operator_counted_them(records: Records) -> None:
+    facts = {
+        "late_messages.hourly": 2,
+        "late_messages.daily": 1,
+        "dropped_messages": 4,
+        "late_messages_of_mine": 100,
+        "dead_letters.parse": 3,
+    }
     records.epoch(0, {0: of_task(0, 0, 1, facts=facts), 1: of_task(1, 0, 1, facts={"late_messages.hourly": 5})})
     report = records.progress()
-    assert (report.late, report.dropped) == (8, 4)
-    assert describe_progress(report)[-1] == "  8 late and 4 dropped messages"
+    assert (report.late, report.dropped, report.dead_letters) == (8, 4, 3)
+    assert describe_progress(report)[-1] == "  messages: 8 late, 4 dropped, 3 in dead letters"
 
 
 def test_of_a_single_epoch_the_tasks_that_are_done_tell(records: Records) -> None:
