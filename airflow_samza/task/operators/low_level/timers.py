@@ -21,8 +21,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _SCHEMA = pa.schema([pa.field("kind", pa.string()), pa.field("key", pa.string()), pa.field("time", pa.int64())])
 
-_MOST_AT_THE_END = 1_000_000
-"""How often one key's timer may fire because the input has ended: a week of seconds is less, and what goes on for ever is told."""
+_MOST = 1_000_000
+"""How often one key's timer may fire at one time, or because the input has ended: a week of seconds is less, and what never ends is told."""
 
 
 class TaskTimers:
@@ -63,10 +63,14 @@ class TaskTimers:
     def due(self, kind: str, until: int) -> Iterator[tuple[Any, int]]:
         """Takes the timers that are due one by one: (key, time), by time and key; also those that are set meanwhile."""
         waiting = self._waiting[kind]
+        fired: Counter[Any] = Counter()
         while self._next(kind) <= until:
             time, _, key = heapq.heappop(waiting)
             del self._times[kind, key]
             self._look()
+            fired[key] += 1
+            if fired[key] > _MOST:
+                self._refuse_endless(key)
             yield key, time
 
     def end(self) -> Iterator[tuple[Any, int]]:
@@ -74,17 +78,7 @@ class TaskTimers:
         self.ending = True
         self._waiting[PROCESSING].clear()
         self._times = {place: time for place, time in self._times.items() if place[0] == EVENT}
-        fired: Counter[Any] = Counter()
-        for key, time in self.due(EVENT, END_OF_TIME - 1):
-            fired[key] += 1
-            if fired[key] > _MOST_AT_THE_END:
-                refuse(
-                    f"The input has ended, and the timer {key!r} has fired {_MOST_AT_THE_END} times since, set again each time",
-                    hint="Do not set it again when context.timers.ending is true, or when there is nothing left to wait for.",
-                    kind=StageError,
-                    key=repr(key),
-                )
-            yield key, time
+        yield from self.due(EVENT, END_OF_TIME - 1)
         self.ending = False
 
     def snapshot(self) -> pa.Table:
@@ -98,6 +92,20 @@ class TaskTimers:
         for row in table.to_pylist():
             key = _tuples(json.loads(row["key"]))
             self._put(row["kind"], key, _order(key), row["time"])
+
+    def _refuse_endless(self, key: Any) -> None:
+        since = (
+            "The input has ended, and the timer {} has fired {} times since" if self.ending else "The timer {} has fired {} times in a row"
+        )
+        end = (
+            "when context.timers.ending is true, or when there is nothing left to wait for" if self.ending else "for a time that has passed"
+        )
+        refuse(
+            f"{since.format(repr(key), _MOST)}, set again each time",
+            hint=f"Do not set it again {end}.",
+            kind=StageError,
+            key=repr(key),
+        )
 
     def _put(self, kind: str, key: Any, order: Any, time: int) -> None:
         self._times[kind, key] = time

@@ -171,13 +171,22 @@ def test_at_the_final_end_event_timers_fire_before_on_end_of_stream_and_processi
 
 
 def test_a_timer_that_is_always_set_again_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timers, "_MOST_AT_THE_END", 50)
+    monkeypatch.setattr(timers, "_MOST", 50)
     Telling.acts = {"a": sets(60, key=""), "timer 60": lambda task, context: context.timers.set("60", 60)}
     with pytest.raises(StageError, match="the timer '60' has fired 50 times since, set again each time") as caught:
         driver_of(bounded=True).pipe("words", at(0, "a")).run()
     assert "context.timers.ending" in caught.value.hint
     Telling.acts["timer 60"] = lambda task, context: None if context.timers.ending else context.timers.set("60", 60)
     assert told(driver_of(bounded=True).pipe("words", at(0, "a")).run()) == ["a", "60@60", "end"]
+
+
+@pytest.mark.parametrize("kind", ["event", "processing"])
+def test_a_timer_that_is_always_set_again_for_a_time_that_has_passed_is_told(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers, "_MOST", 50)
+    again = sets(0, kind=kind)
+    Telling.acts = {"a": again, "timer k0": again}
+    with pytest.raises(StageError, match="The timer 'k0' has fired 50 times in a row, set again each time"):
+        driver_of().pipe("words", at(100, "a", "b")).step()
 
 
 @pytest.mark.parametrize("mode", ["staged", "pipelined"])
