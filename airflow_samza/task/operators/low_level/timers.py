@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SCHEMA = pa.schema([pa.field("kind", pa.string()), pa.field("key", pa.string()), pa.field("time", pa.int64())])
 
 _MOST = 1_000_000
-"""How often one key's timer may fire at one time, or because the input has ended: a week of seconds is less, and what never ends is told."""
+"""How often one key's timer may fire at one time, or because the input has ended: a week of seconds is less."""
 
 
 class TaskTimers:
