@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,8 @@ from tests.unit.spark.looping import APPLICATION, Place
 SECONDS = float(os.environ.get("CRASH_SECONDS", "20"))
 
 pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)
+
+STOPPED = "continuous, stopped, and gone on with by another run"
 
 MODES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
 
@@ -105,6 +107,19 @@ def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(tmp_path: Path
     refuse_difference(place, run)
 
 
+def run_with_deaths(place: Place, runners: Runners, run: RunPlan, chance: random.Random, why: str, told: Callable[[], None]) -> None:
+    """Runs to the end, dying up to four times on the way; ``told`` is called once, while the first try runs."""
+    for number in range(chance.randint(1, 4)):
+        runners.start(place.runtime.root, run, f"{chance.choice(PLACES)}*{chance.randint(1, 9)}")
+        if not number:
+            time.sleep(chance.uniform(0, 0.3))  # the moment is what is tried here
+            told()
+        if runners.wait() != -signal.SIGKILL:
+            break
+    runners.start(place.runtime.root, run)
+    assert runners.wait() == 0, why
+
+
 def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, runners: Runners) -> None:
     seed = int(os.environ.get("CRASH_SEED", str(random.randrange(2**32))))
     print(f"CRASH_SEED={seed}")
@@ -112,25 +127,28 @@ def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, 
     number = 0
     while time.monotonic() < deadline:
         chance = random.Random(seed + number)
-        why = f"CRASH_SEED={seed + number}"
-        mode = chance.choice(sorted(MODES))
+        mode = chance.choice([*sorted(MODES), STOPPED])
+        why = f"CRASH_SEED={seed + number}, {mode}"
         place = Place(tmp_path / str(number))
         for first in range(0, 90, 30):
             place.send(first, 30)
-        config = {"job.epoch.max.messages": str(chance.choice([5, 11, 40, 1000]))}
-        run = place.prepare(MODES[mode], mode, f"run-{number}", **config)
-        told = mode != "continuous"
-        for _ in range(chance.randint(1, 4)):
-            runners.start(place.runtime.root, run, f"{chance.choice(PLACES)}*{chance.randint(1, 9)}")
-            if not told:
-                time.sleep(chance.uniform(0, 0.3))  # the moment is what is tried here
+        limit = str(chance.choice([5, 11, 40, 1000]))
+        if mode in ("staged", "pipelined"):
+            run = place.prepare("bounded", mode, f"run-{number}", **{"job.epoch.max.messages": limit})
+            run_with_deaths(place, runners, run, chance, why, lambda: None)
+            refuse_difference(place, run, why)
+        for last in (False, True) if mode == STOPPED else (True,) if mode == "continuous" else ():
+            run = place.prepare("unbounded", "continuous", f"run-{number}-{last}", **{"job.epoch.max.messages": limit})
+
+            def told(place: Place = place, run: RunPlan = run, last: bool = last) -> None:
                 place.send(len(place.sent), 10)
-                place.runtime.drain(run)
-                told = True
-            if runners.wait() != -signal.SIGKILL:
-                break
-        runners.start(place.runtime.root, run)
-        assert runners.wait() == 0, why
-        refuse_difference(place, run, why)
+                if last:
+                    place.runtime.drain(run)
+                else:
+                    place.runtime.stop(run)
+
+            run_with_deaths(place, runners, run, chance, why, told)
+            place.runtime.close(run)  # what it keeps is the next run's
+        assert (place.copied(), place.counted(), place.minutes()) == (sorted(place.sent), place.expected(), place.expected_minutes()), why
         number += 1
     print(f"{number} runs")
