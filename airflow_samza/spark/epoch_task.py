@@ -188,7 +188,9 @@ class _Section:
 
     def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
         folder = self._folder.state(self._intent.epoch, attempt)
-        return write_snapshot(self._files, folder, section.state(), before.state, _KNOWN)
+        # Where outputs survive a power failure, what the next epoch goes on from does so, too.
+        durable = any(getattr(system, "durable", False) for system in self._systems.values())
+        return write_snapshot(self._files, folder, section.state(), before.state, _KNOWN, durable=durable)
 
     def _output_of(self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if not self._is_first:

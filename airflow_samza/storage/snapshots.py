@@ -76,17 +76,25 @@ class KnownTables:
 
 
 def write_snapshot(
-    files: Files, folder: str, state: State, former: Mapping[str, Any] | None = None, known: KnownTables | None = None
+    files: Files,
+    folder: str,
+    state: State,
+    former: Mapping[str, Any] | None = None,
+    known: KnownTables | None = None,
+    *,
+    durable: bool = False,
 ) -> dict[str, Any] | None:
     """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
-    ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
+    ``former`` is the description of the snapshot before: its files are named again for tables that have not changed. ``durable`` files
+    survive a power failure, at the cost of waiting for the disk.
     """
     before = {(op_id, name): file for op_id, name, file in _described(former)}
     described: dict[str, dict[str, Any]] = {}
     for op_id, tables in state.items():
         for name, table in tables.items():
-            file = _write(files, f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow", table, before.get((op_id, name)), known)
+            path = f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow"
+            file = _write(files, path, table, before.get((op_id, name)), known, durable)
             described.setdefault(op_id, {})[name] = dataclasses.asdict(file)
     return described or None
 
@@ -109,14 +117,14 @@ def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
     return {file.path for _, _, file in _described(described)}
 
 
-def _write(files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None) -> StateFile:
+def _write(files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None, durable: bool) -> StateFile:
     if before is not None and known is not None and known.find(files.location(before.path)) is table:
         return before
     data = _encode(table)
     file = StateFile(path, table.num_rows, data.size, zlib.crc32(data))
     if before is not None and (before.rows, before.bytes, before.checksum) == (file.rows, file.bytes, file.checksum):
         return before
-    with files.open_output(path, durable=False) as output:
+    with files.open_output(path, durable=durable) as output:
         output.write(data)
     if known is not None:
         known.keep(files.location(path), table)
