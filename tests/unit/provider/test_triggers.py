@@ -17,15 +17,18 @@ from airflow.sdk.serde import deserialize, serialize
 from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.provider import triggers
-from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger
+from airflow_samza.provider.producer_tasks import ProducerTasks
+from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
 from airflow_samza.runs.epoch_records import InputIntent, Intent
 from airflow_samza.runs.folders import RunFolder, StageFolder, replace, write_once
+from airflow_samza.runs.lease import FINISHED, end, take
 from airflow_samza.runs.liveness import identity
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_ends import abort
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.runs.stage_state import CANCELLED, RUNNING, StageHandle
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.systems.filesystem import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
@@ -187,6 +190,26 @@ def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(ru
 )
 def test_a_consumer_waits_until_all_its_producers_have_started_or_one_was_given_up(run: Run, meanwhile: Any, states: Any) -> None:
     assert event_of(run.waiting("page-views", "by-member"), lambda: meanwhile(run)) == {"producers": states}
+
+
+def test_a_consumer_at_work_hears_that_its_producers_task_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.submit("by-member")
+    run.tell("by-member", RUNNING)
+    states = {"page-views": "running"}
+    monkeypatch.setattr(triggers, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(ProducerTasks, "states", lambda self: states)
+    producers = ProducerTasks("views", "run-1", {"page-views": "views.page-views"}).to_dict()
+    assert event_of(run.watching("by-member", producers=producers), lambda: states.update({"page-views": "failed"})) == {
+        "lost": ["page-views"]
+    }
+
+
+def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> None:
+    lineage = LineageFolder("views")
+    lease = take(run.files, lineage, 1, "run-1", 1, start=0, head=0)
+    assert lease is not None
+    trigger = SamzaStateTrigger(root=run.root, poll_interval=0.01, application="views", app_id="1")
+    assert event_of(trigger, lambda: end(run.files, lineage, lease, FINISHED)) == {"state": "free"}
 
 
 def test_triggers_load_no_spark() -> None:
