@@ -99,7 +99,7 @@ _HOMES = {
     "errors": ("SamzaError",),
     "planner.planner": ("ExecutionPlanner", "plan_shape"),
     "provider.hooks": ("SamzaHook",),
-    "provider.operators": ("SamzaStreamOperator",),
+    "provider.operators": ("SamzaDrainOperator", "SamzaStreamOperator"),
     "provider.task_group": ("SamzaTaskGroup",),
     "schema": ("Row", "Schema"),
     "testing": ("TestDriver",),
