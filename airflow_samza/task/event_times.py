@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 DAY_US = 86_400_000_000
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999: a later time was most likely counted in another unit."""
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MOST = (1 << 63) // 1000 - 1
 

@@ -16,7 +16,7 @@ from airflow_samza.application.watermark_strategies import BOUNDED_DELAY, PUNCTU
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.schema import Schema
-from airflow_samza.task.event_times import micros, to_ms
+from airflow_samza.task.event_times import LATEST_MS, micros, to_ms
 from airflow_samza.task.messages import MessageReader, chunks
 from airflow_samza.task.user_errors import shortened, user_location
 
@@ -95,10 +95,10 @@ class SourceWatermark:
         if result is None:
             return
         time = to_ms(result)
-        if time is None:
+        if time is None or time > LATEST_MS:
             raise MessageError(
                 f"{self._named} returned {shortened(result)} for {shortened(shown)}.",
-                hint="Return a datetime, a whole number of ms since 1970, or None for no watermark.",
+                hint="Return a datetime, a whole number of ms since 1970 (up to the year 9999), or None for no watermark.",
                 stream=self._stream.stream_id,
             )
         yield time

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.application.watermark_functions import WatermarkFunction
-from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.task.event_times import LATEST_MS
 from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
@@ -50,9 +51,9 @@ class WatermarkCalls:
             raise callable_failed(self._spec, method, "no message", error) from error
         if said is None:
             return NONE_YET
-        if not isinstance(said, int) or isinstance(said, bool):
-            raise wrong_shape(self._spec, method, said, "ms since 1970 in UTC, or None")
-        return min(said, END_OF_TIME - 1)
+        if not isinstance(said, int) or isinstance(said, bool) or said > LATEST_MS:
+            raise wrong_shape(self._spec, method, said, "ms since 1970 in UTC (up to the year 9999), or None")
+        return said
 
     def _written(self, messages: list[Any], method: object, expected: str, said: str) -> pa.RecordBatch:
         try:

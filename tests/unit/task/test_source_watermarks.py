@@ -137,9 +137,10 @@ def test_a_failing_function_is_named_with_its_message() -> None:
         made(watermarks=lambda ms: 1 // 0).observe(batch(1_000))
 
 
-def test_a_function_that_returns_no_time_is_named() -> None:
-    with pytest.raises(MessageError, match="returned 'now' for 1"):
-        made(watermarks=lambda ms: "now").observe(batch(1_000))
+@pytest.mark.parametrize("returned", ["now", 1.5, True, 1_767_225_600_000_000, 2**62])
+def test_a_function_that_returns_no_time_is_named(returned: Any) -> None:
+    with pytest.raises(MessageError, match=f"returned {returned!r} for 1"):
+        made(watermarks=lambda ms: returned).observe(batch(1_000))
 
 
 def test_bounded_inputs_and_inputs_without_a_strategy_make_none() -> None:
