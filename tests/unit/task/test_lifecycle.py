@@ -1,4 +1,4 @@
-"""How tasks end: the prose cases "lifecycle" of low-level tasks by their names. Those of windows stand with the windows."""
+"""How tasks end: the prose cases "lifecycle" by their names. The one that waits for what is in flight stands with the async tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza import StreamTask, task_application
+from airflow_samza import StreamTask, count, session, stream_application, task_application, tumbling
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.systems.memory import MemorySystem
@@ -123,3 +123,50 @@ def test_all_tasks_then_container_then_job(mode: str) -> None:
     driver = driver_of().run(mode=mode)
     assert [report.ended for report in driver.reports()] == [True, True]
     assert CALLS.count("task-0 end of stream") == CALLS.count("task-1 end of stream") == 1
+
+
+def test_integration_eos() -> None:
+    def describe(app: Any) -> None:
+        views = app.input_stream("PageView", schema="n bigint").map(lambda view: view)
+        views.partition_by("n", id="by-n").sink(received.append)
+
+    received: list[Any] = []
+    driver = TestDriver(stream_application("integration")(describe), partitions=4)
+    for partition in range(4):
+        driver.pipe("PageView", [{"n": 10 * partition + number} for number in range(10)], partition=partition)
+    driver.run()
+    assert len(received) == 40
+    assert all(report.ended for report in driver.reports())
+
+
+def windowed(window: Any, *key: str) -> TestDriver:
+    def describe(app: Any) -> None:
+        numbers = app.input_stream("numbers", schema="n int", key="n", bounded=False)
+        numbers.window(window, id="w", **({"key": key} if key else {}), size=count()).send_to(app.output_stream("panes"))
+
+    return TestDriver(stream_application("windowed")(describe))
+
+
+def messages(driver: TestDriver, *numbers: int) -> TestDriver:
+    return driver.pipe("numbers", [{"n": number} for number in numbers])
+
+
+def sizes(driver: TestDriver) -> list[int]:
+    return [row.size for row in driver.output("panes")]
+
+
+def test_eos_flushes_tumbling_with_early_trigger() -> None:
+    driver = messages(windowed(tumbling(1000, time="processing", early_every=2)), 1, 2, 1, 2, 1).step()
+    assert sizes(driver) == [2, 2]
+    assert sizes(driver.advance(1000).drain()) == [2, 2, 1]
+    assert all(report.ended for report in driver.reports())
+
+
+def test_eos_flushes_session_after_default_trigger() -> None:
+    driver = messages(windowed(session(500, time="processing"), "n"), 1, 1).step()
+    assert sizes(driver.advance(1000).step()) == [2]
+    assert sizes(messages(driver, 1, 1).drain()) == [2, 2]
+
+
+def test_eos_flushes_session_no_trigger_yet() -> None:
+    assert sizes(messages(windowed(session(500, time="processing"), "n"), 1, 1, 1, 1).drain()) == [4]
