@@ -32,6 +32,7 @@ from airflow_samza.planner.pinning import pin_counts
 from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
+from airflow_samza.planner.watermark_warnings import silent_inputs
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -91,7 +92,12 @@ class ExecutionPlanner:
             tables=describe_tables(spec, graph),
             join_groups=tuple(JoinGroup(group.join.op_id, group.streams) for group in groups),
             stages=stages,
-            warnings=(*findings.warnings, *_idle_streams(edges, graph), *_repeated_broadcasts(graph, stages, states)),
+            warnings=(
+                *findings.warnings,
+                *_idle_streams(edges, graph),
+                *_repeated_broadcasts(graph, stages, states),
+                *silent_inputs(graph, edges),
+            ),
         )
 
 

@@ -1,0 +1,43 @@
+"""Windows of event time whose input never says how far time has come: they hold everything until the input ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.application.operator_specs import OperatorSpec, WindowOperatorSpec
+from airflow_samza.planner.job_graph import JobGraph, written_streams
+from airflow_samza.planner.paths import operator_label
+from airflow_samza.planner.stream_edges import StreamEdge
+
+
+def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
+    """A warning for each window of event time behind an input without an end that makes no watermarks."""
+    behind: dict[str, str] = {}
+    for stream_id, edge in edges.items():
+        if _is_silent(edge):
+            _follow(stream_id, graph, edges, behind)
+    for op in graph.operators:
+        if isinstance(op, WindowOperatorSpec) and op.time_column is not None and op.op_id in behind:
+            yield (
+                f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, makes no watermarks: its "
+                "windows close only when the application is drained. Say how late messages may come (max_delay= or watermarks=)."
+            )
+
+
+def _is_silent(edge: StreamEdge) -> bool:
+    stream = edge.descriptor
+    return edge.role is StreamRole.INPUT and not stream.bounded and not stream.shared and stream.watermarks is None
+
+
+def _follow(stream_id: str, graph: JobGraph, edges: Mapping[str, StreamEdge], behind: dict[str, str]) -> None:
+    """Notes the stream at every operator that it reaches, over re-partitions too, and that nothing else has reached."""
+    waiting: list[OperatorSpec] = list(edges[stream_id].readers)
+    while waiting:
+        op = waiting.pop()
+        if op.op_id in behind:
+            continue
+        behind[op.op_id] = stream_id
+        waiting.extend(graph.outputs.get(op.op_id, ()))
+        for written in written_streams(op):
+            waiting.extend(edges[written].readers)
