@@ -31,7 +31,8 @@ ABANDONED = "abandoned"
 class Lease:
     """One lease. ``start`` is the version that its run starts from (0: no state yet), ``head`` the newest one when it was taken.
 
-    The two differ only when a run that had finished is planned anew. ``who`` is the process that planned the run.
+    The two differ only when a run that had finished is planned anew. ``who`` is the process that planned the run. ``begun``: an earlier
+    plan of the run has committed a part, which only this run can take the place of.
     """
 
     fence: int
@@ -41,6 +42,7 @@ class Lease:
     head: int
     taken_at: float = 0.0
     who: Mapping[str, Any] = field(default_factory=dict)
+    begun: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -52,12 +54,22 @@ class Lease:
             "head": self.head,
             "claimed_at": self.taken_at,
             "who": dict(self.who),
+            "begun": self.begun,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Lease:
         """The lease that :meth:`to_dict` described."""
-        return cls(data["fence"], data["run"], data["plan_generation"], data["start"], data["head"], float(data["claimed_at"]), data["who"])
+        return cls(
+            data["fence"],
+            data["run"],
+            data["plan_generation"],
+            data["start"],
+            data["head"],
+            float(data["claimed_at"]),
+            data["who"],
+            data["begun"],
+        )
 
 
 def newest_lease(files: Filesystem, lineage: LineageFolder) -> Lease | None:
@@ -77,10 +89,10 @@ def load_lease(files: Filesystem, lineage: LineageFolder, fence: int) -> Lease:
 
 
 def take(
-    files: Filesystem, lineage: LineageFolder, fence: int, run_id: str, plan_generation: int, *, start: int, head: int
+    files: Filesystem, lineage: LineageFolder, fence: int, run_id: str, plan_generation: int, *, start: int, head: int, begun: bool = False
 ) -> Lease | None:
     """Claims a lease for a run; None when another was quicker."""
-    lease = Lease(fence, run_id, plan_generation, start, head, time.time(), identity())
+    lease = Lease(fence, run_id, plan_generation, start, head, time.time(), identity(), begun)
     reach("state-before-lease")
     won = write_once(files, lineage.lease(fence, "taken"), lease.to_dict())
     reach("state-after-lease")
@@ -94,6 +106,8 @@ def is_free(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool:
 
 def has_begun(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool | None:
     """True: its run has or may have committed something. False: it never will. None: undecided."""
+    if lease.begun:
+        return True
     record = read(files, lineage.lease(lease.fence, "begun"))
     return None if record is None else bool(record["begun"])
 
@@ -119,6 +133,8 @@ def refuse_ended(files: Filesystem, lineage: LineageFolder, lease: Lease) -> Non
 
 def take_away(files: Filesystem, lineage: LineageFolder, lease: Lease, by: str) -> bool:
     """Frees a lease whose run has committed nothing; False when its run was quicker to begin."""
+    if lease.begun:
+        return False
     return not adopt(files, lineage.lease(lease.fence, "begun"), {"begun": False, "by": by, "at": time.time()})["begun"]
 
 

@@ -45,7 +45,11 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     plan = read(files, folder.plan(lease.plan_generation))
     if plan is None:
         lives = is_alive({**lease.who, "claimed_at": lease.taken_at}, None)
-        return Standing(AT_WORK, "is being planned") if lives else Standing(GONE, "was never planned to the end")
+        if lives:
+            return Standing(AT_WORK, "is being planned")
+        if lease.begun:
+            return Standing(HALF_DONE, "has committed a part of its work, and was not planned anew to the end")
+        return Standing(GONE, "was never planned to the end")
     run = RunPlan.from_dict(plan)
     stages = [stage.stage_id for stage in run.plan.stages]
     done = sum(1 for stage_id in stages if finished_stage(files, run, stage_id) is not None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.folders import RunFolder, read, write_once
-from airflow_samza.runs.lease import SUPERSEDED, Lease, end, fenced, is_free, newest_lease, take, take_away
+from airflow_samza.runs.lease import SUPERSEDED, Lease, end, fenced, has_begun, is_free, newest_lease, take, take_away
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
 from airflow_samza.runs.lineage import Version, find_version, finished_version, newest_number, version_of_run
 from airflow_samza.runs.run_plan import RunPlan
@@ -53,7 +53,9 @@ def take_lease(files: Filesystem, lineage: LineageFolder, run_id: str, plan_gene
             finished_version(files, lineage, newest)
         head = newest_number(files, lineage)
         start = _start(files, lineage, run_id, plan_generation, head)
-        lease = take(files, lineage, newest.fence + 1 if newest is not None else 1, run_id, plan_generation, start=start, head=head)
+        fence = newest.fence + 1 if newest is not None else 1
+        begun = newest is not None and newest.run_id == run_id and _left_half_done(files, lineage, newest)
+        lease = take(files, lineage, fence, run_id, plan_generation, start=start, head=head, begun=begun)
         if lease is not None:
             return lease
 
@@ -101,6 +103,12 @@ def _freed(files: Filesystem, lineage: LineageFolder, lease: Lease, standing: St
         take_away(files, lineage, lease, run_id)  # if the run began at this moment, the next look says so
         return True
     return standing.state not in (AT_WORK, HALF_DONE)
+
+
+def _left_half_done(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool:
+    """Whether the former plan of a run has committed a part, and was planned anew then."""
+    ended = read(files, lineage.lease(lease.fence, "ended"))
+    return ended is not None and ended["how"] == SUPERSEDED and has_begun(files, lineage, lease) is True
 
 
 def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, head: int) -> int:

@@ -136,6 +136,26 @@ def test_a_half_done_run_that_is_planned_anew_takes_its_own_place(carried: Carri
         carried.run_stage(first, "by-member")
 
 
+def test_a_half_done_run_that_is_planned_anew_is_not_passed_by(carried: Carried) -> None:
+    """Its first plan has published, and the second one will replace that: another run would write it twice."""
+    carried.run_stage(carried.plan("a"), "views")
+    close(carried, carried.plan("a", 2))
+    assert standing(carried) == HALF_DONE
+    with pytest.raises(StateBusy, match="is held by the run 'a'"):
+        carried.plan("b")
+
+
+def test_a_half_done_run_whose_new_plan_is_refused_stays_half_done(carried: Carried) -> None:
+    carried.run_stage(carried.plan("a"), "views")
+    lease = take_lease(carried.files, carried.lineage, "a", 2, Patience())
+    give_back(carried.files, carried.lineage, lease)
+    with pytest.raises(StateBusy, match="is held by the run 'a', which is being planned"):
+        carried.plan("b")
+    write_once(carried.files, carried.lineage.lease(3, "taken"), {**lease.to_dict(), "fence": 3, "who": {}, "claimed_at": 0})  # long gone
+    with pytest.raises(StateBusy, match="has committed a part of its work, and was not planned anew to the end"):
+        take_lease(carried.files, carried.lineage, "b", 1, Patience())
+
+
 def test_an_older_plan_does_not_replace_a_newer_one(carried: Carried) -> None:
     carried.plan("a", 2)
     with pytest.raises(StateFenced, match="plan 2 of it is newer than plan 1"):
