@@ -1,4 +1,4 @@
-"""Whether real-time events keep their latency while the same application processes a long history: ``python -m benchmarks.beside_backfill``.
+"""Whether real-time events keep their latency while the same application processes a history: ``python -m benchmarks.beside_backfill``.
 
 ``--work DIR [--seconds 30] [--rows 4000000] [--rate 200]``. Events have the higher priority, and an epoch takes no more messages after
 100 ms (``job.epoch.max.ms``). Latency is measured as in :mod:`benchmarks.latency`, first with no history, then with one that is not
