@@ -121,14 +121,13 @@ class _Section:
         before = self._before()
         section = self._section_run(before, {})
         yield from self._output_of(section, before, batches)
-        state = self._kept_state(section, before, f"{self._attempt}-{self._epoch.section}") if not self._intent.whole else None
+        state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
         replace(self._files, self._note(self._epoch.section), {"report": section.report.to_dict(), "state": state})
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
         """Stages the output and leaves the manifest; False when another attempt was quicker, whose output then counts."""
         started = time.time()
-        generation = Generation.parse(self._intent.generation)
-        attempt = writer_attempt(self._intent.stage, generation, self._intent.epoch, self._task)
+        attempt = self._new_attempt()
         producers: dict[str, SystemProducer] = {}
         for stream_id, data in self._epoch.outputs.items():
             bound = BoundStream.from_dict(data)
@@ -154,6 +153,9 @@ class _Section:
         if not written:
             _abort(producers)
         return written
+
+    def _new_attempt(self) -> str:
+        return writer_attempt(self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self._task)
 
     def _goes_on(self, report: TaskReport) -> bool:
         """Whether anybody starts from what the task leaves: its next epoch, or another run."""

@@ -27,6 +27,7 @@ from airflow_samza.testing import TestDriver
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FIVE_STAGES = "samza_spark_apps.modes:five_stages"
+BY_CATALYST = "samza_spark_apps.modes:by_catalyst"
 FLOWING = "samza_spark_apps.modes:flowing"
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
@@ -131,6 +132,29 @@ def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pyt
     assert counted == sorted(driver.output_table("per-member").to_pylist(), key=repr)
     assert flow.rows("hopped") == sorted(driver.output_table("hopped").to_pylist(), key=repr)
     assert results["visits"].inputs[0].messages == results["hop-3"].inputs[0].messages == len(sent)
+
+
+def test_a_stage_with_catalyst_in_its_middle_keeps_state_from_epoch_to_epoch(flow: Flow) -> None:
+    sent = visits(0, 300)
+    flow.send(sent)
+    run = flow.prepare(BY_CATALYST, "run", "pipelined", **{"job.epoch.max.messages": "40"})
+    handles = [flow.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
+    until(lambda: flow.epochs(handles[1]) >= 2)
+    flow.kill_runner(run)
+    until(lambda: all(flow.runtime.status(found).is_final for found in handles))
+    results = {result.stage_id: result for result in run_together(flow.runtime, run)}
+    assert results["by-country"].epochs >= 2
+    minutes = {(visit["country"], visit["at"].minute) for visit in sent}
+    places = {"nl": "Nl", "de": "de"}
+    expected = [
+        {
+            "place": place,
+            "minutes": sum(country == name for name, _ in minutes),
+            "visits": sum(country == visit["country"] for visit in sent),
+        }
+        for country, place in places.items()
+    ]
+    assert flow.rows("per-place") == sorted(expected, key=repr)
 
 
 def test_a_continuous_run_gives_windows_as_time_goes_and_the_rest_when_drained(flow: Flow) -> None:

@@ -31,6 +31,17 @@ def five_stages(app: Any) -> None:
     counted.send_to(app.output_stream("per-member", system="lake", path="out/per-member", format="parquet"))
 
 
+@stream_application("by-catalyst")
+def by_catalyst(app: Any) -> None:
+    """A stage in whose middle Catalyst runs: windows before it, and a count behind it, keep state."""
+    visits = app.input_stream("visits", system="log", schema=Visit, timestamp="at").partition_by("country", id="by-country")
+    windows = visits.window(tumbling("1 minute"), key="country", visits=count(), id="per-minute")
+    shown = windows.select("regexp_replace(country, 'n', 'N') AS place", "visits").where("rlike(place, '^[Nd]')")
+    shown.partition_by("place", id="by-place").aggregate("place", minutes=count(), visits=sum_("visits"), id="per-place").send_to(
+        app.output_stream("per-place", system="log", partitions=2, key="place")
+    )
+
+
 @stream_application("flowing")
 def flowing(app: Any) -> None:
     visits = app.input_stream("visits", system="log", schema=Visit, partitions=2, bounded=False, timestamp="at", max_delay=0)
