@@ -30,7 +30,8 @@ START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 END = START + timedelta(days=30)
 """When the last messages come, which close all windows before them."""
 
-SEEDS = range(int(os.environ.get("CATCH_UP_SEEDS", "4")))
+SEEDS = range(4)
+MORE_SEEDS = range(4, int(os.environ.get("CATCH_UP_SEEDS", "200")))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def comparable(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows if row.get("window_start", START) < END and row.get("click") != 100)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in MORE_SEEDS)])
 def test_any_sequence_of_runs_writes_what_one_run_writes(forked: ForkedRuns, tmp_path: Path, seed: int) -> None:
     scenario = Scenario(forked, tmp_path, seed)
     scenario.messages()
