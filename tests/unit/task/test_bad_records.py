@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza import DEAD_LETTERS, Row, StreamTask, count, dead_letter, stream_application, task_application, tumbling
+from airflow_samza import DEAD_LETTERS, AsyncStreamTask, Row, StreamTask, count, dead_letter, stream_application, task_application, tumbling
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, SchemaError, UnsupportedShape
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
@@ -252,6 +252,26 @@ def test_what_a_task_sent_for_a_message_that_fails_is_taken_back() -> None:
     assert [(letter.offset, json.loads(letter.message)["k"]) for letter in driver.output("bad")] == [(0, 0), (3, 3), (6, 6)]
 
 
+class SlowTens(AsyncStreamTask):
+    """The same, with coroutines."""
+
+    async def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        collector.send("out", {"k": envelope.message.k, "v": 10 // envelope.message.v})
+
+
+def test_a_coroutine_of_a_task_that_fails_loses_its_message_alone() -> None:
+    @task_application("slow-tens")
+    def tens(app: Any) -> None:
+        app.input_stream("rows", schema="k bigint, v bigint")
+        app.output_stream("out", schema=PAIR)
+        app.task(SlowTens, on_error=dead_letter(app.output_stream("bad")))
+
+    driver = TestDriver(tens).pipe("rows", [{"k": number, "v": number % 3} for number in range(7)]).run()
+    assert sorted(row.k for row in driver.output("out")) == [1, 2, 4, 5]
+    letters = [(letter.stream, letter.offset, json.loads(letter.message)["k"]) for letter in driver.output("bad")]
+    assert sorted(letters) == [("rows", 0, 0), ("rows", 3, 3), ("rows", 6, 6)]
+
+
 def test_a_coroutine_that_fails_loses_its_message_alone() -> None:
     async def slow(message: Any) -> dict[str, Any]:
         return ten(message)
@@ -268,7 +288,7 @@ STREAM_ID: Any = "bad"
 ARRIVING: list[Any] = [{"k": 1, "v": 1}, "no message", {"k": None, "v": 2}, {"k": 3, "v": "x"}, {"k": 4, "v": 4}]
 
 
-def reading(on_error: Any, *, low_level: bool = False) -> TestDriver:
+def reading(on_error: Any, *, task: Any = None) -> TestDriver:
     def describe(app: Any) -> Any:
         policy: Any = dead_letter(app.output_stream("bad")) if on_error == "dead_letter" else on_error
         return app.input_stream("rows", schema="k bigint not null, v bigint", on_error=policy)
@@ -281,9 +301,9 @@ def reading(on_error: Any, *, low_level: bool = False) -> TestDriver:
     def low(app: Any) -> None:
         describe(app)
         app.output_stream("out", schema="offset bigint, k bigint")
-        app.task(Offsets)
+        app.task(task)
 
-    return TestDriver(low if low_level else high)
+    return TestDriver(high if task is None else low)
 
 
 class Offsets(StreamTask):
@@ -315,8 +335,22 @@ def test_messages_that_cannot_be_read_go_to_the_dead_letter_stream(mode: str) ->
 
 
 def test_the_others_keep_their_offsets() -> None:
-    driver = reading("drop", low_level=True).pipe("rows", ARRIVING).run()
+    driver = reading("drop", task=Offsets).pipe("rows", ARRIVING).run()
     assert [(row.offset, row.k) for row in driver.output("out")] == [(0, 1), (4, 4)]
+
+
+class Committing(Offsets):
+    """Ends its epoch after every message."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        super().process(envelope, collector, coordinator)
+        coordinator.commit()
+
+
+def test_an_epoch_that_ends_between_bad_messages_tells_each_once() -> None:
+    driver = reading("dead_letter", task=Committing).pipe("rows", ARRIVING * 3).run(mode="pipelined")
+    assert [row.offset for row in driver.output("out")] == [0, 4, 5, 9, 10, 14]
+    assert [letter.offset for letter in driver.output("bad")] == [1, 2, 3, 6, 7, 8, 11, 12, 13]
 
 
 def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:

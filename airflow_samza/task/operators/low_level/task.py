@@ -115,9 +115,8 @@ class LowLevelTask(Operator[TaskSpec]):
                 break
             try:
                 made = process(envelope, collector, coordinator)
-                if made is not None and inspect.iscoroutine(made):
-                    made.close()
-                    raise TypeError("it returned a coroutine, and is no async def")
+                if made is not None:
+                    _refuse_coroutine(made)
             except Exception as error:
                 raise callable_failed(self.spec, process, envelope.message, error) from error
             done += 1
@@ -136,7 +135,7 @@ class LowLevelTask(Operator[TaskSpec]):
                 break
             before = [output.taken() for output in outputs]
             try:
-                self._task.process(envelope, self._collector, self.coordinator)
+                _refuse_coroutine(self._task.process(envelope, self._collector, self.coordinator))
             except Exception as error:
                 for output, count in zip(outputs, before, strict=True):
                     output.take_back(count)
@@ -311,3 +310,9 @@ class LowLevelTask(Operator[TaskSpec]):
             return self._loop.run(made) if inspect.iscoroutine(made) else made
         except Exception as error:
             raise callable_failed(self.spec, function, "no message", error) from error
+
+
+def _refuse_coroutine(made: object) -> None:
+    if inspect.iscoroutine(made):
+        made.close()
+        raise TypeError("it returned a coroutine, and is no async def")
