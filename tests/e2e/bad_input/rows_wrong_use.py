@@ -108,6 +108,47 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+def _window(scene: Scene, window: str, more: str = "views=count()") -> str:
+    views = VIEWS.replace("partitions=2", 'partitions=2, timestamp="member_id"')
+    scene.application(f'{views}.window({window}, key="country", {more}, id="per-minute")')
+    return scene.plan()
+
+
+@row("call", "Windows in a zone that no wall clock shows", CALL)
+def _(scene: Scene) -> str:
+    return _window(scene, 'tumbling("7 hours", zone="Europe/Amsterdam")')
+
+
+@row("call", "Windows in a zone that does not exist", CALL)
+def _(scene: Scene) -> str:
+    return _window(scene, 'tumbling("1 day", zone="Europe/Asterdam")')
+
+
+@row("call", "Windows whose early results accumulate, and none are asked for", CALL)
+def _(scene: Scene) -> str:
+    return _window(scene, 'tumbling("1 day", accumulating=True)')
+
+
+@row("call", "Late messages are sent to what is no output stream", CALL)
+def _(scene: Scene) -> str:
+    return _window(scene, 'tumbling("1 day")', 'views=count(), late_to="late"')
+
+
+@row("call", "An approximate count of nested values", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        'views = app.input_stream("views", system="lake", schema="country string, tags array<string>", key="country")',
+        'views.aggregate("country", tags=approx_count_distinct("tags"), id="tags")',
+    )
+    return scene.plan()
+
+
+@row("call", "An input whose watermarks are made by what is no strategy", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.input_stream("views", schema="at timestamp", timestamp="at", bounded=False, watermarks="5 minutes")')
+    return scene.plan()
+
+
 @row("call", "A secret among the options in code", CALL)
 def _(scene: Scene) -> str:
     scene.application('app.system("lake", kind="files", secret_key="hunter2")')
