@@ -25,11 +25,11 @@ from airflow_samza.planner.stream_edges import StreamEdge
 
 
 def keeps_state(op: OperatorSpec) -> bool:
-    """Whether an operator has state that outlives an epoch: joins, windows, aggregations, tables, low-level tasks with any."""
+    """Whether an operator has state that outlives an epoch: joins, windows, aggregations, tables, low-level tasks with stores or timers."""
     if isinstance(op, TableJoinSpec):
         return op.table.kind is not TableKind.REMOTE
     if isinstance(op, TaskSpec):
-        return bool(op.tables or op.stores)
+        return bool(op.tables or op.stores) or hasattr(op.factory, "on_timer")
     return isinstance(op, StreamJoinSpec | AggregateSpec | WindowOperatorSpec | SendToTableSpec)
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.application.task_application import task_application
 from airflow_samza.application.windows import count
 from airflow_samza.errors import PlanChanged, PlanError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.planner import ExecutionPlanner
 from tests.unit.planner.applications import ROW, files, keyed, left, plan_of
 
 
@@ -83,6 +85,32 @@ def test_p10_an_application_without_state_may_change() -> None:
 
     now = plan_of(lambda app: describe(app, 16), pinned=plan_of(lambda app: describe(app, 8)))
     assert now.stream("p").partitions == 16
+
+
+class Plain:
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None: ...
+
+
+class Timed(Plain):
+    def on_timer(self, key: Any, time: int, collector: Any, coordinator: Any) -> None: ...
+
+
+@pytest.mark.parametrize(("task", "store", "keeps"), [(Plain, False, False), (Plain, True, True), (Timed, False, True)])
+def test_p10_a_task_keeps_state_in_stores_and_timers(task: type, store: bool, keeps: bool) -> None:
+    def planned(partitions: int, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
+        def describe(app: Any) -> None:
+            app.input_stream("in", schema="k int")
+            app.task(task)
+            if store:
+                app.store("seen", key="int", value="int")
+
+        return ExecutionPlanner({}, {"in": partitions}).plan(task_application("a")(describe).spec(), pinned)
+
+    if not keeps:
+        assert planned(4, planned(2)).stream("in").partitions == 4
+        return
+    with pytest.raises(PlanChanged, match="task-task keep state by the old partitions"):
+        planned(4, planned(2))
 
 
 def test_p10_the_plan_of_another_application_is_refused() -> None:
