@@ -19,7 +19,10 @@ from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.schemas import SchemaResolver
 
 ROOT = Path(__file__).parents[3]
-SHOWN = Schema.of("member_id bigint, country string, dwell_ms bigint, value int, dep_delay int, x int, c string")
+SHOWN = Schema.of(
+    "member_id bigint, country string, dwell_ms bigint, value int, dep_delay int, x int, c string, id bigint, "
+    "carrier string, origin string, time_hour timestamp"
+)
 """The columns of all that is shown; one name has one type everywhere."""
 
 SCHEMA = Schema.of("i int, j int, x string, y string, n decimal(10,2), f float, d double, w timestamp, m map<string,int>, a array<int>")
