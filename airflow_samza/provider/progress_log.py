@@ -75,7 +75,9 @@ class ProgressLog:
                 self._tell(f"Stage {handle.stage_id}: its progress cannot be told at present: {error}")
             return
         self._emit(report)
-        if not quietly and report.tasks and self._is_news(report):  # before the first epoch there is only the state
+        if not report.tasks:  # it has not decided yet what to read
+            self._due[handle.stage_id] = self._clock() + min(FIRST_SECONDS, self._interval)
+        if not quietly and report.tasks and self._is_news(report):
             for line in describe_progress(report):
                 self._tell(line)
 

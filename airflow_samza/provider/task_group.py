@@ -122,6 +122,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                         **{
                             "task_id": stage.stage_id,
                             "stage": stage.stage_id,
+                            "doc_md": _words(stage, shape),
                             "outlets": [assets[stream_id] for stream_id in stage.outputs if stream_id in assets],
                             **watched,
                             **settings.get(stage.stage_id, {}),
@@ -146,6 +147,13 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
         else:
             for producer in upstream.values():
                 producer >> task
+
+
+def _words(stage: Stage, shape: ExecutionPlan) -> str:
+    """What a stage reads and writes, for its task's page: Airflow's arrows do not tell it where stages run at the same time."""
+    writers = {stream_id: other.stage_id for other in shape.stages for stream_id in other.outputs}
+    reads = [f"{name} (written by the stage {writers[name]})" if name in writers else name for name in stage.inputs]
+    return f"Reads {', '.join(reads)}. Writes {', '.join(stage.outputs) or 'nothing'}."
 
 
 def _stage_settings(group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -66,6 +66,15 @@ def test_figures_come_after_five_seconds_and_then_every_thirty() -> None:
     assert told == [5, 35, 65, 95]
 
 
+def test_a_stage_that_has_decided_nothing_yet_is_looked_at_again_soon() -> None:
+    log = Log()
+    log.look(0)
+    log.report = replace(REPORT, tasks=0)
+    assert log.look(5) == []
+    log.report = REPORT
+    assert log.look(5) != []
+
+
 def test_what_has_not_changed_is_told_again_only_after_a_long_while() -> None:
     log = Log()
     log.look(0)

@@ -58,6 +58,7 @@ def test_stages_that_run_at_the_same_time_all_start_behind_plan_and_know_their_p
         "by-country": {"by-member": "views.by-member"},
     }
     assert group.plan_task.mode == mode
+    assert group.stage_tasks["by-member"].doc_md == "Reads by-member (written by the stage page-views). Writes by-country."
 
 
 def test_what_follows_a_pipelined_group_waits_for_all_its_stages(dag: DAG) -> None:
