@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_samza.application.loader import load_application as load_application
     from airflow_samza.application.message_stream import MessageStream as MessageStream
     from airflow_samza.application.side_inputs import SideInputsProcessor as SideInputsProcessor
+    from airflow_samza.application.system_times import system_time as system_time
     from airflow_samza.application.task_api import AsyncStreamTask as AsyncStreamTask
     from airflow_samza.application.task_api import ClosableTask as ClosableTask
     from airflow_samza.application.task_api import EndOfStreamListenerTask as EndOfStreamListenerTask
@@ -63,6 +64,7 @@ _HOMES = {
     "application.loader": ("load_application",),
     "application.message_stream": ("MessageStream",),
     "application.side_inputs": ("SideInputsProcessor",),
+    "application.system_times": ("system_time",),
     "application.task_api": (
         "AsyncStreamTask",
         "ClosableTask",

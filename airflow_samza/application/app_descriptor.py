@@ -19,11 +19,13 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
-from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
+from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import PushedTableOptions, StreamOptions, check_words, declared_stream, options_of
+from airflow_samza.application.system_times import SystemTime, read_schema, stamped_schema
 from airflow_samza.application.table_declarations import TableDeclarations
+from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,8 +106,8 @@ class ApplicationDescriptor:
 
         ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a ``Row``.
         ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the system does not
-        know it (files). ``timestamp``: the event-time column; ``max_delay``: how late its messages may come, or
-        ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
+        know it (files). ``timestamp``: the event-time column, or ``system_time("read_at")``; ``max_delay``: how late its messages may
+        come, or ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
         the data interval (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
         ``slice="checkpoint"`` (what came since the last run). ``format``, ``serde`` and ``options`` go to its system.
         ``bootstrap`` reads it to its head first; ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be
@@ -113,6 +115,9 @@ class ApplicationDescriptor:
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
+        said = more.get("timestamp")
+        if isinstance(said, SystemTime):
+            return self._enter_stamped(id, said.column, schema, more)
         return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
 
     @overload
@@ -207,6 +212,20 @@ class ApplicationDescriptor:
     def _check_on_error(self, more: StreamOptions, where: str) -> None:
         if "on_error" in more:
             more["on_error"] = error_policy(more["on_error"], self._graph, where)
+
+    def _enter_stamped(self, id: str, column: str, schema: object, more: StreamOptions) -> MessageStream[Any]:
+        """An input whose event time is when it is read."""
+        where = f"input stream {id!r}"
+        for word in ("max_delay", "watermarks"):
+            if more.get(word) is not None:
+                refuse(f"{where} has the system's time and {word}", hint="Leave it out: the clock makes the watermarks.", stream=id)
+        with located():
+            declared = None if schema is None else Schema.of(schema)
+        stamped = stamped_schema(declared, column, where)
+        more["timestamp"] = None
+        stream = self._enter(declared_stream(id, StreamRole.INPUT, schema=read_schema(declared, column), **more))
+        spec = self._graph.add(ReadTimeSpec, id, inputs=(stream._operator,), schema=stamped, column=column)
+        return MessageStream(self._graph, spec, key=stream._key, event_time=column)
 
     def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:
         self._graph.add_stream(stream)

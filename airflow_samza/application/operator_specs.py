@@ -57,6 +57,14 @@ class InputOperatorSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, eq=False)
+class ReadTimeSpec(OperatorSpec):
+    """Puts the time at which messages are read into a column: the system's time as event time."""
+
+    column: str = field(kw_only=True)
+    op: ClassVar[str] = "read_time"
+
+
+@dataclass(frozen=True, eq=False)
 class FilterSpec(OperatorSpec):
     """Keeps the messages for which a Python callable is true."""
 

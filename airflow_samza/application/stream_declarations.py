@@ -14,6 +14,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import listed, located, refuse
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.system_times import SystemTime
 from airflow_samza.application.watermark_strategies import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.schema import Schema
 
@@ -29,7 +30,7 @@ class StreamOptions(TypedDict, total=False):
     partitioner: str
     partitions: int | None
     bounded: bool
-    timestamp: str | None
+    timestamp: str | SystemTime | None
     max_delay: str | int | timedelta | None
     watermarks: object
     path: str | None
@@ -77,7 +78,7 @@ def declared_stream(
     partitioner: str = "samza",
     partitions: int | None = None,
     bounded: bool | None = None,
-    timestamp: str | None = None,
+    timestamp: str | SystemTime | None = None,
     max_delay: str | int | timedelta | None = None,
     watermarks: object = None,
     path: str | None = None,
@@ -98,10 +99,9 @@ def declared_stream(
     with located():
         shape = None if schema is None else Schema.of(schema)
     columns = optional_columns(key, shape, where)
-    if timestamp is not None:
-        _check_timestamp(timestamp, shape, where)
-    strategy = _strategy(max_delay, watermarks, timestamp, where)
-    _check_slice(slice, timestamp, where)
+    time = None if timestamp is None else _time_column(timestamp, shape, where)
+    strategy = _strategy(max_delay, watermarks, time, where)
+    _check_slice(slice, time, where)
     if bounded is None:
         bounded = slice != "checkpoint"  # what came since the last run is a slice of what goes on
     elif bounded is True and slice == "checkpoint":
@@ -131,7 +131,7 @@ def declared_stream(
         partitioner=partitioner,
         partitions=checked_partitions(partitions, where),
         bounded=bounded,
-        timestamp=timestamp,
+        timestamp=time,
         watermarks=strategy,
         path=path,
         format=format,
@@ -170,7 +170,7 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
     )
 
 
-def _check_timestamp(timestamp: object, schema: Schema | None, where: str) -> None:
+def _time_column(timestamp: object, schema: Schema | None, where: str) -> str:
     if not isinstance(timestamp, str) or not timestamp.strip():
         refuse(f"{where} has timestamp={timestamp!r}", hint='Name the event-time column: timestamp="at".')
     check_column(timestamp, schema, f"the timestamp of {where}")
@@ -180,6 +180,7 @@ def _check_timestamp(timestamp: object, schema: Schema | None, where: str) -> No
             hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
             column=timestamp,
         )
+    return timestamp
 
 
 def _strategy(max_delay: str | int | timedelta | None, watermarks: object, timestamp: str | None, where: str) -> WatermarkStrategy | None:

@@ -13,6 +13,7 @@ from airflow_samza.application.operator_specs import (
     MapAsyncSpec,
     OperatorSpec,
     PartitionBySpec,
+    ReadTimeSpec,
     SelectSpec,
     SendToSpec,
     SendToTableSpec,
@@ -120,6 +121,8 @@ def operator_details(op: OperatorSpec) -> Details:
         pairs += [("ttl_ms", op.ttl_ms), ("assume_partitioned_by", _names(op.assume_partitioned_by))]
     elif isinstance(op, TableJoinSpec):
         pairs += [("key", _names(op.key)), ("how", op.how), ("assume_partitioned_by", _names(op.assume_partitioned_by))]
+    elif isinstance(op, ReadTimeSpec):
+        pairs.append(("column", op.column))
     elif isinstance(op, PartitionBySpec):
         pairs.append(("key", _names(op.key)))
     elif isinstance(op, MapAsyncSpec):

@@ -24,6 +24,7 @@ from airflow_samza.application.operator_specs import (
     MergeSpec,
     OperatorSpec,
     PartitionBySpec,
+    ReadTimeSpec,
     SelectSpec,
     StreamJoinSpec,
     TableJoinSpec,
@@ -47,7 +48,7 @@ UNKEYED = Partitioning("unkeyed")
 BROADCAST = Partitioning("broadcast")
 DIFFERENT = -1
 
-_KEEP_SCHEMA = (FilterSpec, WhereSpec, MapSpec, FlatMapSpec, MapAsyncSpec, MapBatchesSpec)
+_KEEP_SCHEMA = (ReadTimeSpec, FilterSpec, WhereSpec, MapSpec, FlatMapSpec, MapAsyncSpec, MapBatchesSpec)
 _NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
 _PLAIN = re.compile(rf"\s*({_NAME})(?:\s+(?:AS\s+)?({_NAME}))?\s*", re.IGNORECASE)
 _LAST_NAME = re.compile(rf"({_NAME})\s*$")

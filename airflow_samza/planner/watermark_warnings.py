@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.operator_specs import OperatorSpec, WindowOperatorSpec
+from airflow_samza.application.operator_specs import OperatorSpec, ReadTimeSpec, WindowOperatorSpec
 from airflow_samza.planner.job_graph import JobGraph, written_streams
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.stream_edges import StreamEdge
@@ -35,7 +35,7 @@ def _follow(stream_id: str, graph: JobGraph, edges: Mapping[str, StreamEdge], be
     waiting: list[OperatorSpec] = list(edges[stream_id].readers)
     while waiting:
         op = waiting.pop()
-        if op.op_id in behind:
+        if op.op_id in behind or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
             continue
         behind[op.op_id] = stream_id
         waiting.extend(graph.outputs.get(op.op_id, ()))

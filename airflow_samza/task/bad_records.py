@@ -14,6 +14,7 @@ from airflow_samza.application.operator_specs import (
     MapSpec,
     MergeSpec,
     OperatorSpec,
+    ReadTimeSpec,
     SelectSpec,
     SinkSpec,
     TableJoinSpec,
@@ -40,7 +41,7 @@ SAMPLES = 3
 _ERROR_LENGTH = 2000
 """Characters of an error in a dead letter: a traceback's worth, and a message that is quoted in it does not come twice at full length."""
 
-_ONE_TO_ONE = (InputOperatorSpec, MapSpec, SelectSpec)
+_ONE_TO_ONE = (InputOperatorSpec, ReadTimeSpec, MapSpec, SelectSpec)
 _AT_ONCE = (*_ONE_TO_ONE, FilterSpec, WhereSpec, FlatMapSpec, MapBatchesSpec, MergeSpec, TableJoinSpec, SinkSpec, TaskSpec)
 """Operators that do with a message at once whatever they do: what comes to those behind them is of the messages being read."""
 

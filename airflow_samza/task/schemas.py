@@ -24,6 +24,7 @@ from airflow_samza.application.operator_specs import (
     MergeSpec,
     OperatorSpec,
     PartitionBySpec,
+    ReadTimeSpec,
     SelectSpec,
     SendToSpec,
     SendToTableSpec,
@@ -44,6 +45,7 @@ from airflow_samza.application.output_schemas import (
     windowed_schema,
 )
 from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.system_times import stamped_schema
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
 from airflow_samza.partitioner import key_type
 from airflow_samza.runs.topic_contents import TopicContent
@@ -276,6 +278,8 @@ class SchemaResolver:
             read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
             self._check_columns(operator, [column for column in read if column is not None], first)
             return windowed_schema(first, operator.window, operator.key, operator.aggregations, operator.fold_schema, where)
+        if isinstance(operator, ReadTimeSpec):
+            return _stamped(operator, first)
         if isinstance(operator, MergeSpec):
             used = self.used.get(operator.op_id)
             return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], where)
@@ -344,6 +348,16 @@ class SchemaResolver:
             file=operator.location.file if operator.location is not None else None,
             line=operator.location.line if operator.location is not None else None,
         )
+
+
+def _stamped(operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
+    """The columns that are read, in the declared order, and the one that is filled."""
+    if read is None:
+        return operator.schema
+    if operator.schema is None:
+        return stamped_schema(Schema(read.fields), operator.column, operator.title)
+    fields = tuple(field for field in operator.schema.fields if field.name in read or field.name == operator.column)
+    return operator.schema if fields == operator.schema.fields else Schema(fields)
 
 
 def _at(operator: OperatorSpec) -> str:

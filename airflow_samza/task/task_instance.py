@@ -167,6 +167,8 @@ class TaskInstance:
         for node in self._timed:
             if not node.ended:
                 yield from self._run([_Work(node, iter(node.operator.on_time(now)), None)])
+                if node.operator.moves_watermark:
+                    yield from self._advance(self._moved(node))
 
     def settle(self) -> Iterator[pa.RecordBatch]:
         """An epoch ends: everything in flight goes out, from the first operator to the last."""

@@ -19,6 +19,7 @@ from airflow_samza.application.operator_specs import (
     MergeSpec,
     OperatorSpec,
     PartitionBySpec,
+    ReadTimeSpec,
     SelectSpec,
     SendToSpec,
     SendToTableSpec,
@@ -41,6 +42,7 @@ from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.outputs import OutputWriter, Sender, SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
+from airflow_samza.task.operators.read_time import ReadTime
 from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
@@ -114,6 +116,10 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
         return MapAsync(spec, first, schema, resources.task_name)
     if isinstance(spec, MapBatchesSpec):
         return MapBatches(spec, first, schema)
+    if isinstance(spec, ReadTimeSpec):
+        source = spec.inputs[0]
+        assert isinstance(source, InputOperatorSpec)
+        return ReadTime(spec, first, schema, resources.clock, bounded=source.stream.bounded)
     if isinstance(spec, MergeSpec):
         return Pass(spec, schema)
     if isinstance(spec, WindowOperatorSpec):

@@ -14,6 +14,7 @@ from airflow_samza.application.operator_specs import (
     MergeSpec,
     OperatorSpec,
     PartitionBySpec,
+    ReadTimeSpec,
     SelectSpec,
     StreamJoinSpec,
     TableJoinSpec,
@@ -87,6 +88,8 @@ def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]
         return both(named, used if stars else NONE)
     if isinstance(operator, MergeSpec):
         return used
+    if isinstance(operator, ReadTimeSpec):
+        return None if used is None else used - lowered([operator.column])
     if isinstance(operator, AggregateSpec):
         return lowered([*operator.key, *(a.column for a in operator.aggregations if a.column is not None)])
     if isinstance(operator, WindowOperatorSpec) and operator.fold is None and not operator.side_outputs:

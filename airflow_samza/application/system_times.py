@@ -1,0 +1,55 @@
+"""``timestamp=system_time("read_at")``: the event time of an input is when the task reads it, in a column that the task fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_samza.application.refusals import refuse
+from airflow_samza.schema import DataType, Field, Schema
+
+READ_TIME = DataType("timestamp")
+
+
+@dataclass(frozen=True)
+class SystemTime:
+    """The column that holds the time at which a message was read."""
+
+    column: str
+
+
+def system_time(column: str = "read_at") -> SystemTime:
+    """Event time is the system's: the clock of the task when it reads.
+
+    ``column`` is added to the messages, or filled where the schema has it.
+    """
+    if not isinstance(column, str) or not column.strip():
+        refuse(f"system_time got {column!r}", hint='Name the column that holds the time: system_time("read_at").')
+    return SystemTime(column)
+
+
+def read_schema(schema: Schema | None, column: str) -> Schema | None:
+    """What is read: the declared columns without the one that the task fills."""
+    if schema is None or column not in schema:
+        return schema
+    return Schema(tuple(field for field in schema.fields if field.name != column))
+
+
+def stamped_schema(schema: Schema | None, column: str, where: str) -> Schema | None:
+    """What messages look like then; None where the system tells the columns."""
+    if schema is None:
+        return None
+    if column in schema:
+        if schema[column].type != READ_TIME:
+            refuse(
+                f"Column {column!r} of {where} is of type {schema[column].type.ddl()}, and is to hold the time of reading",
+                hint="Declare it as a timestamp (a datetime), or name another column.",
+                column=column,
+            )
+        return schema
+    if schema.python_class is not None:
+        refuse(
+            f"{schema.python_class.__name__} of {where} has no field {column!r} for the time of reading",
+            hint=f"Add {column}: datetime to it, or name the field that is there.",
+            column=column,
+        )
+    return Schema((*schema.fields, Field(column, READ_TIME, nullable=False)))
