@@ -164,3 +164,15 @@ def test_a_section_that_was_written_anew_is_not_added_to_a_state_that_holds_the_
     assert "Clear the run that read it" in caught.value.hint
     here.whole(FOLLOWING, "follow-1", generation=2, sections={"shared-clicks": "monday"})
     assert numbered(here) == [("p0", 1), ("p1", 1), ("p2", 1)]
+
+
+@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+def test_a_consumer_of_many_epochs_ends_where_the_section_does(here: Here, mode: str) -> None:
+    produce(here, "monday", 0, 20)
+    produce(here, "tuesday", 20, 3)
+    produce(here, "wednesday", 23, 4)
+    more = {"mode": mode, "config": {"job.epoch.max.messages": "2"}}
+    here.whole(FOLLOWING, "follow-1", sections={"shared-clicks": "tuesday"}, **more)
+    here.whole(FOLLOWING, "follow-2", **more)  # monday lies before tuesday, and was not read yet
+    assert sorted(page for page, _ in numbered(here)) == sorted(f"p{n}" for n in range(27))
+    assert sorted(number for _, number in numbered(here)) == sorted(n // 3 + 1 for n in range(27))
