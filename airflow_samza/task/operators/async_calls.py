@@ -150,7 +150,7 @@ class AsyncCalls:
     def _spawn(self) -> None:
         for _ in range(min(self._concurrency - self._workers, len(self._todo))):
             self._workers += 1
-            worker = self._loop.loop.create_task(self._work())
+            worker = asyncio.get_running_loop().create_task(self._work())
             _WORKERS.add(worker)
             worker.add_done_callback(_WORKERS.discard)
 

@@ -20,6 +20,7 @@ from airflow_samza.errors import InvalidApplication, MessageError
 from airflow_samza.planner.explain import explain
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import MessageReader, MessageWriter
+from airflow_samza.task.operators.async_calls import AsyncCalls, TaskLoop
 from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.testing import TestDriver
 
@@ -250,6 +251,14 @@ def test_after_a_failure_what_is_in_flight_is_cancelled_and_the_thread_ends(gaug
     operator.close()
     assert gauge.now == 0
     assert not any(thread.name == "task-0-calls" for thread in threading.enumerate())
+
+
+def test_closing_at_once_leaves_no_thread() -> None:
+    for _ in range(50):
+        loop = TaskLoop("hasty")
+        AsyncCalls(loop, squared, 2).submit(NUMBERS[:3])
+        loop.close()
+    assert not any(thread.name == "hasty-calls" for thread in threading.enumerate())
 
 
 def test_it_runs_where_the_thread_has_a_loop_already() -> None:
