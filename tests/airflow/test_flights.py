@@ -159,5 +159,5 @@ def test_the_page_of_connections_has_the_samza_form(flights: Any) -> None:
     forms = flights.airflow.api("GET", f"{flights.airflow.url}/ui/connections/hook_meta")
     (form,) = [form for form in forms if form["connection_type"] == "samza"]
     assert form["hook_name"] == "Samza"
-    assert list(form["extra_fields"]) == ["root", "default_system", "spark_conn_id", "spark_conf"]
+    assert list(form["extra_fields"]) == ["root", "default_system", "spark_conn_id", "spark_conf", "runners_outlive_tasks"]
     assert form["standard_fields"]["password"]["hidden"]
