@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.spark_connection import SparkPlace
+from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runtime import SparkRuntime
 
 
@@ -64,6 +67,14 @@ def test_the_button_in_the_form_says_what_is_wrong(connections: Any) -> None:
     working, told = SamzaHook().test_connection()
     assert not working
     assert "has no root" in told
+
+
+@pytest.mark.parametrize(("mode", "refused"), [("client", True), ("cluster", False)])
+def test_a_driver_in_the_cluster_outlives_any_task(connections: Any, monkeypatch: pytest.MonkeyPatch, mode: str, refused: bool) -> None:
+    place = SparkPlace("spark://spark:7077", SubmitOptions(mode, "", 600.0))
+    monkeypatch.setattr(SamzaHook, "spark_place", lambda self: place)
+    with pytest.raises(ConfigError, match="would end with the task") if refused else nullcontext():
+        SamzaHook().refuse_short_lived("views", "KubernetesExecutor")
 
 
 @pytest.mark.parametrize("conf", ['{"spark.x"', [1]])
