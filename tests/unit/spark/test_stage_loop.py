@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
+from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageProgress
@@ -153,6 +154,19 @@ def test_a_consumer_stops_when_its_producer_was_given_up(place: Place) -> None:
     assert "reads what 'lines' writes, and that stage failed for good" in error.sentence
     assert "Clear it with its upstream" in error.hint
     assert not error.retryable
+
+
+def test_a_consumer_does_not_wait_for_ever_for_an_end_that_never_comes(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    Stages(place, run).start("lines").join()
+    files = open_filesystem(place.runtime.root)
+    done = place.runtime.finish(place.folder_of(run, "lines")).to_dict()
+    other = place.folder_of(run, "lines", 2)
+    place.log.admin.create([run.intermediate("by-word", other.generation).spec])  # as if it had been cleaned up, and made again
+    write_once(files, other.folder.result, {**done, "generation": "1.2"})
+    error = Stages(place, run).start("by-word").error("by-word")
+    assert "waits for its inputs in vain: its producers have finished, and task 0 has not ended" in error.sentence
+    assert "clear it with its upstream" in error.hint
 
 
 def test_a_consumer_stops_when_its_producer_was_cleared(place: Place) -> None:
