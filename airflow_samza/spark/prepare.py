@@ -36,6 +36,7 @@ from airflow_samza.spark.carried_state import carried_slice, carries_state, is_c
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
 from airflow_samza.spark.run_together import check_mode
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
+from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
@@ -166,7 +167,7 @@ def _planned(
         engines=_engines(plan, compiled),
         schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
         contents=contents,
-        notes=flow_notes(spec, plan, compiled, contents),
+        notes=with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version),
     )
 
 

@@ -222,3 +222,10 @@ def test_runs_of_many_epochs_leave_whole_states_and_keep_the_one_they_started_fr
     clicks(here, 60, 1)
     here.whole(COUNTING, "run-3", config=config)
     assert numbered(here) == expected(61)
+
+
+def test_the_plan_says_what_is_read_since_which_run(here: Here) -> None:
+    clicks(here, 0, 5)
+    assert here.whole(COUNTING, "run-1").notes["clicks"]["clicks"].endswith("reads 5 offsets of the first run")
+    clicks(here, 5, 1)
+    assert here.plan(COUNTING, "run-2").notes["clicks"]["clicks"].endswith("reads 1 offset since the run run-1 (version 1)")

@@ -59,6 +59,7 @@ def test_a_consumer_of_one_section_ends_by_its_end_of_stream(here: Here) -> None
     assert slice_of(plan, "shared-clicks")["sections"] == [
         {"run": "producing/monday", "producer": "producing/monday/by-member", "generation": "1.1"}
     ]
+    assert plan.notes["shared-clicks"]["shared-clicks"].endswith("reads the section of producing/monday")
     assert sums(here) == [(0, 2), (1, 2), (2, 2)]
     here.whole(SUMMING, "of-tuesday", sections={"shared-clicks": "tuesday"})
     assert sums(here) == sorted([(0, 2), (1, 2), (2, 2), (0, 1), (1, 1), (2, 1)])
