@@ -113,3 +113,15 @@ def test_an_interrupted_run_cancels_its_work_and_can_be_resumed(project: Path) -
     resumed = run(project, "--run-id", "held")
     assert resumed.returncode == 0, resumed.stderr
     assert counted(project) == {"NO": 4, "SE": 4}
+
+
+def test_stages_of_a_run_may_run_at_the_same_time_over_files(project: Path) -> None:
+    done = run(project, "--run-id", "together", "--mode", "pipelined", "--config", "job.epoch.max.messages=2", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert counted(project) == {"NO": 4, "SE": 4}
+    assert "Stage by-country: running" in done.stderr
+    stages = {stage["stage_id"]: stage for stage in json.loads(done.stdout)["stages"]}
+    assert stages["views"]["epochs"] > 2
+    refused = run(project, "--mode", "continuous")
+    assert refused.returncode == 2
+    assert "has no input that goes on" in refused.stderr
