@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
@@ -132,40 +132,38 @@ class CsvInput:
 
     def _whole_records(self, start: int, end: int | None) -> Iterator[bytes]:
         """The records of a part of the file, some at a time; the header is left out."""
-        held = b""
         begins = start == 0
-        for block in line_blocks(self.file, start, end, block_bytes=BLOCK_BYTES):
-            held += block.data
-            if not self._is_complete(held):
-                continue
+        for records in self._closed(block.data for block in line_blocks(self.file, start, end, block_bytes=BLOCK_BYTES)):
             if begins:
-                held = held.removeprefix(b"\xef\xbb\xbf")
-                held = held[len(self._records(held)[0]) :] if self.options.header and held else held
+                records = records.removeprefix(b"\xef\xbb\xbf")
+                records = records[len(self._records(records)[0]) :] if self.options.header and records else records
                 begins = False
-            yield held
-            held = b""
-        if held:
-            yield held
+            yield records
 
-    def _is_complete(self, data: bytes) -> bool:
-        """Whether no quoted value is open at the end, in which a line end would be text."""
+    def _closed(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Parts of whole lines put together until no quoted value is open, in which a line end would be text."""
+        held: list[bytes] = []
+        quotes = 0
+        for part in parts:
+            held.append(part)
+            quotes += self._quotes(part)
+            if quotes % 2 == 0:
+                yield b"".join(held)
+                held = []
+        if held:
+            yield b"".join(held)
+
+    def _quotes(self, data: bytes) -> int:
         quote = self.options.quote.encode()
         if not self.options.multiline or not quote:
-            return True
+            return 0
         if self.options.escape:
             data = re.sub(re.escape(self.options.escape.encode()) + b".", b"", data, flags=re.DOTALL)
-        return data.count(quote) % 2 == 0
+        return data.count(quote)
 
     def _records(self, data: bytes) -> list[bytes]:
         """Records with their line ends."""
-        records: list[bytes] = []
-        held = b""
-        for line in re.findall(rb"[^\n]*\n|[^\n]+", data):
-            held += line
-            if self._is_complete(held):
-                records.append(held)
-                held = b""
-        return [*records, held] if held else records
+        return list(self._closed(re.findall(rb"[^\n]*\n|[^\n]+", data)))
 
     def _tolerantly(
         self, data: bytes | list[bytes], target: pa.Schema, convert: pacsv.ConvertOptions

@@ -10,6 +10,9 @@ import pyarrow as pa
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.conform import Conformer
 
+_LONGEST = 1 << 20
+"""Bytes of a record that are kept: a quote that is never closed makes the rest of a file one record."""
+
 
 class Unreadable(NamedTuple):
     """One record: its text, and why it cannot be read."""
@@ -41,5 +44,5 @@ def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
 
 
 def as_text(data: bytes) -> str:
-    """A record's bytes without its line end; what is no UTF-8 is shown as such."""
-    return data.rstrip(b"\r\n").decode(errors="backslashreplace")
+    """A record's bytes without its line end, cut when it is very long; what is no UTF-8 is shown as such."""
+    return data[:_LONGEST].rstrip(b"\r\n").decode(errors="backslashreplace")

@@ -123,6 +123,16 @@ def test_bad_records_of_csv_come_at_their_offsets_also_where_values_hold_line_en
     ]
 
 
+def test_a_quote_that_is_never_closed_makes_the_rest_one_bad_record(tmp_path: Path) -> None:
+    write(tmp_path, "k,s\n1,a\n" + '2,b,"x\n' + "3,c\n" * 400_000, "1.csv")
+    ((good, bad),) = read(tmp_path, "k bigint, s string", "csv", options=(("multiline", "true"),))
+    assert good == (0, {"k": 1, "s": "a"})
+    assert bad[0] == 1
+    assert isinstance(bad[1], str)
+    assert bad[1].startswith('2,b,"x\n3,c\n')
+    assert len(bad[1]) <= 1 << 20
+
+
 @pytest.mark.parametrize("format_name", ["parquet", "avro", "orc"])
 def test_rows_that_do_not_fit_the_schema_come_as_json(tmp_path: Path, format_name: str) -> None:
     (tmp_path / "rows").mkdir()
