@@ -13,6 +13,9 @@ from airflow_samza.errors import TopicError
 
 Generation = tuple[int, ...]
 
+MOST_RANGES = 64
+"""Of published epochs that are remembered apart: a stage that has news for a stream now and then would leave thousands in a day."""
+
 
 def parse_generation(text: str) -> Generation:
     """A generation as numbers, so that ``1.10`` is later than ``1.9``.
@@ -53,6 +56,8 @@ class Standing:
                 joined[-1][1] = last
             else:
                 joined.append([first, last])
+        if len(joined) > MOST_RANGES:  # epochs come in order: what was left out so long ago had nothing to publish
+            joined[:2] = [[joined[0][0], joined[1][1]]]
         self.epochs = joined
 
 

@@ -18,6 +18,7 @@ from airflow_samza.systems.log_fsck import fsck, is_sound
 from airflow_samza.systems.log_maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.log_tails import KNOWN_TAILS
+from airflow_samza.systems.producers_seen import MOST_RANGES, Standing
 from airflow_samza.systems.system import (
     ControlEnvelope,
     MessageRun,
@@ -296,3 +297,13 @@ def test_says_whether_anything_was_committed_behind_a_slice(system: LogSystem) -
     assert not system.has_news(STREAM, known)
     publish(system, 1, 10)
     assert system.has_news(STREAM, known)
+
+
+def test_what_is_known_of_a_producer_does_not_grow_with_the_epochs_that_it_left_out() -> None:
+    standing = Standing("1")
+    for epoch in range(0, 1000, 2):
+        standing.add(epoch)
+    assert len(standing.epochs) == MOST_RANGES
+    assert all(standing.has(epoch) for epoch in range(0, 1000, 2))
+    assert not standing.has(1000)
+    assert not standing.has(997)
