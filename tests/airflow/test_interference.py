@@ -83,21 +83,33 @@ def test_killed_tasks_of_a_pipelined_run_re_attach_and_double_nothing(flights: A
     assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
 
 
-def test_a_deferred_task_that_is_marked_failed_cancels_its_spark_work_and_runs_again_when_cleared(flights: Any) -> None:
+def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancels_its_spark_work(flights: Any) -> None:
     run_id = flights.airflow.trigger("deferred")
-    worker = wait_for_start(flights, "deferred")
-    task = flights.airflow.wait_for_task("deferred", run_id, "deferred.planes", ("deferred",))
-    assert task["try_number"] == 1
+    wait_for_start(flights, "deferred")
+    flights.airflow.wait_for_task("deferred", run_id, "deferred.planes", ("deferred",))
+    (claim,) = stage_folder(flights, "deferred", run_id, "planes").parents[1].glob("servers/*/1/claim.json")
+    os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
+    # The trigger notices, the task fails, and its retry has another runner do the work, and defers, too.
+    attempts = stage_folder(flights, "deferred", run_id, "planes") / "1.1" / "attempts"
+    flights.airflow.wait_until(
+        lambda: len(list(flights.signals.glob("deferred.started.*"))) == 2, 600, "another worker to hold the message"
+    )
+    flights.airflow.wait_until(
+        lambda: (task := flights.airflow.task("deferred", run_id, "deferred.planes"))["try_number"] == 2 and task["state"] == "deferred",
+        120,
+        "the second try to defer",
+    )
+    workers = [int(path.suffix[1:]) for path in flights.signals.glob("deferred.started.*")]
     flights.airflow.mark("deferred", run_id, "deferred.planes", "failed")
-    status = stage_folder(flights, "deferred", run_id, "planes") / "1.1" / "attempts" / "1" / "status.json"
+    status = attempts / "2" / "status.json"
     flights.airflow.wait_until(lambda: json.loads(status.read_text())["state"] == "cancelled", 120, "the record of the cancel")
-    flights.airflow.wait_until(lambda: is_gone(worker), 120, "the Spark worker of the marked task to end")
+    flights.airflow.wait_until(lambda: all(is_gone(worker) for worker in workers), 120, "the Spark worker of the marked task to end")
     assert flights.airflow.wait_for_run("deferred", run_id)["state"] == "failed"
     let_go(flights, "deferred")
     flights.airflow.clear("deferred", run_id, "deferred.planes", downstream=True)
     assert flights.airflow.wait_for_run("deferred", run_id)["state"] == "success"
     done = flights.airflow.xcom("deferred", run_id, "deferred.planes")
-    assert done["generation"] == "1.2"
+    assert done["generation"] == "1.3"
     assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
 
 

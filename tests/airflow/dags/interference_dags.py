@@ -9,7 +9,7 @@ from airflow_samza import SamzaTaskGroup
 
 SYSTEMS = {"data": "flights_data", "warehouse": "flights_warehouse"}
 
-RETRIES = {"held": 1, "chain": 1}
+RETRIES = {"held": 1, "chain": 1, "deferred": 1}
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "two_sides": {},
