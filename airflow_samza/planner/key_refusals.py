@@ -156,8 +156,8 @@ class _Check:
             return
         count = "several" if state.partitions == DIFFERENT else state.partitions
         self.findings.warnings.append(
-            f"{operator_label(op)} has no key, so each task makes its own result of what it reads: {_listed(streams_arriving(op))} has {count} "
-            "partitions. Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
+            f"{operator_label(op)} has no key, so each task makes its own result of what it reads: {_listed(streams_arriving(op))} has "
+            f"{count} partitions. Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
         )
 
     def _side(self, op: OperatorSpec, key: tuple[str, ...], assumed: tuple[str, ...]) -> _Side:
