@@ -59,7 +59,7 @@ class Plan:
         rng = random.Random(self.seed + 1)
         inputs = self.inputs
         found: list[tuple[str, dict[str, Any]]] = []
-        for number in range(rng.randint(0, 60)):
+        for number in range(rng.randint(0, 45)):
             at = START + timedelta(seconds=20 * number - rng.randint(0, OUT_OF_ORDER))
             message = {
                 "k": rng.choice(["a", "b", "c", None]),
