@@ -22,7 +22,7 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hands whole modules to workers (``-n 2``), and all that shares a server to one."""
+    """Hands whole modules to workers (``-n 2``), and all that starts servers to one: two of them at a time take longer than in turn."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):  # type: ignore[misc]
@@ -46,4 +46,4 @@ def _folder(nodeid: str) -> str:
 
 def _group(nodeid: str) -> str:
     folder = _folder(nodeid)
-    return folder if folder in ("tests/airflow", "tests/spark") else nodeid.partition("::")[0]
+    return "servers" if folder in ("tests/airflow", "tests/spark") else nodeid.partition("::")[0]
