@@ -22,7 +22,7 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hands whole modules to workers (``-n 2``), and all that starts servers to one: two of them at a time take longer than in turn."""
+    """Hands whole modules to workers (``-n 2``), and all that starts servers to one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):  # type: ignore[misc]
