@@ -21,7 +21,7 @@ demo: setup ## Run the flights example in a real Airflow and show what came out 
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser)" $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.

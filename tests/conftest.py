@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,18 +19,6 @@ sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hands whole modules to workers (``-n 2``), and all that starts servers to one."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Groups(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid)
-
-    return Groups(config, log)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first."""
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
@@ -42,8 +29,3 @@ _FIRST = ["tests/airflow", "tests/spark", "tests/property", "tests/e2e"]
 
 def _folder(nodeid: str) -> str:
     return "/".join(nodeid.split("/")[:2])
-
-
-def _group(nodeid: str) -> str:
-    folder = _folder(nodeid)
-    return "servers" if folder in ("tests/airflow", "tests/spark") else nodeid.partition("::")[0]

@@ -188,7 +188,7 @@ class SectionRun:
 
     @property
     def _commit_asked(self) -> bool:
-        return not self._whole and any(getattr(task, "commit_asked", False) for task in self._instance.low_level_tasks)
+        return not self._whole and any(task.commit_asked for task in self._instance.low_level_tasks)
 
     def _read(self, sources: Sequence[TaskInput], limit: int | None) -> Iterator[pa.RecordBatch]:
         for source in sources:
