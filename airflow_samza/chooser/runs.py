@@ -144,12 +144,6 @@ def taken(
         yield found
 
 
-def chosen(chooser: RunChooser[E], sources: Mapping[Any, Iterable[E]]) -> Iterator[E]:
-    """All envelopes of bounded sources; that the chooser leaves some is a :class:`~airflow_samza.errors.StageError`."""
-    yield from taken(chooser, sources)
-    refuse_left([str(ssp) for ssp in sources if chooser.holds(ssp)])
-
-
 def refuse_left(places: Iterable[str]) -> None:
     """Refuses that a chooser left anything of these partitions, although all that there is was at hand."""
     left = sorted(places)

@@ -13,11 +13,11 @@ from airflow_samza.chooser.alignment import time_aligned
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
 from airflow_samza.chooser.offsets import PartitionHead
-from airflow_samza.chooser.runs import RunChooser, chosen
+from airflow_samza.chooser.runs import RunChooser
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.unit.chooser.built_in import BUILT_IN
-from tests.unit.chooser.messages import Run, admitted
+from tests.unit.chooser.messages import Run, admitted, chosen
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

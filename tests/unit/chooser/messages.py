@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.chooser.message_chooser import MessageChooser
-from airflow_samza.chooser.runs import RunChooser, taken
+from airflow_samza.chooser.runs import RunChooser, refuse_left, taken
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,12 @@ class Run:
 def admitted(chooser: RunChooser[Run], limit: int) -> list[Run]:
     """What an epoch of up to ``limit`` messages takes of what the chooser was given."""
     return list(taken(chooser, {}, limit=limit))
+
+
+def chosen(chooser: RunChooser[Any], sources: Mapping[Any, Iterable[Any]]) -> Iterator[Any]:
+    """All envelopes of bounded sources; that the chooser leaves some is an error."""
+    yield from taken(chooser, sources)
+    refuse_left([str(ssp) for ssp in sources if chooser.holds(ssp)])
 
 
 def chosen_until_none(chooser: MessageChooser[Any]) -> list[Any]:

@@ -12,13 +12,13 @@ from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.round_robin import RoundRobinChooser
-from airflow_samza.chooser.runs import Piece, RunChooser, chosen
+from airflow_samza.chooser.runs import Piece, RunChooser
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import StageError
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
-from tests.unit.chooser.messages import Run, admitted
+from tests.unit.chooser.messages import Run, admitted, chosen
 
 A0, A1, B0 = Ssp("k", "a", 0), Ssp("k", "a", 1), Ssp("k", "b", 0)
 RT, FILL = Ssp("k", "rt", 0), Ssp("k", "fill", 0)
