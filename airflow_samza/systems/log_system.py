@@ -20,7 +20,7 @@ from airflow_samza.systems.log_index import Control, LogIndex, Run
 from airflow_samza.systems.log_records import Commit, Segment, control_message
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, open_topic
-from airflow_samza.systems.sections import Section, SectionFilter, is_section
+from airflow_samza.systems.sections import Section, SectionFilter, is_section, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -357,7 +357,8 @@ class LogConsumer:
         """The envelopes of a slice in offset order, one record batch in memory at a time.
 
         ``offsets`` None reads the consumer's slice, or all up to the head as taken when it was opened; where no producer has put
-        a control message in band (a topic that was appended to), it ends with an end-of-stream of the source (SEMANTICS C2).
+        a control message in band (a topic that was appended to), it ends with an end-of-stream of the source (SEMANTICS C2); a topic
+        that nobody has written to ends only where a slice says that this is all.
         """
         partition = ssp.partition
         if not 0 <= partition < self.topic.partitions:
@@ -390,7 +391,7 @@ class LogConsumer:
                 envelope = MessageRun(ssp, envelope.offset, decoded(envelope.batch))
             controlled = controlled or isinstance(envelope, ControlEnvelope)
             yield envelope
-        if whole and not controlled and self._index.number > 0:
+        if whole and not controlled and (self._index.number > 0 or says_all(self._slice)):
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self.topic.name))
 
     def _all(self, partition: int) -> OffsetRange:

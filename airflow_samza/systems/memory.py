@@ -11,7 +11,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.producers_seen import ProducersSeen
-from airflow_samza.systems.sections import Section, SectionFilter, is_section
+from airflow_samza.systems.sections import Section, SectionFilter, is_section, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -377,7 +377,7 @@ class MemoryConsumer:
         for envelope in self._envelopes(ssp, offsets, columns):
             controlled = controlled or isinstance(envelope, ControlEnvelope)
             yield envelope
-        if whole and not controlled and self._any:
+        if whole and not controlled and (self._any or says_all(self._slice)):
             yield ControlEnvelope(ssp, offsets.end, EndOfStreamMessage(None, 1, None, self._topic.name))
 
     def _envelopes(self, ssp: SystemStreamPartition, offsets: OffsetRange, columns: Sequence[str] | None) -> Iterator[Envelope]:

@@ -60,6 +60,11 @@ class Section:
                 self.is_complete = self.is_complete or message.task_name is None or len(self.tasks) >= message.task_count
 
 
+def says_all(slice_: Mapping[str, Any] | None) -> bool:
+    """Whether a slice says that what it covers is all there is: one of sections leaves that to their writers."""
+    return slice_ is not None and "sections" not in slice_
+
+
 def is_section(producer: str) -> bool:
     """Whether a producer is a stage of a run; rows that were appended by hand belong to no section."""
     return producer.count("/") == 2

@@ -234,6 +234,9 @@ def test_a_source_without_control_messages_ends_with_one_of_its_own(system: Topi
         assert last.message == EndOfStreamMessage(None, 1, stream_id="plain")
     system.admin.create([STREAM])  # a stream that nobody has written to yet has not ended
     assert list(system.consumer(STREAM).read(ssp(0), None)) == []
+    (end,) = system.consumer(STREAM, system.slice(STREAM)).read(ssp(0), None)  # but a slice of it, which says that this is all, has
+    assert isinstance(end, ControlEnvelope)
+    assert end.message == EndOfStreamMessage(None, 1, stream_id=STREAM.name)
 
 
 def test_append_is_all_or_nothing_and_makes_the_topic_when_told_the_count(system: TopicSystem) -> None:
