@@ -22,7 +22,8 @@ from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.producers import Producers
-from airflow_samza.spark.stage_job import Attempt, lost, refuse_unwanted, run_job
+from airflow_samza.spark.stage_context import Attempt, StageContext
+from airflow_samza.spark.stage_job import lost, refuse_unwanted, run_job
 from airflow_samza.spark.stage_loop import StageLoop
 from airflow_samza.spark.stage_setup import set_up_stage
 from airflow_samza.spark.worker_errors import shown_as_written
@@ -41,11 +42,12 @@ def run_stage(
     systems = bind_systems(bindings, files.root)
     if not can_finish(files, handle.folder):
         origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
+        context = StageContext(driver, files, bindings, systems, run, attempt, origins)
         try:
             if run.runs_epochs(handle.stage_id):
-                StageLoop(driver, files, bindings, systems, run, attempt, origins).run()
+                StageLoop(context).run()
             else:
-                _run_epoch(driver, files, bindings, systems, run, attempt, origins)
+                _run_epoch(context)
         except SamzaError as error:  # the runner, too, imported the application from what was shipped
             raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
         except Exception as error:
@@ -58,30 +60,14 @@ def run_stage(
         log.info("%s", line)
 
 
-def _run_epoch(
-    driver: DriverSession,
-    files: Filesystem,
-    bindings: Mapping[str, SystemBinding],
-    systems: Mapping[str, System],
-    run: RunPlan,
-    attempt: Attempt,
-    origins: Mapping[str, str],
-) -> None:
-    inputs = bind_inputs(files, systems, run, attempt.handle)
-    with set_up_stage(driver, files, bindings, systems, run, attempt, inputs) as setup:
+def _run_epoch(context: StageContext) -> None:
+    inputs = bind_inputs(context.files, context.systems, context.run, context.handle)
+    with set_up_stage(context, inputs) as setup:
         reach("before-intent")
-        intent = decide(files, run, attempt.handle, inputs, setup.outputs)
+        intent = decide(context.files, context.run, context.handle, inputs, setup.outputs)
         reach("after-intent")
         tasks = intent.tasks
-        run_job(
-            driver,
-            setup.spark,
-            files,
-            attempt,
-            setup.program,
-            lambda: stage_frame(setup.spark, setup.program, setup.task, tasks),
-            origins,
-        )
+        run_job(context, setup.spark, setup.program, lambda: stage_frame(setup.spark, setup.program, setup.task, tasks))
 
 
 def bind_inputs(files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle) -> dict[str, BoundStream]:

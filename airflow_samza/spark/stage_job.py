@@ -6,11 +6,12 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from airflow_samza.errors import RuntimeMissing, StageCancelled, StageFailed, StageLost
-from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
+from airflow_samza.spark.stage_context import Attempt, StageContext
 from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.task.stage_program import StageProgram
@@ -26,37 +27,18 @@ JOB_TRIES = 2
 _WORKER_DIED = ("Python worker exited unexpectedly", "Python worker process", "worker failed to connect back", "EOFException")
 
 
-class Attempt(Protocol):
-    """What an epoch needs to know of the attempt that it belongs to."""
-
-    handle: StageHandle
-    group: str
-    request: Mapping[str, Any]
-
-    def report(self, progress: StageProgress) -> None:
-        """Tells how far the stage has come; called after every epoch, and may say so only now and then."""
-        ...
-
-    def cancel_asked(self) -> bool:
-        """Whether somebody asked to cancel it."""
-        ...
-
-
 def run_job(
-    driver: DriverSession,
+    context: StageContext,
     spark: SparkSession,
-    files: Filesystem,
-    attempt: Attempt,
     program: StageProgram,
     frame: Callable[[], DataFrame],
-    origins: Mapping[str, str],
     properties: Mapping[str, str] = NO_PROPERTIES,
     level: int = logging.INFO,
 ) -> None:
     """Collects the stage's frame. Raises a SamzaError, or what says that Spark itself is gone (``is_gone``)."""
-    handle = attempt.handle
+    driver, attempt, handle = context.driver, context.attempt, context.handle
     for tries in range(1, JOB_TRIES + 1):
-        refuse_unwanted(files, attempt)
+        refuse_unwanted(context.files, attempt)
         try:
             started = time.monotonic()
             description = f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"
@@ -67,7 +49,7 @@ def run_job(
         except Exception as error:
             if attempt.cancel_asked():
                 raise _cancelled(handle) from error
-            found = find_error(str(error), origins)
+            found = find_error(str(error), context.origins)
             if found is not None:
                 raise found from error
             if is_gone(error):

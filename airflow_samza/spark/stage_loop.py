@@ -27,18 +27,16 @@ from airflow_samza.runs.finish import finish_epoch
 from airflow_samza.runs.folders import StageFolder, adopt, must_read
 from airflow_samza.runs.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.run_ends import is_ending
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.runs.stage_state import StageProgress
 from airflow_samza.spark.at_hand import AtHand
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.positions import TaskPosition, lag
 from airflow_samza.spark.producers import Producers
-from airflow_samza.spark.stage_job import Attempt, refuse_unwanted, run_job
+from airflow_samza.spark.stage_context import StageContext
+from airflow_samza.spark.stage_job import refuse_unwanted, run_job
 from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
 from airflow_samza.spark.waiting import Waiting
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -52,27 +50,14 @@ CLOCK_SECONDS = 1.0
 class StageLoop:
     """One attempt at a stage of several epochs."""
 
-    def __init__(
-        self,
-        driver: DriverSession,
-        files: Filesystem,
-        bindings: Mapping[str, SystemBinding],
-        systems: Mapping[str, System],
-        run: RunPlan,
-        attempt: Attempt,
-        origins: Mapping[str, str],
-    ) -> None:
-        self._driver = driver
-        self._files = files
-        self._bindings = bindings
-        self._systems = systems
-        self._run = run
-        self._attempt = attempt
-        self._origins = origins
-        self._stage = run.plan.stage(attempt.handle.stage_id)
-        self._folder: StageFolder = attempt.handle.folder
+    def __init__(self, context: StageContext) -> None:
+        self._context = context
+        self._files, self._systems, self._run, self._attempt = context.files, context.systems, context.run, context.attempt
+        handle = context.handle
+        self._stage = self._run.plan.stage(handle.stage_id)
+        self._folder: StageFolder = handle.folder
         self._limit = DEFAULT_MAX_MESSAGES
-        self._open = newest_intent(files, self._folder)
+        self._open = newest_intent(self._files, self._folder)
         """The epoch that an earlier attempt has left open, until it is done."""
         self._former = self._open
         self._commit: Commit | None = None
@@ -81,7 +66,7 @@ class StageLoop:
         """The state folders that the last epochs' manifests name, newest last."""
         self._ran_at = time.monotonic()
         self._positions: dict[int, TaskPosition] = {}
-        self._producers = Producers(files, systems, run, attempt.handle, self._open)
+        self._producers = Producers(self._files, self._systems, self._run, handle, self._open)
 
     def run(self) -> None:
         """Runs epochs until the last one's manifests are there; finishing it is the caller's."""
@@ -89,10 +74,10 @@ class StageLoop:
         self._load()
         inputs: dict[str, BoundStream] = {stream_id: self._run.stream(stream_id) for stream_id in self._stage.inputs}
         inputs.update(self._producers.streams())
-        with set_up_stage(self._driver, self._files, self._bindings, self._systems, self._run, self._attempt, inputs) as setup:
+        with set_up_stage(self._context, inputs) as setup:
             self._limit = Config(setup.program.spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
             at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former)
-            frames = EpochFrames(self._driver, setup.spark, setup.program, setup.task)
+            frames = EpochFrames(self._context.driver, setup.spark, setup.program, setup.task)
             while True:
                 intent = self._open or self._decide(setup, at_hand)
                 self._run_tasks(setup, frames, intent)
@@ -189,13 +174,10 @@ class StageLoop:
         done = {name.removesuffix(".json") for name in self._files.list(self._folder.manifests(intent.epoch))}
         if not all(str(task) in done for task in intent.running):
             run_job(
-                self._driver,
+                self._context,
                 setup.spark,
-                self._files,
-                self._attempt,
                 setup.program,
                 lambda: frames.of(intent),
-                self._origins,
                 frames.properties(intent),
                 logging.INFO if intent.epoch == 0 else logging.DEBUG,
             )

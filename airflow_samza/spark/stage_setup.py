@@ -14,11 +14,9 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.catalyst import analyse_sections
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EpochTask
-from airflow_samza.spark.stage_job import Attempt
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.spark.stage_context import StageContext
+from airflow_samza.systems.system import System
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
@@ -36,31 +34,23 @@ class StageSetup:
 
 
 @contextmanager
-def set_up_stage(
-    driver: DriverSession,
-    files: Filesystem,
-    bindings: Mapping[str, SystemBinding],
-    systems: Mapping[str, System],
-    run: RunPlan,
-    attempt: Attempt,
-    inputs: Mapping[str, BoundStream],
-) -> Iterator[StageSetup]:
+def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> Iterator[StageSetup]:
     """Opens the stage's session, in which the stage is compiled, and makes the topics that it writes."""
-    handle = attempt.handle
-    source = program_source(systems, run, handle.stage_id, inputs)
+    handle, run, files = context.handle, context.run, context.files
+    source = program_source(context.systems, run, handle.stage_id, inputs)
     program = source.load()
     registers_names = any(isinstance(operator.spec, TransformSpec) for operator in program.operators.values())
-    with driver.stage_session(attempt.request.get("spark_conf", {}), own=registers_names) as spark:
+    with context.driver.stage_session(context.attempt.request.get("spark_conf", {}), own=registers_names) as spark:
         if len(program.sections) > 1:
             source, program = analyse_sections(spark, source)
         outputs = {stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
         for bound in outputs.values():
-            systems[bound.system].admin.create([bound.spec])
+            context.systems[bound.system].admin.create([bound.spec])
         path = handle.folder.attempt(handle.attempt, "program")
         files.put_if_absent(path, source.to_json().encode())
         task = EpochTask(
             root=files.root,
-            bindings=bindings_to_json(bindings),
+            bindings=bindings_to_json(context.bindings),
             stage=handle.stage_id,
             stage_folder=handle.folder.path,
             program=path,

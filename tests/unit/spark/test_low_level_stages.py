@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
 from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.spark import epoch, epoch_frames
 from tests.unit.spark.looping import Place
-from tests.unit.spark.without_spark import run_stage, without_spark
+from tests.unit.spark.without_spark import run_stage
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -81,17 +78,10 @@ def doubling(app):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    (tmp_path / "looping_app.py").write_text(APPLICATION)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("looping_app", None)
-    for module in (epoch, epoch_frames):
-        monkeypatch.setattr(module, "stage_frame", None)
-    without_spark()
-    made = Place(tmp_path)
+def place(place_of: Callable[[str], Place]) -> Place:
+    made = place_of(APPLICATION)
     made.send(0, 60)
-    yield made
-    sys.modules.pop("looping_app", None)
+    return made
 
 
 def ran(place: Place, name: str, mode: str) -> StageResult:

@@ -16,6 +16,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_state import StageHandle, StageProgress
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import EpochTask, _Section
+from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystem import open_filesystem
 
@@ -85,7 +86,8 @@ def run(frame: Frame, tmp_path: Path, attempt: Attempt | None = None) -> None:
     program: Any = SimpleNamespace(sections=())
     spark: Any = None
     job: Any = frame
-    run_job(Server(), spark, open_filesystem(str(tmp_path)), attempt, program, lambda: job, {})
+    plan: Any = None
+    run_job(StageContext(Server(), open_filesystem(str(tmp_path)), {}, {}, plan, attempt, {}), spark, program, lambda: job)
 
 
 def failure(text: str, tmp_path: Path) -> SamzaError:

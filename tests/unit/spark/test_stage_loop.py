@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,11 +13,10 @@ from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageProgress
-from airflow_samza.spark import epoch, epoch_frames
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.looping import APPLICATION, Place
-from tests.unit.spark.without_spark import run_stage, without_spark
+from tests.unit.spark.without_spark import run_stage
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -66,19 +64,10 @@ def until(what: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    import sys
-
-    (tmp_path / "looping_app.py").write_text(APPLICATION)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("looping_app", None)
-    for module in (epoch, epoch_frames):
-        monkeypatch.setattr(module, "stage_frame", None)
-    without_spark()
-    made = Place(tmp_path)
+def place(place_of: Callable[[str], Place]) -> Place:
+    made = place_of(APPLICATION)
     made.send(0, 100)
-    yield made
-    sys.modules.pop("looping_app", None)
+    return made
 
 
 def test_a_pipelined_run_gives_what_a_staged_one_gives(place: Place) -> None:
