@@ -23,7 +23,8 @@ from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.server import AttemptState
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.spark.topic_rows import topic_rows
 
 
 def open_session(folder: Path, module: str) -> DriverSession:
@@ -83,15 +84,7 @@ class Runs:
         found: dict[str, list[str]] = {}
         for stream_id in sorted({s for stage in run.plan.stages for s in stage.outputs if not run.is_own(s)}):
             topic = run.stream(stream_id).spec.name
-            known = self._log.admin.metadata([StreamSpec(topic)])[topic]
-            consumer = self._log.consumer(StreamSpec(topic))
-            rows = found.setdefault(stream_id, [])
-            for partition in range(known.partitions):
-                place = SystemStreamPartition("log", topic, partition)
-                for envelope in consumer.read(place, OffsetRange(known.oldest[partition], known.head[partition])):
-                    rows += [repr(row) for row in envelope.batch.to_pylist()] if isinstance(envelope, MessageRun) else []
-            consumer.close()
-            rows.sort()
+            found[stream_id] = sorted(repr(row) for row in topic_rows(self._log, topic))
         return found
 
 

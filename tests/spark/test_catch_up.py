@@ -20,7 +20,8 @@ from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import SystemBinding
+from tests.spark.topic_rows import topic_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -58,15 +59,7 @@ class TwoDags:
         return plan
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
-        found = self.log.admin.metadata([StreamSpec(topic)])[topic]
-        consumer = self.log.consumer(StreamSpec(topic))
-        rows: list[dict[str, Any]] = []
-        for partition in range(found.partitions):
-            place = SystemStreamPartition("log", topic, partition)
-            for envelope in consumer.read(place, OffsetRange(found.oldest[partition], found.head[partition])):
-                rows += envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else []
-        consumer.close()
-        return rows
+        return topic_rows(self.log, topic)
 
 
 @pytest.fixture

@@ -21,8 +21,9 @@ from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
+from tests.spark.topic_rows import topic_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -68,16 +69,7 @@ class Flow:
         return run
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
-        found = self.log.admin.metadata([StreamSpec(topic)]).get(topic)
-        rows: list[dict[str, Any]] = []
-        if found is not None:
-            consumer = self.log.consumer(StreamSpec(topic))
-            for partition in range(found.partitions):
-                place = SystemStreamPartition("log", topic, partition)
-                for envelope in consumer.read(place, OffsetRange(found.oldest[partition], found.head[partition])):
-                    rows += envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else []
-            consumer.close()
-        return sorted(rows, key=repr)
+        return sorted(topic_rows(self.log, topic), key=repr)
 
     def kill_runner(self, run: RunPlan) -> None:
         for runner in self.runtime.live_runners(run):
