@@ -286,6 +286,19 @@ class PushError(SamzaError):
     rule = "push"
 
 
+class ConcurrentPush(PushError):
+    """Another push took the version that this one was to be (facts: ``table``, ``number``, ``winner``); trying again comes after it."""
+
+    rule = "concurrent-push"
+    retryable = True
+
+
+class NoSuchVersion(PushError):
+    """A version of a pushed table that is asked for is not there, or no longer (facts: ``table``, ``wanted``)."""
+
+    rule = "no-such-version"
+
+
 class RuntimeMissing(SamzaError):
     """Something the runtime needs is not installed, or too old (Java, an optional package)."""
 

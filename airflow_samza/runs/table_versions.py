@@ -1,0 +1,349 @@
+"""The versions of a pushed table: which pushes each consists of, which one is current, and which was current when.
+
+A version is one record, ``tables/<system>/<topic>/versions/<number>.json``, written once: before it stands, nothing of a push is
+visible, and of two pushes that want the same number one gets it. Records are never deleted: one that retention has given up is marked
+beside it, so that a number is never used twice and a push id is known for ever. Source: SEMANTICS S7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
+from airflow_samza.runs.folders import must_read, read, write_once
+from airflow_samza.runs.names import safe
+from airflow_samza.runs.state_folder import numbers
+from airflow_samza.systems.filesystem import Filesystem
+
+FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
+"""What a version is: all rows anew, changes to the version before it, or what an older version read."""
+
+DELETED = "_deleted"
+"""The last column of every push topic (boolean). True marks a key that an incremental push deletes; its other columns are null."""
+
+
+@dataclass(frozen=True)
+class TableFolder:
+    """Where the records of one table lie: by the system and the physical name of its push stream."""
+
+    system: str
+    topic: str
+
+    @property
+    def path(self) -> str:
+        """The folder, from the root."""
+        return f"tables/{safe(self.system)}/{safe(self.topic)}"
+
+    @property
+    def versions(self) -> str:
+        """The folder of versions, numbered from 1."""
+        return f"{self.path}/versions"
+
+    def version(self, number: int) -> str:
+        """The record of one version."""
+        return f"{self.versions}/{number:020}.json"
+
+    @property
+    def expired(self) -> str:
+        """The folder of marks: a version that has one may no longer be read."""
+        return f"{self.path}/expired"
+
+    def push(self, push_id: str) -> str:
+        """The folder of one push: what it decides on its way to a version."""
+        return f"{self.path}/pushes/{safe(push_id)}"
+
+    def pin(self, number: int, reader: str) -> str:
+        """Says that a run reads a version, which therefore stays."""
+        return f"{self.pins}/{number:020}/{safe(reader)}.json"
+
+    @property
+    def pins(self) -> str:
+        """The folder of pins, by version."""
+        return f"{self.path}/pins"
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """One version of a pushed table.
+
+    ``sections`` are the (producer, generation) of the commits that it consists of, in the order in which they apply: of a full push
+    its own, of an incremental one those of ``base`` and its own. ``offsets`` span them, [first, end) per partition, within the topic's
+    first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote, ``full_rows`` the rows of the full push underneath,
+    which the next one is compared to. ``schema`` is the table's (DDL), without the column ``_deleted`` that the topic has last.
+
+    ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was made (ISO, UTC).
+    ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version current until then.
+    ``is_late``: a full push of data older than what was current; :func:`as_of` finds it, :func:`newest` does not.
+    """
+
+    number: int
+    push_id: str
+    kind: str
+    sections: tuple[tuple[str, str], ...]
+    offsets: tuple[tuple[int, int], ...]
+    commits: int
+    rows: int
+    bytes: int
+    schema: str
+    key: tuple[str, ...]
+    pushed_at: str
+    current_from: str = ""
+    interval: tuple[str, str] | None = None
+    base: int | None = None
+    deletes: int = 0
+    full_rows: int = 0
+    is_late: bool = False
+    table: str = ""
+
+    @property
+    def reads(self) -> int:
+        """The version whose rows it shows: itself, or the one that a rollback has brought back."""
+        return self.base if self.kind == ROLLBACK and self.base is not None else self.number
+
+    @property
+    def slice(self) -> dict[str, Any]:
+        """What ``system.consumer(spec, slice)`` reads to get just this version, in the order in which its rows apply."""
+        return {
+            "kind": "log",
+            "partitions": len(self.offsets),
+            "offsets": [list(span) for span in self.offsets],
+            "commit": self.commits,
+            "sections": [{"run": producer, "producer": producer, "generation": generation} for producer, generation in self.sections],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "number": self.number,
+            "push_id": self.push_id,
+            "kind": self.kind,
+            "sections": [list(section) for section in self.sections],
+            "offsets": [list(span) for span in self.offsets],
+            "commits": self.commits,
+            "rows": self.rows,
+            "deletes": self.deletes,
+            "full_rows": self.full_rows,
+            "bytes": self.bytes,
+            "schema": self.schema,
+            "key": list(self.key),
+            "interval": self.interval,
+            "pushed_at": self.pushed_at,
+            "current_from": self.current_from,
+            "base": self.base,
+            "is_late": self.is_late,
+            "table": self.table,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TableVersion:
+        """The version that :meth:`to_dict` described."""
+        plain = dict(data)
+        plain["sections"] = tuple((producer, generation) for producer, generation in plain["sections"])
+        plain["offsets"] = tuple((first, end) for first, end in plain["offsets"])
+        plain["key"] = tuple(plain["key"])
+        plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
+        return cls(**plain)
+
+
+def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
+    """The current version: the newest one but those that came late; None when nothing was ever pushed."""
+    return next((version for version in _from_newest(files, TableFolder(system, topic)) if not version.is_late), None)
+
+
+def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableVersion:
+    """A version by its number; one that is missing or expired is an error."""
+    folder = TableFolder(system, topic)
+    record = read(files, folder.version(number))
+    if record is None:
+        raise _missing(files, folder, f"version {number}")
+    return _readable(files, folder, TableVersion.from_dict(record))
+
+
+def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> TableVersion | None:
+    """The version that a push has become; None when it has not, or not yet."""
+    folder = TableFolder(system, topic)
+    begun = read(files, f"{folder.push(push_id)}/adding.json")
+    if begun is None:
+        return None
+    return next((version for version in _from_newest(files, folder, begun["after"]) if version.push_id == push_id), None)
+
+
+def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> TableVersion:
+    """The version that was current at an instant: of those with ``current_from`` at or before it, the latest (of equal ones the newest).
+
+    So what was pushed for the data interval [Monday, Tuesday) counts from Tuesday 00:00 on, whenever the push itself ran.
+    None there yet, or expired since, is an error.
+    """
+    if instant.tzinfo is None:
+        raise PushError(f"The instant {instant.isoformat()} has no time zone.", hint="Use pendulum.datetime(…, tz='UTC').")
+    folder = TableFolder(system, topic)
+    found: TableVersion | None = None
+    for version in _from_newest(files, folder):
+        if datetime.fromisoformat(version.current_from) > instant:
+            continue
+        if found is None or version.current_from > found.current_from:
+            found = version
+        if not version.is_late:  # those before it were current before it
+            break
+    if found is None:
+        raise _missing(files, folder, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}")
+    return _readable(files, folder, found)
+
+
+def versions(files: Filesystem, system: str, topic: str) -> list[TableVersion]:
+    """All versions, oldest first, expired ones too (:func:`expired_numbers`)."""
+    return list(_from_newest(files, TableFolder(system, topic)))[::-1]
+
+
+def expired_numbers(files: Filesystem, system: str, topic: str) -> set[int]:
+    """The versions that retention has given up."""
+    return set(numbers(files, TableFolder(system, topic).expired))
+
+
+def tables(files: Filesystem) -> list[TableFolder]:
+    """The tables that have a version, by the names that are safe in a path."""
+    return [
+        TableFolder(system, topic)
+        for system in files.list("tables")
+        for topic in files.list(f"tables/{system}")
+        if files.list(TableFolder(system, topic).versions)
+    ]
+
+
+def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> TableVersion:
+    """Makes a push visible as the version that it asks for, one above all others; returns the record that stands.
+
+    A push whose id stands there already gets that version. A number that another push has taken is a :class:`ConcurrentPush`.
+    ``current_from`` and ``is_late`` are found here.
+    """
+    folder = TableFolder(system, topic)
+    table = version.table or topic
+    current = newest(files, system, topic)
+    if version.kind != FULL and version.base is None:
+        raise needs_base(table, version.push_id)
+    version = _placed(version, current)
+    highest = highest_number(files, system, topic)
+    # Noted first, so that whoever looks for this id need not read what was pushed before.
+    write_once(files, f"{folder.push(version.push_id)}/adding.json", {"after": highest})
+    known = by_push_id(files, system, topic, version.push_id)
+    if known is not None:
+        return known
+    if highest < version.number and write_once(files, folder.version(version.number), version.to_dict()):
+        return version
+    winner = TableVersion.from_dict(must_read(files, folder.version(version.number)))
+    if winner.push_id == version.push_id:  # another attempt at the same push
+        return winner
+    raise ConcurrentPush(
+        f"The push {version.push_id!r} of table {table!r} lost version {version.number} to the push {winner.push_id!r}, which was faster; "
+        "nothing of it is visible.",
+        hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
+        table=table,
+        number=version.number,
+        winner=winner.push_id,
+    )
+
+
+def highest_number(files: Filesystem, system: str, topic: str) -> int:
+    """The number of the last version; 0 when there is none."""
+    return max(numbers(files, TableFolder(system, topic).versions), default=0)
+
+
+def needs_base(table: str, push_id: str) -> PushError:
+    """What an incremental push of a table without a version is told."""
+    return PushError(
+        f"The incremental push {push_id!r} has nothing to change: table {table!r} has no version yet.",
+        hint='Push all rows first: mode="full".',
+        table=table,
+        push_id=push_id,
+    )
+
+
+def rollback(files: Filesystem, system: str, topic: str, target: int, push_id: str) -> TableVersion:
+    """Makes what an older version read current again, as a new version; a rollback of the same id finds its version."""
+    known = by_push_id(files, system, topic, push_id)
+    if known is not None:
+        return known
+    former = by_number(files, system, topic, target)
+    version = replace(
+        former,
+        number=highest_number(files, system, topic) + 1,
+        push_id=push_id,
+        kind=ROLLBACK,
+        base=former.reads,
+        rows=0,
+        deletes=0,
+        bytes=0,
+        pushed_at=now(),
+    )
+    return add(files, system, topic, version)
+
+
+def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) -> TableVersion:
+    """Keeps a version for a run (``<application>/<run id>``) until the run is closed; one that is expired is an error."""
+    folder = TableFolder(system, topic)
+    files.put(folder.pin(number, reader), json.dumps({"reader": reader, "at": now()}).encode())
+    return by_number(files, system, topic, number)  # looked at after the pin stands: retention looks at pins after its mark
+
+
+def now() -> str:
+    """The moment as records hold it."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
+
+
+def instant_text(moment: str) -> str:
+    """A moment (ISO; UTC where it names no zone) as records hold it, so that texts compare as moments do.
+
+    >>> instant_text("2026-01-02T01:00:00+01:00")
+    '2026-01-02T00:00:00.000000+00:00'
+    """
+    parsed = datetime.fromisoformat(moment)
+    parsed = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=timezone.utc)
+    return parsed.astimezone(timezone.utc).isoformat(timespec="microseconds")
+
+
+def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion:
+    """The version with its place in time."""
+    at = instant_text(version.interval[1]) if version.interval is not None and version.kind != ROLLBACK else instant_text(version.pushed_at)
+    if current is None:
+        return replace(version, current_from=at, is_late=False)
+    own, before = version.interval, current.interval
+    if version.kind == FULL and own is not None and before is not None and instant_text(own[1]) < instant_text(before[1]):
+        return replace(version, current_from=at, is_late=True)
+    return replace(version, current_from=max(at, current.current_from), is_late=False)
+
+
+def _from_newest(files: Filesystem, folder: TableFolder, after: int = 0) -> Iterator[TableVersion]:
+    for number in reversed(numbers(files, folder.versions)):
+        if number <= after:
+            return
+        yield TableVersion.from_dict(must_read(files, folder.version(number)))
+
+
+def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:
+    if version.number in expired_numbers(files, folder.system, folder.topic):
+        raise NoSuchVersion(
+            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) is expired.",
+            hint=f"Still there: {_those_left(files, folder)}. keep_versions of the push says how many are kept.",
+            table=version.table or folder.topic,
+            wanted=version.number,
+        )
+    return version
+
+
+def _missing(files: Filesystem, folder: TableFolder, wanted: str) -> NoSuchVersion:
+    return NoSuchVersion(
+        f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
+        hint=f"There are: {_those_left(files, folder)}." if files.list(folder.versions) else "Nothing was pushed yet: push first.",
+        table=folder.topic,
+        wanted=wanted,
+    )
+
+
+def _those_left(files: Filesystem, folder: TableFolder) -> str:
+    gone = expired_numbers(files, folder.system, folder.topic)
+    left: Sequence[TableVersion] = [version for version in _from_newest(files, folder) if version.number not in gone]
+    return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left[:5])
