@@ -90,7 +90,7 @@ def _linked_parts(graph: JobGraph) -> list[_Part]:
         for source in op.inputs:
             if not isinstance(source, InputOperatorSpec):
                 link(place_of[source.op_id], place)
-        for table in _tables_of(op):
+        for table in tables_of(op):
             if table.kind is TableKind.LOCAL and not table.side_inputs:
                 link(table_users.setdefault(table.table_id, place), place)
     members: dict[int, list[int]] = defaultdict(list)
@@ -114,13 +114,14 @@ def _part(graph: JobGraph, places: Sequence[int], place_of: Mapping[str, int]) -
                 inputs.add(source.stream.stream_id)
                 outputs.update(written_streams(source))  # dead letters
         outputs.update(written_streams(op))
-        for table in _tables_of(op):
+        for table in tables_of(op):
             tables.add(table.table_id)
             side_inputs.update(table.side_inputs)
     return _Part(tuple(sorted(operators)), frozenset(inputs), frozenset(outputs), frozenset(tables), frozenset(side_inputs))
 
 
-def _tables_of(op: OperatorSpec) -> tuple[TableDescriptor, ...]:
+def tables_of(op: OperatorSpec) -> tuple[TableDescriptor, ...]:
+    """The tables that an operator reads or writes."""
     if isinstance(op, SendToTableSpec | TableJoinSpec):
         return (op.table,)
     return op.tables if isinstance(op, TaskSpec) else ()

@@ -40,7 +40,8 @@ class Intent:
     every input must end in it. ``active`` are the tasks that run (None: all), ``standing`` the epoch of the manifest from which each
     task starts, and ``limit`` after about how many messages a task leaves the rest to the next epoch. ``start`` is the path of the record
     that says what the first epoch starts from, where that is not nothing; ``keeps_state`` keeps state also of what has ended for good.
-    ``shut_down``: a task has asked that all end, so they read nothing more.
+    ``shut_down``: a task has asked that all end, so they read nothing more. ``side_inputs`` are, by stream id, what the tables hold: always
+    from the oldest offset on, whatever the epoch before had read.
     """
 
     stage: str
@@ -57,6 +58,7 @@ class Intent:
     start: str | None = None
     keeps_state: bool = False
     shut_down: bool = False
+    side_inputs: Mapping[str, InputIntent] = field(default_factory=dict)
 
     @property
     def running(self) -> Sequence[int]:
@@ -70,7 +72,8 @@ class Intent:
             "generation": self.generation,
             "epoch": self.epoch,
             "tasks": self.tasks,
-            "inputs": {name: {"stream": i.stream, "slice": i.slice, "writer": i.writer, "end": i.end} for name, i in self.inputs.items()},
+            "inputs": {name: dict(vars(read)) for name, read in self.inputs.items()},
+            "side_inputs": {name: dict(vars(read)) for name, read in self.side_inputs.items()},
             "outputs": dict(self.outputs),
             "decided_at": self.decided_at,
             "whole": self.whole,
@@ -86,7 +89,8 @@ class Intent:
     def from_dict(cls, data: Mapping[str, Any]) -> Intent:
         """The intent that :meth:`to_dict` described."""
         plain = dict(data)
-        plain["inputs"] = {name: InputIntent(**found) for name, found in data["inputs"].items()}
+        for kind in ("inputs", "side_inputs"):
+            plain[kind] = {name: InputIntent(**found) for name, found in data[kind].items()}
         plain["active"] = tuple(data["active"]) if data["active"] is not None else None
         plain["standing"] = _by_task(data["standing"])
         return cls(**plain)

@@ -21,6 +21,9 @@ from airflow_samza.systems.system import StreamSpec
 STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
 """The modes of a run."""
 
+SIDE_INPUT = "side_input"
+"""The role of a stream that feeds tables."""
+
 
 @dataclass(frozen=True)
 class BoundStream:
@@ -60,10 +63,16 @@ def stream_spec(data: Mapping[str, Any]) -> StreamSpec:
     return StreamSpec(**plain)
 
 
+def side_input_key(stream_id: str) -> str:
+    """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too. No stream id has an ``@``."""
+    return f"{stream_id}@side-input"
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """One generation of a run's plan.
 
+    ``streams`` are by stream id; an input that feeds a table as well is there twice, as the latter under :func:`side_input_key`.
     ``reference`` loads the application (``module:attribute``), ``interval`` is the data interval (ISO texts, UTC) where the
     run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
     per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them, ``contents``
@@ -94,6 +103,11 @@ class RunPlan:
         """A stream of this run."""
         self.plan.stream(stream_id)
         return self.streams[stream_id]
+
+    def side_input(self, stream_id: str) -> BoundStream:
+        """A stream as it feeds the tables of this run."""
+        bound = self.streams.get(side_input_key(stream_id))
+        return bound if bound is not None else self.stream(stream_id)
 
     @property
     def engine_texts(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from airflow_samza.runs.lease import begin, load_lease, refuse_ended
 from airflow_samza.runs.lease_holder import finished_stage
 from airflow_samza.runs.lineage import Version, commit_version, expire, expire_apart, find_version, finished_version
 from airflow_samza.runs.names import safe
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
@@ -133,8 +133,8 @@ def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
     found: dict[str, tuple[int, ...]] = {}
     for stream_id, stream in run.streams.items():
         ranges = (stream.slice or {}).get("offsets")
-        if ranges is None or run.is_own(stream_id):
-            continue
+        if ranges is None or stream.role == SIDE_INPUT or run.is_own(stream_id):
+            continue  # tables are filled anew, from their side inputs
         read_by = [left["checkpoint"] for tasks in stages.values() for left in tasks.values() if left["checkpoint"]]
         offsets = []
         for partition, (_, end) in enumerate(ranges):

@@ -22,6 +22,7 @@ from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.producers import Producers
+from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import Attempt, StageContext
 from airflow_samza.spark.stage_job import lost, refuse_unwanted, run_job
 from airflow_samza.spark.stage_loop import StageLoop
@@ -101,5 +102,6 @@ def decide(
             for stream_id, bound in inputs.items()
         },
         outputs={stream_id: bound.spec.name for stream_id, bound in outputs.items()},
+        side_inputs=planned_side_inputs(run, handle.stage_id),
     )
     return Intent.from_dict(adopt(files, handle.folder.intent(0), intent.to_dict()))

@@ -24,6 +24,7 @@ from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs
+from airflow_samza.spark.task_side_inputs import SideInputs
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.storage.snapshots import KnownTables, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
@@ -51,8 +52,9 @@ class EpochTask:
     """The function that ``mapInArrow`` calls; small and plain, so that it travels to any worker.
 
     It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent and program
-    are named by their paths. ``inputs`` and ``outputs`` are the streams without their slices (the intent has those), ``own`` those of
-    them that are topics of the run; ``section`` is the number of the task section that it runs. ``epoch`` None: each job says which.
+    are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their slices (the intent has those),
+    ``own`` those of them that are topics of the run; ``section`` is the number of the task section that it runs. ``epoch`` None: each
+    job says which.
     """
 
     root: str
@@ -65,6 +67,7 @@ class EpochTask:
     outputs: Mapping[str, Mapping[str, Any]]
     own: tuple[str, ...]
     section: int = 0
+    side_inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the section for the task that this Spark partition is: the k-th of those that run in the epoch."""
@@ -195,17 +198,19 @@ class _Section:
         return write_snapshot(self._files, folder, section.state(), before.state, _KNOWN, durable=durable)
 
     def _output_of(self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not self._is_first:
-            yield from section.run_batches(batches, self._boundary)
-            return
-        for _ in batches:  # the one row that stands for this task
-            pass
-        streams = {stream_id: BoundStream.from_dict(data) for stream_id, data in self._epoch.inputs.items()}
-        inputs = TaskInputs(self._program, self._systems, streams, self._epoch.own, self._intent)
+        tables = SideInputs(self._program, self._systems, _bound(self._epoch.side_inputs), self._intent)
+        inputs = TaskInputs(self._program, self._systems, _bound(self._epoch.inputs), self._epoch.own, self._intent)
         try:
-            yield from section.run(inputs.of(self._task, before.start))
+            side_inputs = tables.of(self._task, self._epoch.section)
+            if not self._is_first:
+                yield from section.run_batches(batches, self._boundary, side_inputs=side_inputs)
+                return
+            for _ in batches:  # the one row that stands for this task
+                pass
+            yield from section.run(inputs.of(self._task, before.start), side_inputs)
         finally:
             inputs.close()
+            tables.close()
 
     def _boundary(self) -> Boundary:
         """What the task section before has reached; its note is there when its last batch has come through."""
@@ -303,6 +308,10 @@ class _Before:
 def _told(report: TaskReport) -> dict[str, Any]:
     """A report as a manifest holds it: the checkpoint stands beside it."""
     return {name: value for name, value in report.to_dict().items() if name != "checkpoint"}
+
+
+def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
+    return {stream_id: BoundStream.from_dict(data) for stream_id, data in streams.items()}
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:

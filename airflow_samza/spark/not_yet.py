@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.descriptors import StreamDescriptor, TableKind
+from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import NotYet, PlanError, raise_all
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.task.not_yet import not_yet
@@ -17,8 +17,6 @@ def refuse_what_cannot_run(spec: ApplicationSpec, plan: ExecutionPlan) -> None:
     read = {stream_id for stage in plan.stages for stream_id in stage.inputs}
     for stream_id in sorted(read & set(spec.inputs)):
         found += _input(spec.inputs[stream_id])
-    for table_id in sorted({table_id for stage in plan.stages for table_id in stage.tables}):
-        found += _table(spec, table_id)
     raise_all(found)
 
 
@@ -28,14 +26,6 @@ def _input(stream: StreamDescriptor) -> Iterator[NotYet]:
     if stream.reader is not None:
         hint = "Write the DataFrame to files, or with format samza, and read those."
         yield _not_yet(f"The input {name!r}{at} comes from a DataFrame", hint, stream=name)
-
-
-def _table(spec: ApplicationSpec, table_id: str) -> Iterator[NotYet]:
-    table = spec.table(table_id)
-    at = f" ({table.location})" if table.location is not None else ""
-    if table.kind is TableKind.PUSHED or table.side_inputs:
-        hint = "Fill a local table at the start: app.local_table(…) and stream.send_to(table)."
-        yield _not_yet(f"The table {table_id!r}{at} is fed by side inputs", hint, table=table_id)
 
 
 def _not_yet(what: str, hint: str, **facts: object) -> NotYet:

@@ -28,7 +28,7 @@ from airflow_samza.runs.data_interval import DataInterval, needed_interval, rend
 from airflow_samza.runs.folders import RunFolder, adopt, read
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import STAGED, BoundStream, RunPlan
+from airflow_samza.runs.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
@@ -36,6 +36,7 @@ from airflow_samza.spark.carried_state import carried_slice, carries_state, is_c
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
 from airflow_samza.spark.run_together import check_mode
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
+from airflow_samza.spark.side_inputs import side_input_missing, side_input_slice, side_streams, with_side_input_notes
 from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
@@ -84,7 +85,7 @@ def prepare_run(
         run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, wait)
         run = dataclasses.replace(run, generation=generation, mode=mode)
         if taken is not None:
-            slices = {stream_id: stream.slice for stream_id, stream in run.streams.items()}
+            slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
             starts = write_starts(files, folder, generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
@@ -128,12 +129,12 @@ def _planned(
     sections: Mapping[str, str],
     wait_seconds: float,
 ) -> RunPlan:
-    streams = {**spec.inputs, **spec.outputs, **spec.intermediates}
+    streams = {**spec.inputs, **spec.outputs, **spec.intermediates, **side_streams(spec, plan_shape(spec))}
     places = {stream_id: system_name(spec, stream, bindings, default_system) for stream_id, stream in streams.items()}
     kept = declared_systems(spec, places.values(), bindings)
     systems = bind_systems(run_bindings(kept, bindings), files.root)
     bound = {
-        stream_id: BoundStream(stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
+        stream_id: BoundStream(stream.stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
         for stream_id, stream in streams.items()
     }
     metadata = _metadata(systems, bound, spec)
@@ -167,7 +168,7 @@ def _planned(
         engines=_engines(plan, compiled),
         schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
         contents=contents,
-        notes=with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version),
+        notes=with_side_input_notes(with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version), run),
     )
 
 
@@ -224,7 +225,7 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
         interval=bounds,
         broadcast=stream.broadcast,
         written=stream.role is StreamRole.OUTPUT,
-        tolerant=stream.on_error is not None,
+        tolerant=stream.on_error is not None and stream.role is StreamRole.INPUT,
         options=stream.options,
     )
 
@@ -256,17 +257,19 @@ def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream], s
                     stream=stream.stream_id,
                     system=name,
                 )
+            elif stream.role == SIDE_INPUT:
+                raise side_input_missing(spec, stream)
     return found
 
 
 def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[str, Schema]:
     """The columns of inputs that the application does not declare, as their systems tell them."""
     told: dict[str, Schema] = {}
-    for stream_id, stream in run.streams.items():
-        if stream.role == StreamRole.INPUT.value and stream.spec.schema is None:
-            ddl = (stream.slice or {}).get("schema") or (metadata[stream_id].schema if stream_id in metadata else None)
+    for stream in run.streams.values():
+        if stream.role in (StreamRole.INPUT.value, SIDE_INPUT) and stream.spec.schema is None:
+            ddl = (stream.slice or {}).get("schema") or (metadata[stream.stream_id].schema if stream.stream_id in metadata else None)
             if ddl is not None:
-                told[stream_id] = Schema.of(str(ddl))
+                told[stream.stream_id] = Schema.of(str(ddl))
     return told
 
 
@@ -309,10 +312,12 @@ class _Reading:
 
     def with_slice(self, stream: BoundStream) -> BoundStream:
         """The stream with the slice that the run reads of it; not of what it writes."""
-        if stream.role != StreamRole.INPUT.value:
+        if stream.role not in (StreamRole.INPUT.value, SIDE_INPUT):
             return stream
-        declared = self.spec.inputs[stream.stream_id]
         system = self.systems[stream.system]
+        if stream.role == SIDE_INPUT:
+            return dataclasses.replace(stream, slice=side_input_slice(self.spec, system, stream))
+        declared = self.spec.inputs[stream.stream_id]
         if declared.shared:
             named = self.sections.get(stream.stream_id)
             slice_ = section_slice(system, stream, declared, named, self.version, self.wait_seconds)

@@ -33,6 +33,7 @@ from airflow_samza.spark.at_hand import AtHand
 from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.positions import TaskPosition, lag
 from airflow_samza.spark.producers import Producers
+from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import refuse_unwanted, run_job
 from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
@@ -149,6 +150,7 @@ class StageLoop:
             start=self._run.start_of(self._stage.stage_id),
             keeps_state=self._run.keeps_state,
             shut_down=self._shuts_down,
+            side_inputs=planned_side_inputs(self._run, self._stage.stage_id),
         )
         reach("before-intent")
         standing = Intent.from_dict(adopt(self._files, self._folder.intent(epoch), intent.to_dict()))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.runs.finish import output_stream
@@ -55,11 +55,16 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
             stage_folder=handle.folder.path,
             program=path,
             epoch=0,
-            inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
+            inputs={stream_id: _without_slice(bound) for stream_id, bound in inputs.items()},
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
+            side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
         )
         yield StageSetup(spark, program, outputs, task)
+
+
+def _without_slice(bound: BoundStream) -> dict[str, Any]:
+    return dataclasses.replace(bound, slice=None).to_dict()
 
 
 def program_source(systems: Mapping[str, System], run: RunPlan, stage_id: str, inputs: Mapping[str, BoundStream]) -> ProgramSource:

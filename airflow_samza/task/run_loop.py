@@ -77,7 +77,7 @@ class SectionRun:
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
-        self._tables = TaskTables(program, tables)
+        self._tables = TaskTables(program, section, tables)
         self._control = TaskControl(
             [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions],
             idle_timeout_ms=Config(program.spec.config).watermark_idle_timeout_ms,

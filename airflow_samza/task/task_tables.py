@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.errors import NotYet
+from airflow_samza.planner.stages import tables_of
 from airflow_samza.systems.system import MessageRun
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.reading import TaskInput
@@ -18,13 +20,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class TaskTables:
-    """``stores`` are the tables by id: those given, and new ones for the rest of the stage's tables."""
+def section_tables(program: StageProgram, section: int) -> list[str]:
+    """The ids of the tables that the operators of one section read or write."""
+    specs = (program.operators[op_id].spec for op_id in program.sections[section].operators)
+    return sorted({table.table_id for spec in specs for table in tables_of(spec) if table.kind is not TableKind.REMOTE})
 
-    def __init__(self, program: StageProgram, stores: dict[str, TableStore] | None = None) -> None:
+
+def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequence[int]:
+    """The partitions of a side input that feed the tables of a task: that of its number; every task reads all of a broadcast."""
+    planned = program.plan.stream(stream_id)
+    if planned.broadcast:
+        return range(max(planned.partitions, 1))
+    return [task] if task < planned.partitions else []
+
+
+class TaskTables:
+    """The tables of one section. ``stores`` are the tables by id: those given, and new ones for the rest."""
+
+    def __init__(self, program: StageProgram, section: int, stores: dict[str, TableStore] | None = None) -> None:
         self._program = program
+        self._ids = section_tables(program, section)
         self.stores = stores if stores is not None else {}
-        for table_id in program.stage.tables:
+        for table_id in self._ids:
             self.stores.setdefault(table_id, self._made(table_id))
 
     def _made(self, table_id: str) -> TableStore:
@@ -58,7 +75,7 @@ class TaskTables:
                     report.next_offsets[source.partition] = envelope.offset + 1
 
     def _fed_by(self, stream_id: str) -> list[str]:
-        tables = [self._program.spec.table(table_id) for table_id in self._program.stage.tables]
+        tables = [self._program.spec.table(table_id) for table_id in self._ids]
         fed = [table for table in tables if stream_id in table.side_inputs]
         for table in fed:
             if table.processor is not None:
@@ -72,7 +89,7 @@ class TaskTables:
     def snapshot(self) -> dict[str, Mapping[str, pa.Table]]:
         """What tables that the application writes hold, by ``table:<id>``; those of side inputs are filled anew."""
         found: dict[str, Mapping[str, pa.Table]] = {}
-        for table_id in self._program.stage.tables:
+        for table_id in self._ids:
             tables = self.stores[table_id].snapshot() if not self._program.spec.table(table_id).side_inputs else {}
             if tables:
                 found[f"table:{table_id}"] = tables
@@ -80,7 +97,7 @@ class TaskTables:
 
     def restore(self, state: Mapping[str, Mapping[str, pa.Table]]) -> None:
         """Takes over what :meth:`snapshot` gave."""
-        for table_id in self._program.stage.tables:
+        for table_id in self._ids:
             tables = state.get(f"table:{table_id}")
             if tables:
                 self.stores[table_id].restore(tables)

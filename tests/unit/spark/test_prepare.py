@@ -117,15 +117,15 @@ def test_whatever_cannot_run_yet_is_named_at_once(prepare: Prepare) -> None:
         prepare(
             f"""
     words = {STREAM}timestamp="n", partitions=2, key="word")
-    profiles = app.pushed_table("profiles", key="word", schema="word string, tier string", partitions=2)
-    words.join(profiles, id="with-profile", how="left"){SENT}
+    near = app.remote_table("near", key="word", schema="word string, rank int", reader=lambda key: None)
+    words.join(near, id="with-profile", how="left"){SENT}
     far = app.remote_table("far", key="word", schema="word string, rank int", reader=lambda key: None)
     words.join(far, id="with-rank", how="left").send_to(app.output_stream("more", partitions=2))
 """
         )
     text = str(caught.value)
     assert "cannot run remote tables ('far') yet" in text
-    assert "The table 'profiles'" in text
+    assert "('near')" in text
     assert all(isinstance(error, NotYet) for error in caught.value.errors)
 
 
