@@ -79,7 +79,7 @@ class RunPlan:
     what goes through the run's own topics where that is less than whole messages, and ``notes`` per stage and stream what a stage reads
     or sends of it, for people. ``state`` is there for runs that carry state from run to run. ``mode`` is how the stages run: one
     after the other (``staged``, also when one task runs them all), at the same time until their inputs end (``pipelined``), or so
-    without an end (``continuous``).
+    without an end (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
     """
 
     application: str
@@ -98,6 +98,7 @@ class RunPlan:
     notes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     state: RunState | None = None
     mode: str = STAGED
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -177,6 +178,7 @@ class RunPlan:
             "contents": {stream_id: content.to_dict() for stream_id, content in self.contents.items()},
             "state": self.state.to_dict() if self.state is not None else None,
             "mode": self.mode,
+            "tables": {table_id: dict(pinned) for table_id, pinned in self.tables.items()},
             "notes": {stage: dict(found) for stage, found in self.notes.items()},
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
@@ -190,6 +192,7 @@ class RunPlan:
             notes=data["notes"],
             state=RunState.from_dict(data["state"]) if data["state"] is not None else None,
             mode=data["mode"],
+            tables=data["tables"],
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

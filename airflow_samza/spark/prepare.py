@@ -36,7 +36,14 @@ from airflow_samza.spark.carried_state import carried_slice, carries_state, is_c
 from airflow_samza.spark.not_yet import refuse_what_cannot_run
 from airflow_samza.spark.run_together import check_mode
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
-from airflow_samza.spark.side_inputs import side_input_missing, side_input_slice, side_streams, with_side_input_notes
+from airflow_samza.spark.side_inputs import (
+    SideInputSlices,
+    pin_versions,
+    side_input_missing,
+    side_streams,
+    told_columns,
+    with_side_input_notes,
+)
 from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
@@ -62,11 +69,12 @@ def prepare_run(
     wait_seconds: float | None = None,
     sections: Mapping[str, str] | None = None,
     mode: str = STAGED,
+    tables: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan of a run, made and stored, or the one that stands; see the module's list of steps.
 
     ``state``: ``lineage`` goes on from the run before, ``fresh`` and the id of another run give the run a state of its own. ``sections``
-    names, by shared stream, the run of another application whose section is read.
+    names, by shared stream, the run of another application whose section is read, ``tables`` by pushed table the version that is.
     """
     spec = load_application(reference).spec(config)
     folder = RunFolder(spec.name, run_id)
@@ -82,7 +90,9 @@ def prepare_run(
     try:
         version = taken.version if taken is not None else None
         wait = patience_of(spec, wait_seconds).wait_seconds
-        run = _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, wait)
+        run = _planned(
+            files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, wait, tables or {}
+        )
         run = dataclasses.replace(run, generation=generation, mode=mode)
         if taken is not None:
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
@@ -91,6 +101,7 @@ def prepare_run(
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
         create_topics(run, systems)
         _check_outputs(run, systems)
+        pin_versions(files, run)
     except SamzaError as error:
         if taken is not None and not error.retryable:
             taken.give_back(files, spec)
@@ -109,11 +120,12 @@ def preview_run(
     default_system: str | None,
     state: str = LINEAGE,
     sections: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan of a run as its first generation would get it: systems are asked, nothing is made or stored."""
     spec = load_application(reference).spec(config)
     version = previewed_state(files, spec, state)
-    return _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, 0.0)
+    return _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, 0.0, tables or {})
 
 
 def _planned(
@@ -128,6 +140,7 @@ def _planned(
     version: Version | None,
     sections: Mapping[str, str],
     wait_seconds: float,
+    tables: Mapping[str, str],
 ) -> RunPlan:
     streams = {**spec.inputs, **spec.outputs, **spec.intermediates, **side_streams(spec, plan_shape(spec))}
     places = {stream_id: system_name(spec, stream, bindings, default_system) for stream_id, stream in streams.items()}
@@ -143,7 +156,8 @@ def _planned(
     )
     bound = {stream_id: _with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(refuse_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs}))
-    reading = _Reading(spec, systems, version, sections, wait_seconds)
+    side_inputs = SideInputSlices(files, spec, systems, tables, interval)
+    reading = _Reading(spec, systems, version, sections, wait_seconds, side_inputs)
     bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
@@ -156,6 +170,7 @@ def _planned(
         config=dict(config),
         systems=kept,
         interval=interval.iso() if interval is not None else None,
+        tables={table_id: pinned.to_dict() for table_id, pinned in side_inputs.tables.items()},
     )
     told = input_schemas(run, metadata)
     compiled = check_application(spec, plan, told)
@@ -269,7 +284,7 @@ def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[
         if stream.role in (StreamRole.INPUT.value, SIDE_INPUT) and stream.spec.schema is None:
             ddl = (stream.slice or {}).get("schema") or (metadata[stream.stream_id].schema if stream.stream_id in metadata else None)
             if ddl is not None:
-                told[stream.stream_id] = Schema.of(str(ddl))
+                told[stream.stream_id] = told_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
     return told
 
 
@@ -309,14 +324,15 @@ class _Reading:
     version: Version | None
     sections: Mapping[str, str]
     wait_seconds: float
+    side_inputs: SideInputSlices
 
     def with_slice(self, stream: BoundStream) -> BoundStream:
         """The stream with the slice that the run reads of it; not of what it writes."""
         if stream.role not in (StreamRole.INPUT.value, SIDE_INPUT):
             return stream
-        system = self.systems[stream.system]
         if stream.role == SIDE_INPUT:
-            return dataclasses.replace(stream, slice=side_input_slice(self.spec, system, stream))
+            return dataclasses.replace(stream, slice=self.side_inputs.of(stream))
+        system = self.systems[stream.system]
         declared = self.spec.inputs[stream.stream_id]
         if declared.shared:
             named = self.sections.get(stream.stream_id)

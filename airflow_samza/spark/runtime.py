@@ -99,6 +99,7 @@ class SparkRuntime:
         wait_seconds: float | None = None,
         sections: Mapping[str, str] | None = None,
         mode: str = STAGED,
+        tables: Mapping[str, str] | None = None,
     ) -> RunPlan:
         """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
 
@@ -108,6 +109,9 @@ class SparkRuntime:
         ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
         ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to start from, gives the run a state of its own.
         ``sections`` names, by shared stream, the run of the other application whose section is read (None: all that are new).
+
+        ``tables`` names, by pushed table, the version that is read: ``current`` (unless said), ``as_of_interval`` (the one that was current
+        when the data interval began), or the id of a push.
 
         ``mode``: ``staged`` (a stage is submitted when its producers have finished), or ``pipelined`` or ``continuous``: all stages are
         submitted at once, in any order, and each waits for its producers to start (status ``waiting for …``).
@@ -126,6 +130,7 @@ class SparkRuntime:
             wait_seconds=wait_seconds,
             sections=sections,
             mode=mode,
+            tables=tables,
         )
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:

@@ -16,3 +16,11 @@ def scored_views(app: Any) -> None:
     views = app.input_stream("views", schema=VIEWS, key="member_id")
     profiles = app.table("profiles", key="member_id", side_inputs=[app.side_input("profile-changes", schema=PROFILES, key="member_id")])
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("pushed-views", default_system="log")
+def pushed_views(app: Any) -> None:
+    """Views, each beside the pushed profile of its member."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id")
+    profiles = app.pushed_table("profiles", key="member_id", schema=PROFILES, partitions=2)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
