@@ -280,6 +280,13 @@ class StoreError(SamzaError):
     rule = "store"
 
 
+class RemoteTableError(StageError):
+    """A function of a remote table failed for good, or returned what is no row (facts: ``table``, ``key``, ``attempts``)."""
+
+    rule = "remote-table"
+    retryable = True
+
+
 class PushError(SamzaError):
     """A table push was refused or failed."""
 

@@ -21,6 +21,7 @@ from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
 from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.remote_access import RemoteAccessOptions
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import PushedTableOptions, StreamOptions, check_words, declared_stream, options_of
 from airflow_samza.application.system_times import SystemTime, read_schema, stamped_schema
@@ -294,15 +295,20 @@ class ApplicationDescriptor:
         *,
         key: Columns,
         reader: Callable[[Any], Any] | None = None,
-        writer: Callable[[Any, Any], Any] | None = None,
+        writer: Callable[..., Any] | None = None,
         schema: object = None,
         options: Mapping[str, object] | None = None,
+        **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
-        """A table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
+        """A table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``; coroutines, too.
 
-        With a key of several columns the callables get a tuple; a row None deletes.
+        With a key of several columns the callables get a tuple; a row None deletes. ``batch_reads=100``: the reader gets a list of at most
+        so many keys, and returns a mapping or a list; ``batch_writes=100``: the writer gets a list of pairs of key and row.
+        ``rate="100/second"`` bounds the calls of all tasks together; ``retries``, ``backoff`` and ``retry_on`` say what is tried again;
+        ``cache_rows`` and ``cache_ttl`` keep what was read; ``concurrency`` and ``timeout`` are for coroutine functions.
         """
-        return self._tables.remote(id, key=key, reader=reader, writer=writer, schema=schema, options=options)
+        check_words(access, "remote_table", RemoteAccessOptions)
+        return self._tables.remote(id, key=key, reader=reader, writer=writer, schema=schema, options=options, access=access)
 
     def table(
         self,

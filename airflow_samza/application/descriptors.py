@@ -15,6 +15,7 @@ from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     from airflow_samza.application.bad_records import ErrorPolicy
+    from airflow_samza.application.remote_access import RemoteAccess
 
 
 class StreamRole(str, Enum):
@@ -91,7 +92,8 @@ class TableDescriptor:
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
     declared count of a pushed table's push stream. ``processor`` is a factory of
     :class:`~airflow_samza.application.side_inputs.SideInputsProcessor` or None (the key column and all others, as they come).
-    ``reader`` and ``writer`` are the callables of a remote table. ``renamed_from`` is the table's former id.
+    ``reader`` and ``writer`` are the callables of a remote table, ``access`` says how they are called. ``renamed_from`` is the
+    table's former id.
     """
 
     table_id: str
@@ -104,6 +106,7 @@ class TableDescriptor:
     ttl_ms: int | None = None
     reader: Any = None
     writer: Any = None
+    access: RemoteAccess | None = None
     renamed_from: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)

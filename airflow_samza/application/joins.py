@@ -80,7 +80,7 @@ def join_table(
         how=how,
         assume_partitioned_by=optional_columns(assumed, None, where),
         renamed_from=former_id(renamed_from, name, "join"),
-        **_failing(on_error, function, stream, where),
+        **_failing(on_error, function or descriptor.reader, stream, where),
     )
 
 

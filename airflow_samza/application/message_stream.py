@@ -25,6 +25,7 @@ from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.joins import event_time_of, join_stream, join_table
 from airflow_samza.application.operator_checks import (
     check_same_application,
+    check_send_on_error,
     check_sql,
     check_table_writable,
     check_writable,
@@ -397,8 +398,12 @@ class MessageStream(Generic[T]):
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
-    def send_to(self, target: OutputStream | Table[Any], *, id: str | None = None) -> None:
-        """Sends every message to an output stream, or writes it into a local (or writable remote) table by the table's key."""
+    def send_to(self, target: OutputStream | Table[Any], *, id: str | None = None, on_error: OnError = "fail") -> None:
+        """Sends every message to an output stream, or writes it into a local (or writable remote) table by the table's key.
+
+        ``on_error`` is for remote tables: what becomes of messages that cannot be written.
+        """
+        check_send_on_error(target, on_error)
         if isinstance(target, OutputStream):
             stream = target.descriptor
             check_same_application(self._graph, target, stream.stream_id, "send_to")
@@ -407,7 +412,7 @@ class MessageStream(Generic[T]):
                 check_column(column, self.schema, f"output stream {stream.stream_id!r}")
             self._graph.add(SendToSpec, id, inputs=(self._operator,), schema=self.schema, stream=stream)
         elif isinstance(target, Table):
-            self._send_to_table(target, id)
+            self._send_to_table(target, id, on_error)
         elif isinstance(target, MessageStream):  # type: ignore[unreachable]
             refuse(
                 f"send_to got {target!r}, a stream that is read",
@@ -419,14 +424,15 @@ class MessageStream(Generic[T]):
         else:
             refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
 
-    def _send_to_table(self, target: Table[Any], id: str | None) -> None:
+    def _send_to_table(self, target: Table[Any], id: str | None, on_error: OnError) -> None:
         table = target.descriptor
         check_same_application(self._graph, target, table.table_id, "send_to")
         check_table_writable(table)
         for column in table.key:
             check_column(column, self.schema, f"the key of table {table.table_id!r}")
         check_writable(table.schema, self.schema, f"table {table.table_id!r}")
-        self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table)
+        more = on_error_fields(on_error, self._graph, named("send_to", id))
+        self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table, **more)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Hands every message to a Python callable, for its effect: at least once, so repeating it must be harmless."""

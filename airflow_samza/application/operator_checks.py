@@ -76,6 +76,17 @@ def check_table_writable(table: TableDescriptor) -> None:
         )
 
 
+def check_send_on_error(target: object, on_error: object) -> None:
+    """Refuse ``on_error=`` where nothing of sending fails message by message."""
+    table = getattr(target, "descriptor", None)
+    if on_error != "fail" and not (isinstance(table, TableDescriptor) and table.kind is TableKind.REMOTE):
+        refuse(
+            "send_to has on_error=, which is for remote tables: streams and local tables take every message",
+            hint="Leave it out; messages that do not fit are found by the operators before.",
+            operator="send_to",
+        )
+
+
 def check_same_application(graph: GraphBuilder, other: Any, name: str, where: str) -> None:
     """Refuse a stream, table or side input that another application (or another description of this one) declared."""
     if other._graph is not graph:

@@ -16,6 +16,7 @@ from airflow_samza.application.identifiers import checked_id, is_system_stream
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.remote_access import RemoteAccessOptions, remote_access
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import checked_partitions, declared_stream, options_of
 from airflow_samza.application.windows import duration_ms
@@ -83,6 +84,7 @@ class TableDeclarations:
         writer: Callable[..., Any] | None,
         schema: object,
         options: Mapping[str, object] | None,
+        access: RemoteAccessOptions,
     ) -> Table[Any]:
         """A table read and written by callables."""
         table = self._described(id, TableKind.REMOTE, key, schema, options, None)
@@ -92,11 +94,8 @@ class TableDeclarations:
                 hint="Give reader=(key) -> row for joins, writer=(key, row) for send_to.",
                 table=table.table_id,
             )
-        if reader is not None:
-            check_callable(reader, f"the reader of table {table.table_id!r}", 1, hint="Give a callable from key to row or None.")
-        if writer is not None:
-            check_callable(writer, f"the writer of table {table.table_id!r}", 2, hint="Give a callable that takes key and row.")
-        return self._added(replace(table, reader=reader, writer=writer))
+        said = remote_access(f"table {table.table_id!r}", reader, writer, access)
+        return self._added(replace(table, reader=reader, writer=writer, access=said))
 
     def with_side_inputs(
         self,

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -128,7 +129,7 @@ def operator_details(op: OperatorSpec) -> Details:
     elif isinstance(op, MapAsyncSpec):
         order = "in order" if op.ordered else "as they end"
         pairs += [("calls", f"up to {op.concurrency} at a time, {order}"), ("timeout_ms", op.timeout_ms)]
-    elif isinstance(op, SinkSpec):
+    elif isinstance(op, SinkSpec) or (isinstance(op, SendToTableSpec) and op.table.kind is TableKind.REMOTE):
         pairs.append(("delivery", "at least once"))
     elif isinstance(op, TaskSpec):
         pairs += [("task", callable_name(op.factory)), ("outputs", _names(tuple(s.stream_id for s in op.outputs)))]

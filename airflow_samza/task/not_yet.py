@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import (
     OperatorSpec,
     SendToTableSpec,
@@ -25,8 +24,6 @@ def not_yet(spec: ApplicationSpec) -> list[PlanError]:
 def _operator(operator: OperatorSpec) -> list[PlanError]:
     if isinstance(operator, TableJoinSpec | SendToTableSpec):
         table = operator.table
-        if table.kind is TableKind.REMOTE:
-            return [_said(operator, f"remote tables ({table.table_id!r})", "Read or write it in a Python callable (map, sink).")]
         if table.processor is not None:
             return [_said(operator, f"processors of side inputs (table {table.table_id!r})", "Leave processor= out: a message is a row.")]
     return []

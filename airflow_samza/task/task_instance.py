@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.application.operator_specs import InputOperatorSpec
@@ -17,6 +17,7 @@ from airflow_samza.task.held_back import HeldBack
 from airflow_samza.task.operators.factory import TaskResources, make_operator
 from airflow_samza.task.operators.low_level import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.remote_table import RemoteTables
 from airflow_samza.task.report import OperatorReport
 from airflow_samza.task.stage_program import Section, StageProgram, output_streams
 
@@ -82,6 +83,7 @@ class TaskInstance:
         on_output_ended: Callable[[str, bool], None],
     ) -> None:
         self.name = task_name(task)
+        resources = replace(resources, remote=RemoteTables(program.spec, program.stage.task_count, self.name))
         self.program = program
         self.section = section
         self._on_output_ended = on_output_ended

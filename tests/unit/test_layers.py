@@ -48,7 +48,16 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE},
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},
-    "task": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "cloudpickle": ANYWHERE, "pendulum": ANYWHERE, "sqlglot": FUNCTIONS_ONLY},
+    "task": {
+        "pyarrow": ANYWHERE,
+        "numpy": ANYWHERE,
+        "cloudpickle": ANYWHERE,
+        "pendulum": ANYWHERE,
+        "sqlglot": FUNCTIONS_ONLY,
+        "tenacity": ANYWHERE,
+        "cachetools": ANYWHERE,
+        "aiolimiter": ANYWHERE,
+    },
     "spark": {
         "pyspark": ANYWHERE,
         "py4j": ANYWHERE,

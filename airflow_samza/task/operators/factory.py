@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.application.bad_records import DEAD_LETTERS, ErrorPolicy
+from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -37,16 +38,18 @@ from airflow_samza.storage.store import StoreLayout
 from airflow_samza.task.bad_records import BadRecords, Reading
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.operators.combiner import Combiner, Combining
-from airflow_samza.task.operators.low_level import Context, LowLevelTask, TaskStore, TaskTable
+from airflow_samza.task.operators.low_level import Context, LowLevelTask, RemoteTaskTable, TaskStore, TaskTable
 from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.outputs import OutputWriter, Sender, SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
 from airflow_samza.task.operators.read_time import ReadTime
+from airflow_samza.task.operators.remote_tables import RemoteTableJoin, SendToRemoteTable
 from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
 from airflow_samza.task.operators.windows.window import Window
+from airflow_samza.task.remote_table import RemoteTables
 from airflow_samza.task.schemas import COMBINED, CompiledOperator
 from airflow_samza.task.table_store import TableStore
 
@@ -63,6 +66,7 @@ class TaskResources:
     one_by_one: frozenset[str]
     clock: Callable[[], int]
     reading: Reading = field(default_factory=Reading)
+    remote: RemoteTables = field(default_factory=RemoteTables)
 
 
 def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]:
@@ -98,6 +102,8 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
         return Select(spec, first, compiled.compiled)
     if isinstance(spec, SinkSpec):
         return Sink(spec, first)
+    if isinstance(spec, SendToTableSpec) and spec.table.kind is TableKind.REMOTE:
+        return SendToRemoteTable(spec, first, resources.remote.of(spec.table))
     if isinstance(spec, SendToTableSpec):
         return SendToTable(spec, first, resources.tables[spec.table.table_id])
     if isinstance(spec, PartitionBySpec | BroadcastSpec):
@@ -129,6 +135,8 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
         return Window(spec, first, schema, resources.clock, late_to, combined=compiled.compiled is COMBINED)
     if isinstance(spec, AggregateSpec):
         return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
+    if isinstance(spec, TableJoinSpec) and spec.table.kind is TableKind.REMOTE:
+        return RemoteTableJoin(spec, first, schema, resources.remote.of(spec.table), one_by_one=spec.op_id in resources.one_by_one)
     if isinstance(spec, TableJoinSpec):
         return TableJoin(spec, first, schema, resources.tables[spec.table.table_id], one_by_one=spec.op_id in resources.one_by_one)
     if isinstance(spec, StreamJoinSpec):
@@ -146,7 +154,12 @@ def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResour
         for source, schema in zip(spec.inputs, compiled.inputs, strict=True)
         if isinstance(source, InputOperatorSpec)
     }
-    tables = {table.table_id: TaskTable(table, resources.tables[table.table_id]) for table in spec.tables}
+    tables: dict[str, TaskTable | RemoteTaskTable] = {
+        table.table_id: RemoteTaskTable(resources.remote.of(table))
+        if table.kind is TableKind.REMOTE
+        else TaskTable(table, resources.tables[table.table_id])
+        for table in spec.tables
+    }
     stores = {store.name: TaskStore(store, MemoryStore(StoreLayout(store.name, store.key, store.value))) for store in spec.stores}
     context = Context(resources.task_name, resources.partitions, resources.config, tables, resources.clock, stores)
     return LowLevelTask(spec, schemas, resources.writers, context)

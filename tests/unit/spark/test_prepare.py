@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.errors import ConfigError, NotYet, PlanChanged, PlanErrors, SamzaError, TopicError, UnknownName
+from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError, UnknownName
 from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
@@ -110,23 +110,6 @@ SENT = '.send_to(app.output_stream("out", partitions=2))'
 def test_says_what_is_wrong(prepare: Prepare, body: str, error: type[SamzaError], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         prepare(body)
-
-
-def test_whatever_cannot_run_yet_is_named_at_once(prepare: Prepare) -> None:
-    with pytest.raises(PlanErrors) as caught:
-        prepare(
-            f"""
-    words = {STREAM}timestamp="n", partitions=2, key="word")
-    near = app.remote_table("near", key="word", schema="word string, rank int", reader=lambda key: None)
-    words.join(near, id="with-profile", how="left"){SENT}
-    far = app.remote_table("far", key="word", schema="word string, rank int", reader=lambda key: None)
-    words.join(far, id="with-rank", how="left").send_to(app.output_stream("more", partitions=2))
-"""
-        )
-    text = str(caught.value)
-    assert "cannot run remote tables ('far') yet" in text
-    assert "('near')" in text
-    assert all(isinstance(error, NotYet) for error in caught.value.errors)
 
 
 def test_memory_cannot_be_shared_with_a_runner(prepare: Prepare) -> None:

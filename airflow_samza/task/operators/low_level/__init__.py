@@ -2,7 +2,7 @@
 
 from airflow_samza.task.operators.low_level.context import Context
 from airflow_samza.task.operators.low_level.stores import TaskStore
-from airflow_samza.task.operators.low_level.tables import TaskTable
+from airflow_samza.task.operators.low_level.tables import RemoteTaskTable, TaskTable
 from airflow_samza.task.operators.low_level.task import LowLevelTask
 
-__all__ = ["Context", "LowLevelTask", "TaskStore", "TaskTable"]
+__all__ = ["Context", "LowLevelTask", "RemoteTaskTable", "TaskStore", "TaskTable"]

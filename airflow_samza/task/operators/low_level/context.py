@@ -10,7 +10,7 @@ from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import UnknownName
 from airflow_samza.task.operators.low_level.stores import TaskStore
-from airflow_samza.task.operators.low_level.tables import TaskTable
+from airflow_samza.task.operators.low_level.tables import RemoteTaskTable, TaskTable
 from airflow_samza.task.operators.low_level.timers import TaskTimers
 
 Found = TypeVar("Found")
@@ -39,7 +39,7 @@ class Context:
         name: str,
         partitions: Mapping[str, Sequence[int]],
         config: Mapping[str, str],
-        tables: Mapping[str, TaskTable],
+        tables: Mapping[str, TaskTable | RemoteTaskTable],
         clock: Callable[[], int],
         stores: Mapping[str, TaskStore] | None = None,
     ) -> None:
@@ -53,9 +53,14 @@ class Context:
         self.stores = stores or {}
         self._tables = tables
 
-    def get_table(self, table_id: str) -> TaskTable:
+    def get_table(self, table_id: str) -> TaskTable | RemoteTaskTable:
         """A table that the application declared."""
         return _found("table", table_id, self._tables)
+
+    @property
+    def remote_tables(self) -> list[RemoteTaskTable]:
+        """The tables that lie elsewhere."""
+        return [table for table in self._tables.values() if isinstance(table, RemoteTaskTable)]
 
     def get_store(self, name: str) -> TaskStore:
         """A store that the application declared, as this task's own."""

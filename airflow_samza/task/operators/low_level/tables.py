@@ -8,6 +8,7 @@ from typing import Any
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.errors import StoreError
 from airflow_samza.task.messages import MessageReader
+from airflow_samza.task.remote_table import RemoteTable
 from airflow_samza.task.table_store import TableStore
 
 
@@ -54,3 +55,38 @@ class TaskTable:
 
     def __len__(self) -> int:
         return len(self._loaded())
+
+
+class RemoteTaskTable:
+    """A remote table as a low-level task sees it; every call reaches the table, or its cache, at once."""
+
+    def __init__(self, table: RemoteTable) -> None:
+        self._table = table
+
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None."""
+        return self._table.find([key])[key]
+
+    def get_all(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        """The rows of those keys that are there."""
+        return {key: row for key, row in self._table.find(keys).items() if row is not None}
+
+    def put(self, key: Any, row: Any) -> None:
+        """Writes a row; None deletes. At least once: what an epoch wrote is written again when it is run again."""
+        self._table.write([(key, row)])
+
+    def put_all(self, entries: Sequence[tuple[Any, Any]]) -> None:
+        """Writes pairs of key and row, in order."""
+        self._table.write(entries)
+
+    def delete(self, key: Any) -> None:
+        """Deletes the row of a key."""
+        self._table.write([(key, None)])
+
+    def metrics(self, reporter: str) -> dict[str, float]:
+        """Calls of the table."""
+        return self._table.metrics(reporter)
+
+    def close(self) -> None:
+        """Cancels what is in flight after a failure."""
+        self._table.close()

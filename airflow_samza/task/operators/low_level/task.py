@@ -263,6 +263,10 @@ class LowLevelTask(Operator[TaskSpec]):
         for output in self._outputs.values():
             output.flush()
 
+    def metrics(self) -> Mapping[str, float]:
+        """Calls of remote tables."""
+        return {name: value for table in self.context.remote_tables for name, value in table.metrics(self.spec.op_id).items()}
+
     def close(self) -> None:
         """Close the task, and give back what it held."""
         try:
@@ -271,6 +275,8 @@ class LowLevelTask(Operator[TaskSpec]):
                 if hasattr(task, "close"):
                     self._guarded(task.close)
         finally:
+            for table in self.context.remote_tables:
+                table.close()
             self._loop.close()
             for store in self.context.stores.values():
                 store.close()

@@ -1,0 +1,133 @@
+"""How the functions of a remote table are called: batches, rate, retries, time-outs, cache. What the user says of it, checked."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn, TypedDict
+
+from airflow_samza.application.async_options import check_coroutine_function
+from airflow_samza.application.callables import check_callable, innermost
+from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.windows import duration_ms
+
+_UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
+_RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|per)\s*(second|minute|hour)\s*")
+_DEFAULT_TTL_MS = 5 * 60_000
+"""How long a cached row is believed unless the user says so: what changes elsewhere is seen within minutes."""
+
+
+class RemoteAccessOptions(TypedDict, total=False):
+    """What may be said of the calls of a remote table's functions; see :class:`RemoteAccess`."""
+
+    batch_reads: int | None
+    batch_writes: int | None
+    rate: str | None
+    concurrency: int
+    timeout: str | int | timedelta | None
+    retries: int
+    backoff: str | int | timedelta
+    retry_on: type[BaseException] | tuple[type[BaseException], ...]
+    cache_rows: int | None
+    cache_ttl: str | int | timedelta | None
+
+
+@dataclass(frozen=True)
+class RemoteAccess:
+    """How a remote table is called.
+
+    ``batch_reads``: the reader takes a list of at most so many keys (None: one key). ``batch_writes``: the writer takes a list of at
+    most so many pairs of key and row. ``calls_per_second`` bounds all tasks of a stage together. A call that raises one of ``retry_on``
+    is made again up to ``retries`` times, after ``backoff_ms`` and twice as long each time. ``concurrency`` and ``timeout_ms`` (of a
+    try) are for coroutine functions. ``cache_rows`` rows that were read are kept, each for ``cache_ttl_ms`` (None: no cache).
+    """
+
+    batch_reads: int | None = None
+    batch_writes: int | None = None
+    calls_per_second: float | None = None
+    concurrency: int = 1
+    timeout_ms: int | None = None
+    retries: int = 3
+    backoff_ms: int = 100
+    retry_on: tuple[type[BaseException], ...] = (Exception,)
+    cache_rows: int | None = None
+    cache_ttl_ms: int = _DEFAULT_TTL_MS
+
+
+def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOptions) -> RemoteAccess:
+    """What the user said, checked. ``where`` names the table."""
+    _check_function(reader, f"the reader of {where}", 1, "Give a callable from key to row or None.")
+    _check_function(writer, f"the writer of {where}", 1 if said.get("batch_writes") else 2, "Give a callable that takes key and row.")
+    coroutines = [function for function in (reader, writer) if function is not None and is_coroutine_function(function)]
+    if not coroutines:
+        for word in ("concurrency", "timeout"):
+            if said.get(word) is not None:
+                _refuse(where, f"{word}={said.get(word)!r} and no coroutine function", f"Leave {word}= out, or write async def.")
+    if said.get("cache_ttl") is not None and said.get("cache_rows") is None:
+        _refuse(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
+    with located():
+        return RemoteAccess(
+            batch_reads=_count(where, "batch_reads", said.get("batch_reads"), 1),
+            batch_writes=_count(where, "batch_writes", said.get("batch_writes"), 1),
+            calls_per_second=_rate(where, said.get("rate")),
+            concurrency=_count(where, "concurrency", said.get("concurrency"), 1) or 1,
+            timeout_ms=_duration(said.get("timeout")),
+            retries=_retries(where, said.get("retries", 3)),
+            backoff_ms=_duration(said.get("backoff")) or RemoteAccess.backoff_ms,
+            retry_on=_errors(where, said.get("retry_on", Exception)),
+            cache_rows=_count(where, "cache_rows", said.get("cache_rows"), 1),
+            cache_ttl_ms=_duration(said.get("cache_ttl")) or _DEFAULT_TTL_MS,
+        )
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether it is an ``async def``, or an object with such a ``__call__``."""
+    return inspect.iscoroutinefunction(innermost(function))
+
+
+def _check_function(function: Callable[..., Any] | None, where: str, takes: int, hint: str) -> None:
+    if function is None:
+        return
+    if callable(function) and is_coroutine_function(function):
+        check_coroutine_function(function, where, takes)
+    else:
+        check_callable(function, where, takes, hint=hint)
+
+
+def _duration(said: str | int | timedelta | None) -> int | None:
+    return None if said is None else duration_ms(said)
+
+
+def _count(where: str, word: str, said: object, least: int) -> int | None:
+    if said is None:
+        return None
+    if isinstance(said, bool) or not isinstance(said, int) or said < least:
+        _refuse(where, f"{word}={said!r}", f"Write a whole number from {least}.")
+    return said
+
+
+def _retries(where: str, said: object) -> int:
+    return _count(where, "retries", said, 0) or 0
+
+
+def _rate(where: str, said: object) -> float | None:
+    if said is None:
+        return None
+    match = _RATE.fullmatch(said) if isinstance(said, str) else None
+    if match is None or float(match[1]) <= 0:
+        _refuse(where, f"rate={said!r}", 'Write calls per second, minute or hour, of all tasks together: rate="100/second".')
+    return float(match[1]) / _UNITS[match[2]]
+
+
+def _errors(where: str, said: object) -> tuple[type[BaseException], ...]:
+    kinds = said if isinstance(said, tuple) else (said,)
+    if not kinds or not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        _refuse(where, f"retry_on={said!r}", "Name exceptions after which another try is worth it: retry_on=(OSError, TimeoutError).")
+    return kinds
+
+
+def _refuse(where: str, what: str, hint: str) -> NoReturn:
+    refuse(f"{where[0].upper()}{where[1:]} has {what}", hint=hint, table=where)

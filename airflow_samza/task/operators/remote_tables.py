@@ -1,0 +1,177 @@
+"""Operators over remote tables: the join that looks messages up in one, and the end that writes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.conform import Conformer
+from airflow_samza.task.message_values import python_values
+from airflow_samza.task.message_writer import written_each
+from airflow_samza.task.messages import MessageReader, MessageWriter, chunks
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.tables import with_missing
+from airflow_samza.task.operators.tolerant_calls import Failures
+from airflow_samza.task.remote_table import RemoteTable
+from airflow_samza.task.user_errors import callable_failed, wrong_shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def keys_of(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> list[Any]:
+    """The key of each row as functions of remote tables get it: the value of the one column, else a tuple."""
+    columns = [python_values(batch.column(name), schema[name].type) for name in names]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+class RemoteTableJoin(Operator[TableJoinSpec]):
+    """Looks every message up by key, each distinct key of a batch once; without a function the row's columns are put beside the message's.
+
+    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it wrote.
+    """
+
+    def __init__(self, spec: TableJoinSpec, inputs: Schema, output: Schema, table: RemoteTable, *, one_by_one: bool = False) -> None:
+        super().__init__(spec, inputs, output)
+        self._table = table
+        self._one_by_one = one_by_one
+        self._arrow = output.to_arrow()
+        self._messages = MessageReader(inputs)
+        self._writer = MessageWriter(output)
+        schema = table.table.schema
+        if spec.function is None and schema is not None:
+            self._rows = MessageWriter(schema)
+            self._added = [name for name in schema.names if name not in table.table.key]
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The joined messages, in the order in which they came."""
+        if self.bad is not None:
+            self.bad.begin(batch)
+        step = 1 if self._one_by_one else max(batch.num_rows, 1)
+        for first in range(0, batch.num_rows, step):
+            part = batch.slice(first, step)
+            keys = keys_of(part, self.input, self.spec.key)
+            found = self._table.find(keys, tolerant=self.bad is not None)
+            start = 0
+            for chunk in chunks(part):
+                rows = [found[key] for key in keys[start : start + chunk.num_rows]]
+                yield from self._joined(chunk, rows, first + start)
+                start += chunk.num_rows
+
+    def _joined(self, batch: pa.RecordBatch, rows: list[Any], first: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        failures = Failures()
+        for place, row in enumerate(rows):
+            if isinstance(row, BaseException):
+                failures.add(place, row)
+        goes_on = [not isinstance(row, BaseException) and (row is not None or self.spec.how == "left") for row in rows]
+        made: pa.RecordBatch | None = None
+        if any(goes_on):
+            places = [place for place, go in enumerate(goes_on) if go]
+            found = [rows[place] for place in places]
+            taken = batch if len(places) == batch.num_rows else batch.take(pa.array(places, pa.int64()))
+            made = self._beside(taken, found) if self.spec.function is None else self._called(taken, found, places, failures)
+        if self.bad is not None:
+            failures.reject(self.bad, batch, first)
+        if made is not None:
+            yield made
+
+    def _beside(self, batch: pa.RecordBatch, rows: list[Any]) -> pa.RecordBatch:
+        import numpy as np
+        import pyarrow as pa
+
+        there = np.array([row is not None for row in rows], bool)
+        table = self._rows.write([row for row in rows if row is not None])
+        places = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
+        columns = [*batch.columns, *(table.column(name).take(places) for name in self._added)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    def _called(self, batch: pa.RecordBatch, rows: list[Any], places: list[int], failures: Failures) -> pa.RecordBatch | None:
+        function = self.spec.function
+        assert function is not None
+        messages = self._messages.read(batch)
+        results: list[list[Any]] = []
+        fine: list[int] = []
+        for number, (message, row) in enumerate(zip(messages, rows, strict=True)):
+            try:
+                results.append([function(message, row)])
+                fine.append(number)
+            except Exception as error:
+                self._fails(failures, places[number], callable_failed(self.spec, function, message, error))
+        made, misshapen = written_each(self._writer, results)
+        for number, shape in misshapen:
+            place, result = fine[number], results[number][0]
+            wrong = wrong_shape(self.spec, function, result, self._writer.expected, message=messages[place], why=shape.why)
+            self._fails(failures, places[place], wrong)
+        return made
+
+    def _fails(self, failures: Failures, place: int, error: Exception) -> None:
+        if self.bad is None:
+            raise error
+        failures.add(place, error)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Calls of the table."""
+        return self._table.metrics(self.spec.op_id)
+
+    def close(self) -> None:
+        """Cancels what is in flight after a failure."""
+        self._table.close()
+
+
+class SendToRemoteTable(Operator[SendToTableSpec]):
+    """Writes every message to the table, in order, before the epoch commits: at least once, as an epoch that is run again writes again.
+
+    A message of which everything beside the key is null deletes the key's row: the writer gets None.
+    """
+
+    def __init__(self, spec: SendToTableSpec, inputs: Schema, table: RemoteTable) -> None:
+        super().__init__(spec, inputs, None)
+        self._table = table
+        self._schema = table.table.schema or inputs
+        self._conformer = Conformer(self._schema, f"what {spec.title} writes to table {table.table.table_id!r}")
+        self._reader = MessageReader(self._schema)
+        self._values = [name for name in self._schema.names if name not in table.table.key]
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Nothing."""
+        if self.bad is not None:
+            self.bad.begin(batch)
+        rows = self._conformer.conform(with_missing(batch, self._schema))
+        first = 0
+        for chunk in chunks(rows):
+            deletes = self._deletes(chunk)
+            messages: list[Any] = self._reader.read(chunk)
+            entries = [
+                (key, None if gone else message)
+                for key, message, gone in zip(keys_of(chunk, self._schema, self._table.table.key), messages, deletes, strict=True)
+            ]
+            failures = Failures()
+            for place, error in sorted(self._table.write(entries, tolerant=self.bad is not None).items()):
+                failures.add(place, error)
+            if self.bad is not None:
+                failures.reject(self.bad, batch.slice(first, chunk.num_rows), first)
+            first += chunk.num_rows
+        return ()
+
+    def _deletes(self, batch: pa.RecordBatch) -> list[bool]:
+        """Which rows delete."""
+        import numpy as np
+
+        if not self._values:
+            return [False] * batch.num_rows
+        gone = np.ones(batch.num_rows, bool)
+        for name in self._values:
+            gone &= batch.column(name).is_null().to_numpy(zero_copy_only=False)
+        return gone.tolist()  # type: ignore[no-any-return]
+
+    def metrics(self) -> Mapping[str, float]:
+        """Calls of the table."""
+        return self._table.metrics(self.spec.op_id)
+
+    def close(self) -> None:
+        """Cancels what is in flight after a failure."""
+        self._table.close()
