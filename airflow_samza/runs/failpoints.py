@@ -41,6 +41,16 @@ STATE_PLACES = (
 )
 """Every place in the life of a run that carries state on, beside its stages': when it is planned, and when it leaves a version."""
 
+PUSH_PLACES = (
+    "push-after-staging-began",
+    "push-task-before-manifest",
+    "push-task-after-manifest",
+    "push-before-publish",
+    "push-after-publish",
+    "push-after-version",
+)
+"""Every place in the life of a table push, in order."""
+
 _times = itertools.count(1)
 
 

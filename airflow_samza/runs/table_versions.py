@@ -267,7 +267,8 @@ def rollback(files: Filesystem, system: str, topic: str, target: int, push_id: s
     known = by_push_id(files, system, topic, push_id)
     if known is not None:
         return known
-    former = by_number(files, system, topic, target)
+    reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
+    former = pin(files, system, topic, target, reader)
     version = replace(
         former,
         number=highest_number(files, system, topic) + 1,
@@ -279,7 +280,10 @@ def rollback(files: Filesystem, system: str, topic: str, target: int, push_id: s
         bytes=0,
         pushed_at=now(),
     )
-    return add(files, system, topic, version)
+    try:
+        return add(files, system, topic, version)
+    finally:
+        files.delete(TableFolder(system, topic).pin(target, reader))
 
 
 def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) -> TableVersion:
