@@ -1,0 +1,149 @@
+"""A table that does not change: Arrow rows with an index by key, in memory or mapped from files that any process of a host may open.
+
+Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a changed table is made of the former one and what has changed.
+Of rows with one key the last one counts; a row with a null in its key is not kept (SEMANTICS S2).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.errors import StoreError
+from airflow_samza.storage.key_hashes import Numbers
+from airflow_samza.storage.key_index import KeyIndex, as_rows, index_from, make_index
+
+ROWS_FILE, INDEX_FILE = "rows.arrow", "index.arrow"
+FORMAT = 1
+"""Of the files: raised whenever a former version of this package could not read them, or would find other rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnarTable:
+    """``rows`` are one per key, in one batch; ``key`` the key columns; ``ignored`` says how many rows had a null in theirs."""
+
+    rows: pa.RecordBatch
+    key: tuple[str, ...]
+    index: KeyIndex
+    ignored: int = 0
+
+    @staticmethod
+    def of(rows: pa.RecordBatch | pa.Table, key: Sequence[str]) -> ColumnarTable:
+        """The table that these rows make, written one after the other."""
+        batch, ignored = _with_keys(_one_batch(rows), key)
+        index, counting = make_index([batch.column(name) for name in key])
+        return ColumnarTable(batch if counting is None else batch.take(as_rows(counting)), tuple(key), index, ignored)
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def find(self, columns: Sequence[pa.Array]) -> Numbers:
+        """The row number (int64) of each key, -1 where there is none; a null in a key finds nothing."""
+        return self.index.find(self._keys, columns)
+
+    @property
+    def _keys(self) -> list[pa.Array]:
+        return [self.rows.column(name) for name in self.key]
+
+    def changed(self, rows: pa.RecordBatch | pa.Table, deleted: Numbers | None = None) -> ColumnarTable:
+        """The table after further rows, in their order; where ``deleted`` (bool per row) the key of the row is removed.
+
+        What stays of this table is copied whole columns at a time; ``ignored`` goes on being counted.
+        """
+        batch = _one_batch(rows)
+        batch = batch.cast(self.rows.schema) if not batch.schema.equals(self.rows.schema) else batch
+        if deleted is not None:
+            batch = batch.append_column(_DELETED, pa.array(deleted.tolist(), pa.bool_()))
+        later = ColumnarTable.of(batch, self.key)
+        places = self.find(later._keys)
+        left = np.ones(len(self), bool)
+        left[places[places >= 0]] = False
+        added = later.rows
+        if deleted is not None:
+            added = added.filter(pc.invert(added.column(_DELETED))).drop_columns([_DELETED])
+        kept = self.rows if left.all() else self.rows.take(as_rows(np.flatnonzero(left)))
+        whole = _concatenated([kept, added])
+        index, counting = make_index([whole.column(name) for name in self.key])
+        assert counting is None
+        return ColumnarTable(whole, self.key, index, self.ignored + later.ignored)
+
+    def since(self, column: str, oldest: Any) -> ColumnarTable:
+        """The rows whose ``column`` is not before ``oldest`` (what has outlived its time to live goes); a null stays."""
+        old = pc.less(self.rows.column(column), pa.scalar(oldest, self.rows.schema.field(column).type)).fill_null(False)
+        return self if not pc.any(old).as_py() else ColumnarTable.of(self.rows.filter(pc.invert(old)), self.key)
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def write(self, folder: str) -> None:
+        """Writes rows and index into a folder that is there, as Arrow IPC files."""
+        schema = self.rows.schema.with_metadata({b"key": "\n".join(self.key).encode(), b"ignored": str(self.ignored).encode()})
+        _write(os.path.join(folder, ROWS_FILE), pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
+        arrays = self.index.arrays()
+        least = arrays.pop("least", None)
+        ((name, values),) = arrays.items()
+        column = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+        kept = {b"least": str(int(least[0])).encode()} if least is not None else {}
+        _write(os.path.join(folder, INDEX_FILE), pa.RecordBatch.from_arrays([column], schema=pa.schema([(name, column.type)], kept)))
+
+    @staticmethod
+    def open(folder: str) -> ColumnarTable:
+        """What :meth:`write` left, mapped into memory: nothing is read before it is looked at."""
+        rows, index = _mapped(os.path.join(folder, ROWS_FILE)), _mapped(os.path.join(folder, INDEX_FILE))
+        arrays = {index.schema.names[0]: index.column(0).to_numpy()}
+        metadata = rows.schema.metadata
+        if b"least" in (index.schema.metadata or {}):
+            arrays["least"] = np.array([int(index.schema.metadata[b"least"])], np.int64)
+        key = tuple(metadata[b"key"].decode().split("\n"))
+        plain = pa.RecordBatch.from_arrays(rows.columns, schema=rows.schema.remove_metadata())
+        return ColumnarTable(plain, key, index_from(arrays), int(metadata[b"ignored"]))
+
+
+_DELETED = "\0deleted"
+
+
+def _with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
+    """The rows without a null in their key, and how many others there were."""
+    valid = None
+    for name in key:
+        if batch.column(name).null_count:
+            own = batch.column(name).is_valid()
+            valid = own if valid is None else pc.and_(valid, own)
+    if valid is None:
+        return batch, 0
+    kept = batch.filter(valid)
+    return kept, batch.num_rows - kept.num_rows
+
+
+def _one_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    return _concatenated(rows.to_batches()) if rows.num_rows else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch, so that a row is found by its number; a column of more than 2 GiB of text has no place in one."""
+    try:
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        size = sum(batch.nbytes for batch in batches)
+        raise StoreError(
+            f"A table has {size} bytes in one task, with more than 2 GiB of text in one column.",
+            hint="Give the table more partitions, so that each task holds less.",
+            bytes=size,
+        ) from error
+
+
+def _write(path: str, batch: pa.RecordBatch) -> None:
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as writer:
+        writer.write_batch(batch)
+
+
+def _mapped(path: str) -> pa.RecordBatch:
+    with pa.memory_map(path) as source, pa.ipc.open_file(source) as reader:
+        return reader.get_batch(0)

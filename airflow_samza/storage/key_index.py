@@ -1,0 +1,255 @@
+"""From keys to row numbers, a column at a time: by a table over the range of whole numbers, or by a hash table. Both are plain arrays.
+
+An index holds no keys: it finds them in the rows, so it can be kept beside them in a file, and be mapped by whoever opens it.
+Of rows with one key the last one counts, in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.errors import StoreError
+from airflow_samza.storage.key_hashes import Numbers, key_hashes, whole_numbers
+
+_DENSE = 4
+"""A table over the whole range of integer keys is used when the range is at most this many times the number of rows."""
+
+_SMALL_RANGE = 1 << 16
+
+_CHUNK = 32_768
+"""Keys looked up at a time: the temporary columns then stay in the processor's cache."""
+
+_ROW_BITS = np.uint64(32)
+_ROW = np.uint64(0xFFFFFFFF)
+MOST_ROWS = (1 << 32) - 2
+"""A hash table keeps a row's number, and as many bits of its key's hash, in one word."""
+
+
+class KeyIndex(Protocol):
+    """Where the row of a key is."""
+
+    def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
+        """The row (int64) of each key in ``columns``, -1 where there is none; ``keys`` are the key columns of the rows."""
+        ...
+
+    def arrays(self) -> dict[str, Numbers]:
+        """What it consists of; :func:`index_from` makes it again."""
+        ...
+
+
+def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
+    """An index of rows whose keys are not null, and the rows that count, in order: None when all of them do."""
+    rows = len(keys[0])
+    if rows > MOST_ROWS:
+        raise StoreError(
+            f"One task has {rows} rows of a table, and {MOST_ROWS} is the most.", hint="Give the table more partitions.", rows=rows
+        )
+    if len(keys) == 1 and pa.types.is_integer(keys[0].type) and rows:
+        numbers = whole_numbers(keys[0])
+        assert numbers is not None
+        least, span = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
+        if span <= max(_DENSE * rows, _SMALL_RANGE):
+            return _dense(numbers, least, span)
+    return _hashed(keys)
+
+
+def index_from(arrays: Mapping[str, Numbers]) -> KeyIndex:
+    """The index that consists of these arrays."""
+    if "places" in arrays:
+        return RangeIndex(int(arrays["least"][0]), arrays["places"])
+    return HashIndex(arrays["slots"])
+
+
+def _counted(rows: int, kept: Numbers) -> tuple[Numbers | None, Numbers]:
+    """The rows that count, None when all do; and the new number of each."""
+    if kept.all():
+        return None, np.empty(0, np.int64)
+    return np.flatnonzero(kept), np.cumsum(kept) - 1
+
+
+def _dense(numbers: Numbers, least: int, span: int) -> tuple[KeyIndex, Numbers | None]:
+    rows = len(numbers)
+    at, each = numbers - least, np.arange(rows, dtype=np.int64)
+    places = np.full(span + 1, -1, np.int64)
+    np.maximum.at(places, at, each)
+    counting, renumbered = _counted(rows, places[at] == each)
+    if counting is not None:
+        places = np.where(places >= 0, renumbered[places], -1)
+    return RangeIndex(least, places.astype(np.int32) if rows < 1 << 31 else places), counting
+
+
+@dataclass(frozen=True)
+class RangeIndex:
+    """One column of whole numbers that lie close together: ``places[key - least]``; the last place stands for all other keys."""
+
+    least: int
+    places: Numbers
+
+    def arrays(self) -> dict[str, Numbers]:
+        """Both."""
+        return {"least": np.array([self.least], np.int64), "places": self.places}
+
+    def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
+        """The row of each key."""
+        column = _plain(columns[0])
+        numbers = whole_numbers(column)
+        assert numbers is not None
+        span = len(self.places) - 1
+        inside = (numbers >= self.least) & (numbers <= self.least + span - 1)  # a difference might overflow
+        if column.null_count:
+            inside &= column.is_valid().to_numpy(zero_copy_only=False)
+        at = numbers - self.least
+        if not inside.all():
+            at[~inside] = span
+        found: Numbers = self.places[at].astype(np.int64)
+        return found
+
+
+def _hashed(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
+    rows = len(keys[0])
+    size = 1 << max(4, (rows + rows // 2).bit_length())
+    slots = np.zeros(size, np.uint64)
+    hashes = key_hashes(keys)
+    entries = (hashes << _ROW_BITS) | np.arange(1, rows + 1, dtype=np.uint64)
+    at = _first_slots(hashes, size)
+    kept = np.ones(rows, bool)
+    left = np.arange(rows)
+    stored = _Keys(keys)
+    while len(left):
+        free = slots[at] == 0
+        np.maximum.at(slots, at[free], entries[left[free]])
+        there = slots[at]
+        done = there == entries[left]
+        maybe = np.flatnonzero(~done & ((there ^ entries[left]) >> _ROW_BITS == 0))
+        # Equal keys go the same way at the same time, and the last of them has the greatest entry: who is there came later.
+        again = maybe[stored.same(_rows_of(there[maybe]), stored, left[maybe])]
+        kept[left[again]] = False
+        done[again] = True
+        going_on = np.flatnonzero(~done)
+        left, at = left[going_on], (at[going_on] + 1) & (size - 1)
+    counting, renumbered = _counted(rows, kept)
+    if counting is not None:
+        taken = slots != 0
+        slots[taken] = (slots[taken] & ~_ROW) | (renumbered[_rows_of(slots[taken])] + 1).astype(np.uint64)
+    return HashIndex(slots), counting
+
+
+@dataclass(frozen=True)
+class HashIndex:
+    """Any keys: slots of half a hash and a row, tried one after the other from the slot that the other half names."""
+
+    slots: Numbers
+
+    def arrays(self) -> dict[str, Numbers]:
+        """The slots."""
+        return {"slots": self.slots}
+
+    def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
+        """The row of each key."""
+        stored = _Keys(keys)
+        rows = len(columns[0])
+        if rows <= _CHUNK:
+            return self._find(stored, columns)
+        parts = [[column.slice(start, _CHUNK) for column in columns] for start in range(0, rows, _CHUNK)]
+        return np.concatenate([self._find(stored, part) for part in parts])
+
+    def _find(self, stored: _Keys, columns: Sequence[pa.Array]) -> Numbers:
+        size = len(self.slots)
+        plain = [_like(column, key) for column, key in zip(columns, stored.columns, strict=True)]
+        # Of a dictionary each text is hashed once.
+        as_asked = [c if pa.types.is_dictionary(c.type) else as_key for c, as_key in zip(columns, plain, strict=True)]
+        hashes = key_hashes(as_asked)
+        asked = _Keys(plain)
+        found = np.full(len(hashes), -1, np.int64)
+        left = np.arange(len(hashes))
+        for column in columns:
+            if column.null_count:
+                left = left[column.is_valid().to_numpy(zero_copy_only=False)[left]]
+        at = _first_slots(hashes[left], size)
+        tags = hashes & _ROW
+        while len(left):
+            there = self.slots[at]
+            going_on = there != 0
+            maybe = np.flatnonzero(going_on & (there >> _ROW_BITS == tags[left]))
+            rows = _rows_of(there[maybe])
+            same = stored.same(rows, asked, left[maybe])
+            found[left[maybe[same]]] = rows[same]
+            going_on[maybe[same]] = False
+            next_ = np.flatnonzero(going_on)
+            left, at = left[next_], (at[next_] + 1) & (size - 1)
+        return found
+
+
+def _first_slots(hashes: Numbers, size: int) -> Numbers:
+    """By the upper bits of the hash; the lower half is the tag."""
+    at: Numbers = (hashes >> np.uint64(65 - size.bit_length())).astype(np.int64)
+    return at
+
+
+def _rows_of(entries: Numbers) -> Numbers:
+    rows: Numbers = (entries & _ROW).astype(np.int64) - 1
+    return rows
+
+
+class _Keys:
+    """Key columns of which rows are compared."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self.columns = columns
+        self._numbers = [_native(column) for column in columns]
+
+    def same(self, rows: Numbers, others: _Keys, other_rows: Numbers) -> Numbers:
+        """Whether each of these rows has the key of the other row, which may be of wider numbers."""
+        equal: Numbers = np.ones(len(rows), bool)
+        if not len(rows):
+            return equal
+        for mine, theirs, number, other in zip(self.columns, others.columns, self._numbers, others._numbers, strict=True):
+            if number is not None and other is not None:
+                equal &= number[rows] == other[other_rows]
+            else:
+                equal &= _equal_values(_taken(mine, rows), _taken(theirs, other_rows))
+        return equal
+
+
+def _equal_values(mine: pa.Array, theirs: pa.Array) -> Numbers:
+    one, other = whole_numbers(mine), whole_numbers(theirs)
+    if one is not None and other is not None:
+        return one == other  # type: ignore[no-any-return]
+    return pc.equal(mine, theirs).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _native(column: pa.Array) -> Numbers | None:
+    """Numbers that numpy compares as they lie; floats are not among them (NaN)."""
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)) or not len(column):
+        return None
+    width = kind.bit_width // 8
+    letter = "u" if pa.types.is_unsigned_integer(kind) else "i"
+    return np.frombuffer(column.buffers()[1], f"{letter}{width}", len(column), column.offset * width)
+
+
+def _like(column: pa.Array, key: pa.Array) -> pa.Array:
+    """A column of keys that are asked for in a form that is compared with the stored ones."""
+    column = _plain(column)
+    if column.type.equals(key.type) or whole_numbers(key.slice(0, 0)) is not None:
+        return column
+    return column.cast(key.type)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _taken(column: pa.Array, rows: Numbers) -> pa.Array:
+    return column.take(as_rows(rows))
+
+
+def as_rows(rows: Numbers) -> pa.Array:
+    """Row numbers for Arrow (int64), without a copy; pa.array would load pandas, to ask whether this is a Series."""
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])

@@ -1,0 +1,249 @@
+"""The folder of a host where stores lie: built once, opened by any process of the host, rebuilt when damaged, swept when nobody uses them.
+
+A store is a folder ``<topic>/<partition>/<version>`` with its files and ``store.json``, which says how they were written and what their
+checksums are. It is built under a name that no other attempt has, and renamed: whoever is second takes the first one's.
+Nothing here is the only copy of anything (SEMANTICS S4): what cannot be read is built again, with a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import mmap
+import os
+import re
+import shutil
+import tempfile
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.errors import StoreError
+from airflow_samza.storage.columnar import FORMAT, ColumnarTable
+
+try:
+    import fcntl
+except ImportError:  # no Unix: builders that meet do the work twice
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+RECORD = "store.json"
+LOCAL_DIR, MOST_BYTES = "job.store.local.dir", "job.store.local.max.bytes"
+
+_UNFINISHED = ".building-"
+_OLD_SECONDS = 7 * 86_400.0
+"""What nobody has opened for a week goes: runs that need it again build it again."""
+_SPARE_SECONDS = 3600.0
+"""A version beyond the two that were opened last may still be in the hands of a task that began before the newer ones came."""
+_KEPT_VERSIONS = 2
+
+_checked: set[tuple[str, int]] = set()
+"""Stores (path, inode of their record) whose checksums this process has compared."""
+
+
+def default_folder(root: str, configured: str | None = None) -> str:
+    """The folder for the stores of one root: below the configured one, else below the directory for temporary files."""
+    folder = configured or os.path.join(tempfile.gettempdir(), f"airflow-samza-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+    return os.path.join(folder, "stores", hashlib.sha256(root.encode()).hexdigest()[:16])
+
+
+@dataclass(frozen=True)
+class LocalStores:
+    """The stores below ``folder``. ``most_bytes``: what they may take together, None for no limit but the disk's."""
+
+    folder: str
+    most_bytes: int | None = None
+    now: Callable[[], float] = field(default=time.time, repr=False)
+
+    def columnar(self, topic: str, partition: int, version: str, build: Callable[[], ColumnarTable]) -> ColumnarTable:
+        """The table of one version of a topic's partition: opened, or built and kept. Others that want it meanwhile wait for it.
+
+        ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
+        """
+        found = self.find(topic, partition, version)
+        if found is not None:
+            return found
+        path = self._path(topic, partition, version)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with _locked(f"{path}.lock"):
+            found = self.find(topic, partition, version)
+            if found is not None:
+                return found
+            table = build()
+            self._keep(path, table)
+            return self.find(topic, partition, version) or table  # swept already: the one in memory will do
+
+    def find(self, topic: str, partition: int, version: str) -> ColumnarTable | None:
+        """The table of a version if it is here and sound; one that is not is removed, with a warning."""
+        path = self._path(topic, partition, version)
+        try:
+            with open(os.path.join(path, RECORD), "rb") as file:
+                number = os.fstat(file.fileno()).st_ino
+                record = json.loads(file.read())
+        except FileNotFoundError:
+            if os.path.isdir(path):
+                self._discard(path, f"has no {RECORD}")
+            return None
+        except (OSError, ValueError) as error:
+            self._discard(path, f"has a {RECORD} that cannot be read ({error})")
+            return None
+        wrong = self._wrong(path, number, record)
+        if wrong is None:
+            try:
+                table = ColumnarTable.open(path)
+                os.utime(path, (self.now(), self.now()))
+                return table
+            except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+                wrong = f"cannot be opened ({error})"
+        self._discard(path, wrong)
+        return None
+
+    def forget(self, topic: str) -> None:
+        """Removes all that is kept of a topic."""
+        shutil.rmtree(os.path.join(self.folder, _safe(topic)), ignore_errors=True)
+
+    def sweep(self, spare: str | None = None) -> int:
+        """Removes what nobody uses, and what is beyond the limit, least lately opened first; the bytes that are left.
+
+        A task that has mapped a store keeps it: its files go when the last one lets go of them.
+        """
+        now, kept = self.now(), []
+        in_partition: dict[str, int] = {}
+        for path, used, size in sorted(self._stores(), key=lambda found: -found[1]):
+            partition = os.path.dirname(path)
+            newer = in_partition.get(partition, 0)
+            in_partition[partition] = newer + 1
+            unused = now - used > _OLD_SECONDS or (newer >= _KEPT_VERSIONS and now - used > _SPARE_SECONDS)
+            if (unused or _UNFINISHED in path) and path != spare:
+                if _UNFINISHED not in path or now - used > _SPARE_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+                continue
+            kept.append((path, size))
+        total = sum(size for _, size in kept)
+        while self.most_bytes is not None and total > self.most_bytes and kept:
+            path, size = kept.pop()
+            if path != spare:
+                shutil.rmtree(path, ignore_errors=True)
+                total -= size
+            elif not kept:
+                break
+        return total
+
+    # -- building ------------------------------------------------------------------------------------------------------
+
+    def _keep(self, path: str, table: ColumnarTable) -> None:
+        unfinished = f"{path}{_UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            os.makedirs(unfinished)
+            table.write(unfinished)
+            files = {name: _described(os.path.join(unfinished, name)) for name in sorted(os.listdir(unfinished))}
+            size = sum(found["bytes"] for found in files.values())
+            self._refuse_too_large(path, size)
+            with open(os.path.join(unfinished, RECORD), "w", encoding="utf-8") as file:
+                json.dump({"format": FORMAT, "kind": "columnar", "byte_order": _byte_order(), "rows": len(table), "files": files}, file)
+            os.rename(unfinished, path)
+            self.sweep(path)
+        except OSError as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was quicker
+                return
+            raise StoreError(
+                f"The local store {path} could not be written: {error.strerror or error}.",
+                hint=f"Make room there, or say with {LOCAL_DIR} where there is some.",
+                path=path,
+            ) from error
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+    def _refuse_too_large(self, path: str, size: int) -> None:
+        if self.most_bytes is not None and size > self.most_bytes:
+            raise StoreError(
+                f"The local store {path} takes {size} bytes, and {MOST_BYTES} allows {self.most_bytes} for all stores of a host.",
+                hint=f"Raise {MOST_BYTES}, or give the table more partitions and the run more hosts.",
+                path=path,
+                bytes=size,
+                most=self.most_bytes,
+            )
+
+    def _wrong(self, path: str, number: int, record: Any) -> str | None:
+        if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != _byte_order():
+            written = record.get("format") if isinstance(record, dict) else None
+            return f"was written in the format {written!r} by another version, and this one reads {FORMAT}"
+        if (path, number) in _checked:
+            return None
+        try:
+            for name, expected in record["files"].items():
+                found = _described(os.path.join(path, name))
+                if found != expected:
+                    what = "size" if found["bytes"] != expected["bytes"] else "checksum"
+                    return f"is damaged: the {what} of {name} is not what was written"
+        except (OSError, KeyError, TypeError, AttributeError) as error:
+            return f"is damaged ({error})"
+        _checked.add((path, number))
+        return None
+
+    def _discard(self, path: str, why: str) -> None:
+        logger.warning("The local store %s %s. It is built again.", path, why)
+        gone = f"{path}{_UNFINISHED}{uuid.uuid4().hex}"
+        with contextlib.suppress(OSError):  # somebody else has removed it
+            os.rename(path, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def _path(self, topic: str, partition: int, version: str) -> str:
+        return os.path.join(self.folder, _safe(topic), str(partition), _safe(version))
+
+    def _stores(self) -> Iterator[tuple[str, float, int]]:
+        """Path, time of last use and bytes of each."""
+        for topic in _listed(self.folder):
+            for partition in _listed(topic):
+                for path in _listed(partition):
+                    with contextlib.suppress(OSError):
+                        yield path, os.stat(path).st_mtime, sum(entry.stat().st_size for entry in os.scandir(path))
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+    except OSError:
+        return []
+
+
+def _described(path: str) -> dict[str, int]:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            return {"bytes": 0, "checksum": 0}
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return {"bytes": size, "checksum": zlib.crc32(content)}
+
+
+def _byte_order() -> str:
+    import sys
+
+    return sys.byteorder
+
+
+def _safe(text: str) -> str:
+    """Text as one name in a folder; what is too long for one ends in its hash."""
+    name = re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}.", text)
+    return name if len(name) <= 120 else f"{name[:80]}~{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Only one process at a time; a dead one's lock is gone. Where locks do not work, the rename alone decides."""
+    with open(path, "ab") as file:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield

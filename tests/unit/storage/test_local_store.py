@@ -1,0 +1,256 @@
+"""The host's folder of stores: built once, opened by all, rebuilt when damaged, swept."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.errors import StoreError
+from airflow_samza.storage import local_store
+from airflow_samza.storage.columnar import ColumnarTable
+from airflow_samza.storage.local_store import LocalStores, default_folder
+
+WEEK, HOUR = 7 * 86_400, 3600
+
+
+def table_of(rows: int, value: str = "x") -> ColumnarTable:
+    return ColumnarTable.of(pa.table({"key": range(rows), "value": [value] * rows}), ["key"])
+
+
+class Built:
+    """Builds a table, and counts how often."""
+
+    def __init__(self, rows: int = 3, value: str = "x") -> None:
+        self.times = 0
+        self._rows, self._value = rows, value
+
+    def __call__(self) -> ColumnarTable:
+        self.times += 1
+        return table_of(self._rows, self._value)
+
+
+def only_store(folder: Path) -> Path:
+    (record,) = folder.rglob("store.json")
+    return record.parent
+
+
+def test_a_store_is_built_once_and_then_opened(tmp_path: Path) -> None:
+    build = Built()
+    stores = LocalStores(str(tmp_path))
+    assert stores.find("profiles-push", 0, "1") is None
+    first = stores.columnar("profiles-push", 0, "1", build)
+    again = LocalStores(str(tmp_path)).columnar("profiles-push", 0, "1", build)
+    assert build.times == 1
+    assert first.rows.equals(again.rows)
+    assert again.find([pa.array([2, 9])]).tolist() == [2, -1]
+
+
+def test_versions_partitions_and_topics_are_apart(tmp_path: Path) -> None:
+    stores = LocalStores(str(tmp_path))
+    for topic, partition, version in (("a", 0, "1"), ("a", 0, "2"), ("a", 1, "1"), ("a/0", 0, "1"), ("../a", 0, "1")):
+        value = f"{topic} {partition} {version}"
+        assert stores.columnar(topic, partition, version, Built(1, value)).rows.column("value").to_pylist() == [value]
+    assert {path.parent for path in tmp_path.parent.iterdir()} == {tmp_path.parent}
+
+
+def test_a_version_may_be_made_of_the_former_one(tmp_path: Path) -> None:
+    stores = LocalStores(str(tmp_path))
+    stores.columnar("t", 0, "1", Built(3))
+
+    def build() -> ColumnarTable:
+        former = stores.find("t", 0, "1")
+        assert former is not None
+        return former.changed(pa.table({"key": [2, 7], "value": ["new", "new"]}))
+
+    changed = stores.columnar("t", 0, "2", build)
+    assert dict(zip(*changed.rows.to_pydict().values(), strict=True)) == {0: "x", 1: "x", 2: "new", 7: "new"}
+    former = stores.find("t", 0, "1")
+    assert former is not None
+    assert len(former) == 3
+
+
+def damage_rows(store: Path) -> None:
+    content = bytearray((store / "rows.arrow").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (store / "rows.arrow").write_bytes(content)
+
+
+def cut_index(store: Path) -> None:
+    content = (store / "index.arrow").read_bytes()
+    (store / "index.arrow").write_bytes(content[:-9])
+
+
+def lose_rows(store: Path) -> None:
+    (store / "rows.arrow").unlink()
+
+
+def lose_record(store: Path) -> None:
+    (store / "store.json").unlink()
+
+
+def scramble_record(store: Path) -> None:
+    (store / "store.json").write_bytes(b"{\xff")
+
+
+def age(store: Path) -> None:
+    record = json.loads((store / "store.json").read_text())
+    (store / "store.json").write_text(json.dumps({**record, "format": 0}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (damage_rows, "is damaged: the checksum of rows.arrow"),
+        (cut_index, "is damaged: the size of index.arrow"),
+        (lose_rows, "is damaged"),
+        (lose_record, "has no store.json"),
+        (scramble_record, "has a store.json that cannot be read"),
+        (age, "was written in the format 0 by another version, and this one reads 1"),
+    ],
+)
+def test_what_is_damaged_or_of_another_version_is_built_again_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, harm: Any, said: str
+) -> None:
+    build = Built()
+    stores = LocalStores(str(tmp_path))
+    stores.columnar("t", 0, "1", build)
+    harm(only_store(tmp_path))
+    monkeypatch.setattr(local_store, "_checked", set())  # as another process finds it
+    with caplog.at_level(logging.WARNING):
+        again = stores.columnar("t", 0, "1", build)
+    assert (build.times, len(again)) == (2, 3)
+    assert said in caplog.text
+    assert "It is built again." in caplog.text
+    assert stores.find("t", 0, "1") is not None
+    assert not list(tmp_path.rglob("*building*"))
+
+
+def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    stores = LocalStores(str(tmp_path))
+
+    def fail() -> ColumnarTable:
+        raise ValueError("no such topic")
+
+    with pytest.raises(ValueError, match="no such topic"):
+        stores.columnar("t", 0, "1", fail)
+    assert stores.find("t", 0, "1") is None
+    assert stores.columnar("t", 0, "1", Built()).rows.num_rows == 3
+
+
+def test_a_store_larger_than_the_limit_is_refused_with_both_sizes(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"takes \d+ bytes, and job.store.local.max.bytes allows 1000") as caught:
+        LocalStores(str(tmp_path), 1000).columnar("t", 0, "1", Built(100_000))
+    assert "more hosts" in caught.value.hint
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: ColumnarTable, folder: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ColumnarTable, "write", full)
+    with pytest.raises(StoreError, match="could not be written: No space left on device") as caught:
+        LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    assert "job.store.local.dir" in caught.value.hint
+
+
+def test_beyond_the_limit_what_was_opened_longest_ago_goes_first(tmp_path: Path) -> None:
+    clock = [1000.0]
+    unlimited = LocalStores(str(tmp_path), now=lambda: clock[0])
+    for topic in ("a", "b", "c"):
+        clock[0] += 1
+        unlimited.columnar(topic, 0, "1", Built(1000))
+    size = unlimited.sweep() // 3
+    clock[0] += 1
+    assert unlimited.find("a", 0, "1") is not None  # used again
+    clock[0] += 1
+    stores = LocalStores(str(tmp_path), 2 * size + size // 2, now=lambda: clock[0])
+    stores.columnar("d", 0, "1", Built(1000))
+    assert [topic for topic in "abcd" if stores.find(topic, 0, "1") is not None] == ["a", "d"]
+
+
+def test_what_nobody_uses_is_swept(tmp_path: Path) -> None:
+    clock = [1_000_000.0]
+    stores = LocalStores(str(tmp_path), now=lambda: clock[0])
+
+    def here() -> list[str]:
+        return sorted(path.parent.name for path in tmp_path.rglob("store.json"))
+
+    for version in ("1", "2", "3"):
+        clock[0] += 1
+        stores.columnar("t", 0, version, Built())
+    assert here() == ["1", "2", "3"]  # a task may have it open
+    clock[0] += HOUR + 1
+    stores.sweep()
+    assert here() == ["2", "3"]
+    clock[0] += WEEK
+    stores.sweep()
+    assert here() == []
+
+
+def test_what_a_dead_builder_left_is_swept(tmp_path: Path) -> None:
+    left = tmp_path / "t" / "0" / "1.building-abc"
+    left.mkdir(parents=True)
+    (left / "rows.arrow").write_bytes(b"x")
+    LocalStores(str(tmp_path)).sweep()
+    assert left.exists()  # it may be at work
+    os.utime(left, (0, 0))
+    LocalStores(str(tmp_path)).sweep()
+    assert not left.exists()
+
+
+def test_who_has_opened_a_store_keeps_it_when_it_is_swept(tmp_path: Path) -> None:
+    table = LocalStores(str(tmp_path)).columnar("t", 0, "1", Built(1000))
+    LocalStores(str(tmp_path), now=lambda: 1e12).sweep()
+    assert not list(tmp_path.rglob("*.arrow"))
+    assert table.find([pa.array([999])]).tolist() == [999]
+    assert table.rows.column("value")[999].as_py() == "x"
+
+
+def test_roots_have_folders_of_their_own(tmp_path: Path) -> None:
+    assert default_folder("hdfs://a/root", str(tmp_path)) != default_folder("hdfs://b/root", str(tmp_path))
+    assert default_folder("x", str(tmp_path)).startswith(str(tmp_path))
+
+
+def _race(folder: str, start: Any, results: Any) -> None:
+    stores = LocalStores(folder)
+    built = []
+
+    def build() -> ColumnarTable:
+        built.append(1)
+        return table_of(20_000)
+
+    start.wait()
+    seen = 0
+    for version in range(8):
+        seen += len(stores.columnar("t", 0, str(version), build))
+        if version % 3 == 2:
+            stores.sweep()
+    results.put((seen, len(built)))
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_processes_that_race_all_get_the_same_whole_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
+    """With locks each is built once; without, whoever renames first wins."""
+    if not locks:
+        monkeypatch.setattr(local_store, "fcntl", None)
+    context = multiprocessing.get_context("fork")
+    start, results = context.Event(), context.Queue()
+    processes = [context.Process(target=_race, args=(str(tmp_path), start, results)) for _ in range(5)]
+    for process in processes:
+        process.start()
+    start.set()
+    counts = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(60)
+    assert [seen for seen, _ in counts] == [8 * 20_000] * 5
+    if locks:
+        assert sum(built for _, built in counts) == 8
+    assert not list(tmp_path.rglob("*building*"))
