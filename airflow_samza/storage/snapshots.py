@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import threading
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from airflow_samza.errors import StoreError
+from airflow_samza.storage.host_files import HostFiles
 
 State = Mapping[str, Mapping[str, pa.Table]]
 
@@ -75,6 +77,27 @@ class KnownTables:
                 self._bytes -= forgotten.nbytes
 
 
+@dataclass
+class Restored:
+    """How many bytes of state were taken from where: the memory of the process, the host's folder, or the root; and in which time."""
+
+    memory: int = 0
+    host: int = 0
+    root: int = 0
+    seconds: float = 0.0
+
+    def facts(self) -> dict[str, float]:
+        """As manifests tell it; nothing where nothing was restored."""
+        if not self.memory + self.host + self.root:
+            return {}
+        found = {
+            "restored_from_memory_bytes": self.memory,
+            "restored_from_host_bytes": self.host,
+            "restored_from_root_bytes": self.root,
+        }
+        return {**found, "restore_seconds": round(self.seconds, 4)}
+
+
 def write_snapshot(
     files: Files,
     folder: str,
@@ -83,33 +106,81 @@ def write_snapshot(
     known: KnownTables | None = None,
     *,
     durable: bool = False,
+    given: State | None = None,
+    host: HostFiles | None = None,
 ) -> dict[str, Any] | None:
     """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
     ``former`` is the description of the snapshot before: its files are named again for tables that have not changed. ``durable`` files
-    survive a power failure, at the cost of waiting for the disk.
+    survive a power failure, at the cost of waiting for the disk. ``given`` is the state that was read of the former description: a table of
+    it that comes back has not changed. ``host`` keeps copies on the host.
     """
     before = {(op_id, name): file for op_id, name, file in _described(former)}
+    given = given or {}
     described: dict[str, dict[str, Any]] = {}
     for op_id, tables in state.items():
         for name, table in tables.items():
             path = f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow"
-            file = _write(files, path, table, before.get((op_id, name)), known, durable)
+            earlier = before.get((op_id, name))
+            if earlier is not None and given.get(op_id, {}).get(name) is table:
+                file = earlier
+            else:
+                file = _write(files, path, table, earlier, known, durable, host)
             described.setdefault(op_id, {})[name] = dataclasses.asdict(file)
+    if host is not None:
+        host.keep_only(snapshot_files(former) | snapshot_files(described))
     return described or None
 
 
-def read_snapshot(files: Files, described: Mapping[str, Any] | None, known: KnownTables | None = None) -> dict[str, dict[str, pa.Table]]:
-    """The state of a description; a file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it."""
+def read_snapshot(
+    files: Files,
+    described: Mapping[str, Any] | None,
+    known: KnownTables | None = None,
+    host: HostFiles | None = None,
+    restored: Restored | None = None,
+) -> dict[str, dict[str, pa.Table]]:
+    """The state of a description; a file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
+
+    It is looked for in memory (``known``), then on the host (``host``), then under the root; ``restored`` counts the bytes.
+    """
     state: dict[str, dict[str, pa.Table]] = {}
+    restored = restored if restored is not None else Restored()
+    started = time.perf_counter()
     for op_id, name, file in _described(described):
         table = known.find(files.location(file.path)) if known is not None else None
-        if table is None:
-            table = _read(files, op_id, file)
+        if table is not None:
+            restored.memory += file.bytes
+        else:
+            table = _fetched(files, op_id, file, host, restored)
             if known is not None:
                 known.keep(files.location(file.path), table)
         state.setdefault(op_id, {})[name] = table
+    restored.seconds += time.perf_counter() - started
     return state
+
+
+def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles) -> int:
+    """Copies what the host lacks of a snapshot to it (SEMANTICS S9), and deletes what is older; the bytes that were copied."""
+    copied = 0
+    found = list(_described(described))
+    for op_id, _, file in found:
+        if not host.has(file.path, file.bytes):
+            host.write(file.path, _checked(files, op_id, file))
+            copied += file.bytes
+    host.keep_only(file.path for _, _, file in found)
+    return copied
+
+
+def _fetched(files: Files, op_id: str, file: StateFile, host: HostFiles | None, restored: Restored) -> pa.Table:
+    near = host.read(file.path, file.bytes, file.checksum) if host is not None else None
+    if near is not None:
+        restored.host += file.bytes
+        return _decoded(near)
+    data = _checked(files, op_id, file)
+    restored.root += file.bytes
+    if host is not None:
+        host.write(file.path, data)
+    return _decoded(pa.py_buffer(data))
 
 
 def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
@@ -117,7 +188,9 @@ def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
     return {file.path for _, _, file in _described(described)}
 
 
-def _write(files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None, durable: bool) -> StateFile:
+def _write(
+    files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None, durable: bool, host: HostFiles | None
+) -> StateFile:
     if before is not None and known is not None and known.find(files.location(before.path)) is table:
         return before
     data = _encode(table)
@@ -126,12 +199,14 @@ def _write(files: Files, path: str, table: pa.Table, before: StateFile | None, k
         return before
     with files.open_output(path, durable=durable) as output:
         output.write(data)
+    if host is not None:
+        host.write(path, data)
     if known is not None:
         known.keep(files.location(path), table)
     return file
 
 
-def _read(files: Files, op_id: str, file: StateFile) -> pa.Table:
+def _checked(files: Files, op_id: str, file: StateFile) -> bytes:
     try:
         data = files.read(file.path)
     except FileNotFoundError:
@@ -140,7 +215,11 @@ def _read(files: Files, op_id: str, file: StateFile) -> pa.Table:
         raise _damaged(files, op_id, file, f"has {len(data)} bytes, and {file.bytes} were written")
     if zlib.crc32(data) != file.checksum:
         raise _damaged(files, op_id, file, "does not have the content that was written (its checksum differs)")
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+    return data
+
+
+def _decoded(data: pa.Buffer) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
 
 

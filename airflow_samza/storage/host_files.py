@@ -1,0 +1,105 @@
+"""State files on a host's own disk: copies of what lies under the root, so that a task that comes back to the host reads nothing from afar.
+
+The root has the truth; whatever is missing, damaged or too old here is read there. A copy is named after its file, which is written once
+and never changes, so there is nothing to invalidate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+log = logging.getLogger("airflow_samza.storage")
+
+UNUSED_SECONDS = 7 * 24 * 3600.0
+"""Copies of a stage that nobody has come back to for so long are deleted by the next stage that comes to the host."""
+
+_PART = ".part"
+
+
+@dataclass(frozen=True)
+class HostFiles:
+    """The copies of one task's state files on this host. ``folder`` is the host's, ``task`` the stage's folder and a number.
+
+    What is not among the newest state files is deleted when newer ones come (:meth:`keep_only`), so it takes about what the state takes.
+    """
+
+    folder: str
+    root: str
+    task: str
+
+    @property
+    def place(self) -> Path:
+        """Where they lie."""
+        return Path(self.folder) / "state" / _named(self.root) / _named(self.task)
+
+    def read(self, path: str, size: int, checksum: int) -> pa.Buffer | None:
+        """The content of a state file, mapped into memory; None where there is no copy, or a damaged one (which is then deleted)."""
+        copy = self.place / _named(path)
+        try:
+            with pa.memory_map(str(copy)) as mapped:
+                data = mapped.read_buffer()
+        except (OSError, pa.ArrowInvalid):
+            return None
+        if data.size != size or zlib.crc32(data) != checksum:
+            log.warning("The copy %s of the state file %s is damaged: it is read from the root again.", copy, path)
+            with contextlib.suppress(OSError):
+                copy.unlink()
+            return None
+        return data
+
+    def has(self, path: str, size: int) -> bool:
+        """Whether there is a copy of a state file, of its size."""
+        try:
+            return (self.place / _named(path)).stat().st_size == size
+        except OSError:
+            return False
+
+    def write(self, path: str, data: pa.Buffer | bytes) -> None:
+        """Leaves a copy; a full or read-only disk only costs what the copy would have saved."""
+        copy = self.place / _named(path)
+        part = copy.with_name(f"{copy.name}.{os.getpid()}{_PART}")
+        try:
+            self.place.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            part.rename(copy)
+        except OSError as error:
+            log.warning("No copy of the state file %s is left on this host: %s", path, error)
+            with contextlib.suppress(OSError):
+                part.unlink()
+
+    def keep_only(self, paths: Iterable[str]) -> None:
+        """Deletes all copies but those of these files."""
+        kept = {_named(path) for path in paths}
+        with contextlib.suppress(OSError):
+            for copy in self.place.iterdir():
+                if copy.name not in kept and not copy.name.endswith(_PART):
+                    copy.unlink(missing_ok=True)
+            os.utime(self.place)
+
+
+def sweep_host(folder: str, now: float | None = None) -> None:
+    """Deletes the copies of tasks that have not come to this host for long, and what is left of copies that were never finished."""
+    before = (time.time() if now is None else now) - UNUSED_SECONDS
+    for place in Path(folder).glob("state/*/*"):
+        with contextlib.suppress(OSError):
+            if place.stat().st_mtime < before:
+                shutil.rmtree(place, ignore_errors=True)
+                continue
+            for part in place.glob(f"*{_PART}"):
+                if part.stat().st_mtime < before:
+                    part.unlink()
+
+
+def _named(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
