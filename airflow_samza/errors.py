@@ -139,6 +139,18 @@ class UnknownName(InvalidApplication):
     rule = "unknown-name"
 
 
+class ProcessorMissing(InvalidApplication):
+    """Messages of side inputs are no rows of their table, and nobody says what becomes of them (facts: ``store``)."""
+
+    rule = "processor-missing"
+
+
+class SideInputsWithChangelog(InvalidApplication):
+    """A store has side inputs, which bring it back after a loss, and a changelog (facts: ``table``)."""
+
+    rule = "side-inputs-with-changelog"
+
+
 class PartitionMismatch(PlanError):
     """Streams that meet in one join have different partition counts."""
 

@@ -21,7 +21,7 @@ from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import checked_partitions, declared_stream, options_of
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.config import Config
-from airflow_samza.errors import BadId
+from airflow_samza.errors import BadId, SideInputsWithChangelog
 from airflow_samza.schema import Schema
 
 
@@ -113,10 +113,13 @@ class TableDeclarations:
         """A table fed by any side inputs, declared here or in the configuration."""
         table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
         where = f"table {table.table_id!r}"
-        if changelog:
+        topic = self._config.changelog(table.table_id)
+        if changelog or topic is not None:
+            asks = f"stores.{table.table_id}.changelog is {topic!r}" if topic is not None else "asks for a changelog"
             refuse(
-                f"{where} has side inputs and asks for a changelog",
-                hint="Its side inputs bring it back after a loss: leave changelog= out.",
+                f"{where} has side inputs, and {asks}",
+                hint="Its side inputs bring it back after a loss: leave the changelog out.",
+                kind=SideInputsWithChangelog,
                 table=table.table_id,
             )
         if side_inputs is None:

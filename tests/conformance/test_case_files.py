@@ -49,6 +49,10 @@ def graph(*operators: dict[str, object]) -> dict[str, object]:
         {"config": [{"name": "x", "config": {}, "expect": {}}]},
         {"config": [{"name": "x", "config": {"task.inputs": "k.a"}, "expect": {"priority": {"k.a": 1}}}]},
         {"starting_offsets": [{"name": "x"}]},
+        {"starting_offsets": [{"name": "x", "file_offset": "1", "oldest": "0", "expect": "1"}]},
+        {"catch_up": [{"name": "x", "partitions": {}, "processed": [], "expect_caught_up_after": 1}]},
+        {"processing": [{"name": "x", "entries": [["k", 1]], "expect": {}}]},
+        {"processing": [{"name": "x", "processor": "k -> k - 1", "expect": {"final": {"k": 0}}}]},
     ],
 )
 def test_what_is_not_understood_or_not_met_fails(tmp_path: Path, content: object) -> None:

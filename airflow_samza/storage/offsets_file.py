@@ -1,0 +1,98 @@
+"""The local checkpoint of a store with side inputs: a small file beside it that says what it has read (SEMANTICS S4).
+
+The store's contents are on disk before the file is, so a crash between the two repeats messages and never skips one. A file that is
+damaged, or older than deletes are kept, is worth nothing: the store is then built again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.storage.side_inputs import Place
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+
+STALE_SECONDS = 86_400.0
+"""A topic that is compacted keeps what says that a key was deleted for a day; a store that has not read for longer may have missed it."""
+
+
+@dataclass(frozen=True)
+class LocalOffsets:
+    """What a store has read: the last offset processed of each place, and ``store``, which of the kept versions holds it."""
+
+    offsets: Mapping[Place, int]
+    store: Mapping[str, Any]
+
+
+class OffsetsFile:
+    """The file of one store of one task."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def write(self, local: LocalOffsets) -> None:
+        """Takes the place of the former file at once; call it when the store's contents are on disk."""
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        body = {
+            "format": FORMAT,
+            "offsets": {f"{stream}/{partition}": str(last) for (stream, partition), last in sorted(local.offsets.items())},
+            "store": dict(local.store),
+        }
+        unfinished = f"{self._path}.{uuid.uuid4().hex}"
+        try:
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump({**body, "checksum": _checksum(body)}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, self._path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(unfinished)
+
+    def read(self, now: float | None = None) -> LocalOffsets | None:
+        """What the store has read; None where nothing is known, with a warning when the file is damaged."""
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                age = (time.time() if now is None else now) - os.fstat(file.fileno()).st_mtime
+                text = file.read()
+        except FileNotFoundError:
+            return None
+        try:
+            body = json.loads(text)
+            checksum = body.pop("checksum")
+            if body["format"] != FORMAT:
+                return self._discarded(f"has the format {body['format']!r}, and this version reads {FORMAT}")
+            if checksum != _checksum(body):
+                return self._discarded("is damaged: its checksum differs")
+            offsets = {_place(name): int(last) for name, last in body["offsets"].items()}
+            store = dict(body["store"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return self._discarded(f"is damaged ({type(error).__name__}: {error})")
+        if age >= STALE_SECONDS:
+            return self._discarded("was written more than a day ago")
+        return LocalOffsets(offsets, store)
+
+    def _discarded(self, why: str) -> None:
+        logger.warning("The offsets file %s %s. The store is built again.", self._path, why)
+        with contextlib.suppress(OSError):
+            os.remove(self._path)
+
+
+def _checksum(body: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(body, sort_keys=True).encode())
+
+
+def _place(name: str) -> Place:
+    stream, _, partition = name.rpartition("/")
+    return stream, int(partition)

@@ -1,0 +1,182 @@
+"""The rules of side inputs: where reading starts, when a store is complete, what entries do to it (side-inputs; SEMANTICS S1–S5).
+
+A *place* is one partition of one side input, ``(stream, partition)``. Nothing here reads a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from airflow_samza.errors import ProcessorMissing, TopicError
+
+Place = tuple[str, int]
+
+
+def starting_offset(local: int | None, oldest: int | None) -> int | None:
+    """The first offset to read: the later of what follows the last one processed and the oldest there is; None: nobody knows (S3).
+
+    >>> starting_offset(41, 0), starting_offset(1, 11), starting_offset(None, 7), starting_offset(None, None)
+    (42, 11, 7, None)
+    """
+    known = [offset for offset in (None if local is None else local + 1, oldest) if offset is not None]
+    return max(known, default=None)
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where reading begins in each place. ``rebuild`` says why what the local store holds must be thrown away first (None: it is good)."""
+
+    starts: Mapping[Place, int]
+    rebuild: str | None = None
+
+
+def resume(local: Mapping[Place, int] | None, oldest: Mapping[Place, int | None], head: Mapping[Place, int | None]) -> Resumption:
+    """What a local store is worth that has processed ``local`` (last offsets; None: there is no store).
+
+    A place that the store has not read, of a new or quiet topic, is read from its oldest offset, and throws nothing away (S3). Offsets that
+    are older than the oldest (S4: deletes in the gap would be missed) or beyond the head (S5: the topic was made anew) make a rebuild.
+    """
+    fresh = {place: _known(place, starting_offset(None, oldest[place]), "no oldest offset") for place in oldest}
+    if local is None:
+        return Resumption(fresh)
+    if not local:
+        return Resumption(fresh, "it does not say what it has read")
+    foreign = sorted(set(local) - set(oldest))
+    if foreign:
+        return Resumption(fresh, f"it has read {_told(foreign[0])}, which is not read now")
+    for place, last in local.items():
+        if last + 1 < fresh[place]:
+            return Resumption(fresh, f"it has read {_told(place)} up to {last}, and {fresh[place]} is the oldest offset left")
+        if last + 1 > _known(place, head[place], "no head"):
+            return Resumption(fresh, f"it has read {_told(place)} up to {last}, and the topic ends at {head[place]}: it was made anew")
+    return Resumption(
+        {place: _known(place, starting_offset(local.get(place), first), "no starting offset") for place, first in fresh.items()}
+    )
+
+
+class CatchUp:
+    """Which places have still to be read before a task may process its first message (S1).
+
+    ``heads`` are the next offsets to be written, as they were at the start; what came later is not waited for.
+    """
+
+    def __init__(self, starts: Mapping[Place, int], heads: Mapping[Place, int | None]) -> None:
+        known = {place: _known(place, head, "no head") for place, head in heads.items()}
+        self._left = {place: head for place, head in known.items() if starts[place] < head}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all places have been read to their heads."""
+        return not self._left
+
+    def processed(self, place: Place, offset: int) -> None:
+        """The message at an offset has been processed."""
+        if place in self._left and offset + 1 >= self._left[place]:
+            del self._left[place]
+
+    def ends(self, place: Place, end: int) -> None:
+        """The topic ends at ``end``: a head beyond it is that of a former topic of this name, and counts as reached (S5)."""
+        if place in self._left and end < self._left[place]:
+            del self._left[place]
+
+
+class EntryStore(Protocol):
+    """What is asked of a store that side inputs fill."""
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets a value."""
+        ...
+
+    def delete(self, key: Any) -> None:
+        """Removes a key."""
+        ...
+
+
+def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]]) -> int:
+    """Writes entries in their order: a value None deletes, a key None is left out (S2). Returns how many were left out."""
+    ignored = 0
+    for key, value in entries:
+        if key is None:
+            ignored += 1
+        elif value is None:
+            store.delete(key)
+        else:
+            store.put(key, value)
+    return ignored
+
+
+class Processor(Protocol):
+    """Turns a message into entries of a store (``SideInputsProcessor``)."""
+
+    def process(self, message: Any, store: Any) -> Iterable[tuple[Any, Any]]:
+        """The entries to write."""
+        ...
+
+
+class ProcessorFailed(Exception):
+    """A processor raised, or what it gave are no entries: which store's, and on which message."""
+
+    def __init__(self, store: str, place: Place, offset: int, processor: Processor, error: Exception) -> None:
+        super().__init__(f"{store} at {_told(place)}, offset {offset}: {error}")
+        self.store = store
+        self.place = place
+        self.offset = offset
+        self.processor = processor
+        self.error = error
+
+
+@dataclass
+class SideInputsProcessing:
+    """Stores, the processor of each, and the streams that feed each; a stream may feed several (each has its own processor).
+
+    ``last_processed`` moves on when all processors of a message have run, whether they gave entries or not (S2).
+    """
+
+    feeds: Mapping[str, Iterable[str]]
+    stores: Mapping[str, EntryStore]
+    processors: Mapping[str, Processor]
+    last_processed: dict[Place, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses a store that nobody processes messages for."""
+        for store in self.feeds:
+            if store not in self.processors:
+                raise ProcessorMissing(
+                    f"The store {store!r} has side inputs ({', '.join(self.feeds[store])}), and no processor for their messages.",
+                    hint=f"Say processor= of the table, or stores.{store}.side.inputs.processor.factory in the configuration.",
+                    store=store,
+                )
+        self._fed: dict[str, list[str]] = {}
+        for store, streams in self.feeds.items():
+            for stream in streams:
+                self._fed.setdefault(stream, []).append(store)
+
+    def process(self, place: Place, offset: int, message: Any) -> None:
+        """Processes one message for every store that its stream feeds."""
+        for name in self._fed.get(place[0], ()):
+            store, processor = self.stores[name], self.processors[name]
+            try:
+                ignored = apply_entries(store, processor.process(message, store))
+            except Exception as error:
+                raise ProcessorFailed(name, place, offset, processor, error) from error
+            if ignored:
+                self.ignored[name] = self.ignored.get(name, 0) + ignored
+        self.last_processed[place] = offset
+
+
+def _known(place: Place, offset: int | None, what: str) -> int:
+    if offset is None:
+        raise TopicError(
+            f"The side input {_told(place)} has {what}: its system does not tell, so nobody knows what a store of it must hold.",
+            hint="Look whether the topic is there and its system answers; declare a stream that counts no offsets as bounded.",
+            stream=place[0],
+            partition=place[1],
+        )
+    return offset
+
+
+def _told(place: Place) -> str:
+    return f"{place[0]}/{place[1]}"

@@ -1,0 +1,163 @@
+"""Runs the side-input cases: where reading starts, when a store is complete, what entries do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from airflow_samza import stream_application
+from airflow_samza.errors import SamzaError
+from airflow_samza.storage.side_inputs import CatchUp, Place, SideInputsProcessing, starting_offset
+from tests.conformance.shape import fields
+
+
+def run_starting_offset_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["file_offset", "oldest", "expect"], ["config"])
+    found = starting_offset(_offset(case["file_offset"]), _offset(case["oldest"]))  # whatever the configuration says
+    assert found == _offset(case["expect"])
+
+
+def run_catch_up_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["partitions", "processed", "expect_caught_up_after"])
+    starts: dict[Place, int] = {}
+    heads: dict[Place, int | None] = {}
+    for name, data in case["partitions"].items():
+        fields(data, name, ["start", "newest", "upcoming"])
+        starts[_place(name)] = int(data["start"])
+        heads[_place(name)] = _offset(data["upcoming"])
+    catching_up = CatchUp(starts, heads)
+    after = 0 if catching_up.is_complete else None
+    for number, (name, offset) in enumerate(case["processed"], 1):
+        catching_up.processed(_place(name), int(offset))
+        if after is None and catching_up.is_complete:
+            after = number
+    assert after == case["expect_caught_up_after"]
+
+
+def run_processing_case(case: Mapping[str, Any]) -> None:
+    fields(case, "case", ["expect"], ["entries", "store", "stores", "processor", "processors", "message", "messages", "offset"])
+    expect = fields(
+        case["expect"], "expect", [], ["final", "delete", "put", "last_processed", "processors_called", "processor_calls", "reject"]
+    )
+    if "reject" in expect:
+        with pytest.raises(SamzaError) as refused:
+            _refused(case)
+        assert refused.value.rule == expect["reject"]
+        return
+    stores = case.get("stores", {"s": ["S/0"]})
+    content = case.get("store", {}) if "stores" not in case else {}
+    recorded = {name: _Recorded(content) for name in stores}
+    processors = {name: _Processor(name, case) for name in stores}
+    feeds = {name: [_place(place)[0] for place in places] for name, places in stores.items()}
+    processing = SideInputsProcessing(feeds, recorded, processors)
+    for place, offset in _messages(case):
+        processing.process(_place(place), int(offset), case.get("message"))
+    _compare(expect, recorded, processors, processing)
+
+
+def _compare(
+    expect: Mapping[str, Any], recorded: Mapping[str, _Recorded], processors: Mapping[str, _Processor], processing: SideInputsProcessing
+) -> None:
+    (first, *_) = recorded.values()
+    puts, deletes = expect.get("put"), expect.get("delete", [])
+    if puts is not None:
+        assert first.puts == [tuple(pair) for pair in puts]
+    if "final" in expect:
+        assert first.content == expect["final"]
+    elif puts is None:
+        assert not first.puts
+    assert first.deletes == deletes
+    if "last_processed" in expect:
+        wanted = expect["last_processed"]
+        found = {f"{stream}/{partition}": str(offset) for (stream, partition), offset in processing.last_processed.items()}
+        assert found == (wanted if isinstance(wanted, dict) else {"S/0": wanted})
+    if "processors_called" in expect:
+        assert [name for name, processor in processors.items() if processor.calls] == expect["processors_called"]
+    if "processor_calls" in expect:
+        assert sum(processor.calls for processor in processors.values()) == expect["processor_calls"]
+
+
+def _messages(case: Mapping[str, Any]) -> list[Any]:
+    if "messages" in case:
+        return list(case["messages"])
+    if "stores" in case:
+        return [case["message"]]
+    return [["S/0", case.get("offset", "0")]]
+
+
+def _refused(case: Mapping[str, Any]) -> None:
+    if "store" in case:
+        store = fields(case["store"], "store", ["side_inputs"], ["changelog"])
+        config = {"stores.s.side.inputs": ",".join(store["side_inputs"])}
+        if "changelog" in store:
+            config["stores.s.changelog"] = store["changelog"]
+        stream_application("case", config=config)(lambda app: app.table("s", key="id")).spec()
+    else:
+        feeds = {name: [_place(place)[0] for place in places] for name, places in case["stores"].items()}
+        given = {name: _Processor(name, case) for name in case["processors"]}
+        SideInputsProcessing(feeds, {name: _Recorded({}) for name in feeds}, given)
+
+
+class _Recorded:
+    """A store that remembers what was written to it."""
+
+    def __init__(self, content: Mapping[Any, Any]) -> None:
+        self.content = dict(content)
+        self.puts: list[tuple[Any, Any]] = []
+        self.deletes: list[Any] = []
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.content[key]
+
+    def put(self, key: Any, value: Any) -> None:
+        self.content[key] = value
+        self.puts.append((key, value))
+
+    def delete(self, key: Any) -> None:
+        self.content.pop(key, None)
+        self.deletes.append(key)
+
+
+class _Processor:
+    """Gives the entries of a case, or what its text says: ``k -> store[k]+message``."""
+
+    def __init__(self, name: str, case: Mapping[str, Any]) -> None:
+        self.name = name
+        self.calls = 0
+        self._case = case
+
+    def process(self, message: Any, store: Any) -> list[tuple[Any, Any]]:
+        self.calls += 1
+        text = self._case.get("processor")
+        if text is None:
+            return [(key, value) for key, value in self._case.get("entries", [])]
+        key, arrow, expression = text.partition("->")
+        if not arrow:
+            pytest.fail(f"unknown shape: the processor {text!r}")
+        names = {"store": store, "message": message, key.strip(): key.strip()}
+        return [(key.strip(), _value(ast.parse(expression.strip(), mode="eval").body, names))]
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """A sum of names, constants and looked-up values."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _value(node.left, names) + _value(node.right, names)
+    if isinstance(node, ast.Subscript):
+        return _value(node.value, names)[_value(node.slice, names)]
+    if isinstance(node, ast.Name) and node.id in names:
+        return names[node.id]
+    if isinstance(node, ast.Constant):
+        return node.value
+    return pytest.fail(f"unknown shape: {ast.unparse(node)!r} in a processor")
+
+
+def _offset(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _place(name: str) -> Place:
+    stream, _, partition = name.rpartition("/")
+    return stream, int(partition)
