@@ -68,25 +68,29 @@ class OffsetsFile:
                 text = file.read()
         except FileNotFoundError:
             return None
-        try:
-            body = json.loads(text)
-            checksum = body.pop("checksum")
-            if body["format"] != FORMAT:
-                return self._discarded(f"has the format {body['format']!r}, and this version reads {FORMAT}")
-            if checksum != _checksum(body):
-                return self._discarded("is damaged: its checksum differs")
-            offsets = {_place(name): int(last) for name, last in body["offsets"].items()}
-            store = dict(body["store"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return self._discarded(f"is damaged ({type(error).__name__}: {error})")
+        found, wrong = _parsed(text)
         if age >= STALE_SECONDS:
-            return self._discarded("was written more than a day ago")
-        return LocalOffsets(offsets, store)
-
-    def _discarded(self, why: str) -> None:
-        logger.warning("The offsets file %s %s. The store is built again.", self._path, why)
+            wrong = wrong or "was written more than a day ago"
+        if wrong is None:
+            return found
+        logger.warning("The offsets file %s %s. The store is built again.", self._path, wrong)
         with contextlib.suppress(OSError):
             os.remove(self._path)
+        return None
+
+
+def _parsed(text: str) -> tuple[LocalOffsets | None, str | None]:
+    """What a file says, or what is wrong with it."""
+    try:
+        body = json.loads(text)
+        checksum = body.pop("checksum")
+        if body["format"] != FORMAT:
+            return None, f"has the format {body['format']!r}, and this version reads {FORMAT}"
+        if checksum != _checksum(body):
+            return None, "is damaged: its checksum differs"
+        return LocalOffsets({_place(name): int(last) for name, last in body["offsets"].items()}, dict(body["store"])), None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, f"is damaged ({type(error).__name__}: {error})"
 
 
 def _checksum(body: Mapping[str, Any]) -> int:
