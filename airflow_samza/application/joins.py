@@ -78,6 +78,7 @@ def join_table(
         key=columns,
         function=function,
         how=how,
+        time_column=stream._event_time if descriptor.ttl_ms is not None else None,
         assume_partitioned_by=optional_columns(assumed, None, where),
         renamed_from=former_id(renamed_from, name, "join"),
         **_failing(on_error, function or descriptor.reader, stream, where),

@@ -432,7 +432,8 @@ class MessageStream(Generic[T]):
             check_column(column, self.schema, f"the key of table {table.table_id!r}")
         check_writable(table.schema, self.schema, f"table {table.table_id!r}")
         more = on_error_fields(on_error, self._graph, named("send_to", id))
-        self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table, **more)
+        time = self._event_time if table.ttl_ms is not None else None
+        self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table, time_column=time, **more)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Hands every message to a Python callable, for its effect: at least once, so repeating it must be harmless."""

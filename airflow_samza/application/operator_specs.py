@@ -190,12 +190,16 @@ class StreamJoinSpec(OperatorSpec):
 
 @dataclass(frozen=True, eq=False)
 class TableJoinSpec(OperatorSpec):
-    """Looks every message up in a table by key. ``function`` None merges the columns (the table's key column once)."""
+    """Looks every message up in a table by key. ``function`` None merges the columns (the table's key column once).
+
+    ``time_column`` holds the messages' event time, by which rows of a table with a ttl are found; None where they have none.
+    """
 
     table: TableDescriptor = field(kw_only=True)
     key: tuple[str, ...] = field(kw_only=True, default=())
     function: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
     how: str = field(kw_only=True, default="inner")
+    time_column: str | None = field(kw_only=True, default=None)
     assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
     renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "join"
@@ -233,9 +237,10 @@ class SendToSpec(OperatorSpec):
 
 @dataclass(frozen=True, eq=False)
 class SendToTableSpec(OperatorSpec):
-    """Writes every message into a local table, by the table's key."""
+    """Writes every message into a local table, by the table's key. ``time_column``: its event time, with which a ttl begins."""
 
     table: TableDescriptor = field(kw_only=True)
+    time_column: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "send_to_table"
     is_terminal: ClassVar[bool] = True
 

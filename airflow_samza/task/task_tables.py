@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import TableKind
-from airflow_samza.application.operator_specs import TableJoinSpec
+from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.errors import NotYet
 from airflow_samza.planner.stages import tables_of
 from airflow_samza.systems.system import MessageRun
@@ -52,7 +52,10 @@ class TaskTables:
                 hint=f'Declare them: schema= of table "{table_id}".',
                 table=table_id,
             )
-        return TableStore(table_id, schema, self._program.spec.table(table_id).key)
+        table = self._program.spec.table(table_id)
+        users = [o.spec for o in self._program.operators.values() if any(used.table_id == table_id for used in tables_of(o.spec))]
+        timed = all(isinstance(user, SendToTableSpec | TableJoinSpec) and user.time_column is not None for user in users)
+        return TableStore(table_id, schema, table.key, table.ttl_ms, by_event_time=timed)
 
     def fill(self, side_inputs: Sequence[TaskInput], reports: dict[str, InputReport]) -> None:
         """Reads side inputs to their end, each message a row (S1); ``reports`` get what was read."""
@@ -106,7 +109,7 @@ class TaskTables:
         """Rows and bytes of the tables that are looked up, and of all when side inputs ``filled`` any."""
         joined = {c.spec.table.table_id for c in self._program.operators.values() if isinstance(c.spec, TableJoinSpec)}
         return {
-            table_id: TableReport(store.rows.num_rows, store.rows.nbytes, store.ignored)
+            table_id: TableReport(store.count, store.nbytes, store.ignored)
             for table_id, store in self.stores.items()
             if filled or table_id in joined
         }

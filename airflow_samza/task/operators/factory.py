@@ -105,7 +105,7 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
     if isinstance(spec, SendToTableSpec) and spec.table.kind is TableKind.REMOTE:
         return SendToRemoteTable(spec, first, resources.remote.of(spec.table))
     if isinstance(spec, SendToTableSpec):
-        return SendToTable(spec, first, resources.tables[spec.table.table_id])
+        return SendToTable(spec, first, resources.tables[spec.table.table_id], resources.clock)
     if isinstance(spec, PartitionBySpec | BroadcastSpec):
         writer = resources.writers[spec.stream.stream_id]
         if isinstance(compiled.compiled, Combining):
@@ -138,7 +138,8 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
     if isinstance(spec, TableJoinSpec) and spec.table.kind is TableKind.REMOTE:
         return RemoteTableJoin(spec, first, schema, resources.remote.of(spec.table), one_by_one=spec.op_id in resources.one_by_one)
     if isinstance(spec, TableJoinSpec):
-        return TableJoin(spec, first, schema, resources.tables[spec.table.table_id], one_by_one=spec.op_id in resources.one_by_one)
+        store = resources.tables[spec.table.table_id]
+        return TableJoin(spec, first, schema, store, resources.clock, one_by_one=spec.op_id in resources.one_by_one)
     if isinstance(spec, StreamJoinSpec):
         return StreamJoin(spec, first, given[1], schema, resources.clock)
     raise NotYet(
@@ -157,7 +158,7 @@ def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResour
     tables: dict[str, TaskTable | RemoteTaskTable] = {
         table.table_id: RemoteTaskTable(resources.remote.of(table))
         if table.kind is TableKind.REMOTE
-        else TaskTable(table, resources.tables[table.table_id])
+        else TaskTable(table, resources.tables[table.table_id], resources.clock)
         for table in spec.tables
     }
     stores = {store.name: TaskStore(store, MemoryStore(StoreLayout(store.name, store.key, store.value))) for store in spec.stores}

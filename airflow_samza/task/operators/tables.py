@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.conform import Conformer
+from airflow_samza.task.event_times import micros
 from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.operator import Operator
@@ -23,15 +24,64 @@ if TYPE_CHECKING:
 class SendToTable(Operator[SendToTableSpec]):
     """Writes rows into the table, by its key."""
 
-    def __init__(self, spec: SendToTableSpec, inputs: Schema, store: TableStore) -> None:
+    def __init__(self, spec: SendToTableSpec, inputs: Schema, store: TableStore, clock: Callable[[], int]) -> None:
         super().__init__(spec, inputs, None)
         self._store = store
+        self._times = RowTimes(spec, inputs, store, clock)
         self._conformer = Conformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Nothing."""
-        self._store.write(self._conformer.conform(with_missing(batch, self._store.schema)))
+        self._store.write(self._conformer.conform(with_missing(batch, self._store.schema)), self._times.written(batch))
         return ()
+
+    def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
+        """What is over by event time need not be kept."""
+        if self._store.by_event_time:
+            self._store.expire(timestamp)
+        return ()
+
+    def settle(self) -> Iterable[pa.RecordBatch]:
+        """What is over by now need not be kept."""
+        if self._store.ttl_ms is not None and not self._store.by_event_time:
+            self._store.expire(self._times.now())
+        return ()
+
+
+class RowTimes:
+    """The times of rows of a table with a time to live: of the messages, where all who write and look up have event times, else now."""
+
+    def __init__(self, spec: SendToTableSpec | TableJoinSpec, inputs: Schema, store: TableStore, now: Callable[[], int]) -> None:
+        self.now = now
+        self._spec = spec
+        self._inputs = inputs
+        self._store = store
+
+    def written(self, batch: pa.RecordBatch) -> Any:
+        """When the time to live of rows that messages write begins (ms); where a message has no time, it is over at once."""
+        return self._of(batch, _BEFORE_TIME)
+
+    def asked(self, batch: pa.RecordBatch) -> Any:
+        """When the rows that messages look up have to be alive (ms); a message without a time finds none."""
+        return self._of(batch, _BEYOND_TIME)
+
+    def _of(self, batch: pa.RecordBatch, missing: int) -> Any:
+        import numpy as np
+
+        if self._store.ttl_ms is None:
+            return None
+        column = self._spec.time_column
+        if column is None or not self._store.by_event_time:
+            return self.now()
+        times = micros(batch.column(column), self._inputs[column].type, self._spec.title)
+        found = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), 1000)
+        if times.null_count:
+            found = np.where(times.is_valid().to_numpy(zero_copy_only=False), found, missing)
+        return found
+
+
+_BEFORE_TIME, _BEYOND_TIME = -(1 << 60), 1 << 60
+"""In ms; far from the ends of an int64, so that a ttl can be taken off."""
 
 
 def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
@@ -44,15 +94,24 @@ def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return batch
 
 
+def _batch(store: TableStore, places: Any) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(store.take(places), schema=store.schema.to_arrow())
+
+
 class TableJoin(Operator[TableJoinSpec]):
     """Looks every message up by key; without a function the table's other columns are put beside the message's.
 
     ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it wrote.
     """
 
-    def __init__(self, spec: TableJoinSpec, inputs: Schema, output: Schema, store: TableStore, *, one_by_one: bool = False) -> None:
+    def __init__(
+        self, spec: TableJoinSpec, inputs: Schema, output: Schema, store: TableStore, clock: Callable[[], int], *, one_by_one: bool = False
+    ) -> None:
         super().__init__(spec, inputs, output)
         self._store = store
+        self._times = RowTimes(spec, inputs, store, clock)
         self._left = spec.how == "left"
         self._one_by_one = one_by_one
         self._arrow = output.to_arrow()
@@ -78,7 +137,7 @@ class TableJoin(Operator[TableJoinSpec]):
         """The messages that go on, and the table row of each (-1: none)."""
         import pyarrow as pa
 
-        places = self._store.find([batch.column(name) for name in self.spec.key])
+        places = self._store.find([batch.column(name) for name in self.spec.key], self._times.asked(batch))
         if self._left:
             return batch, places
         hit = places >= 0
@@ -90,14 +149,11 @@ class TableJoin(Operator[TableJoinSpec]):
         batch, places = self._found(batch)
         if not batch.num_rows:
             return
-        rows = pa.array(places, pa.int64(), mask=places < 0)
-        table = self._store.rows
-        columns = [*batch.columns, *(table.column(name).take(rows) for name in self._added)]
+        columns = [*batch.columns, *self._store.take(places, self._added)]
         yield pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def _called(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         import numpy as np
-        import pyarrow as pa
 
         batch, places = self._found(batch)
         if not batch.num_rows:
@@ -105,7 +161,7 @@ class TableJoin(Operator[TableJoinSpec]):
         messages = self._messages.read(batch)
         hits = places >= 0
         distinct, which = np.unique(places[hits], return_inverse=True)
-        objects = self._table_rows.read(self._store.rows.take(pa.array(distinct))) if len(distinct) else []
+        objects = self._table_rows.read(_batch(self._store, distinct)) if len(distinct) else []
         rows: list[Any] = [None] * len(messages)
         for at, number in zip(np.flatnonzero(hits).tolist(), which.tolist(), strict=True):
             rows[at] = objects[number]

@@ -96,7 +96,7 @@ def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]
         read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
         return lowered([column for column in read if column is not None])
     if isinstance(operator, TableJoinSpec) and operator.function is None:
-        return both(used, lowered(operator.key))
+        return both(used, lowered([*operator.key, *([operator.time_column] if operator.time_column is not None else [])]))
     if isinstance(operator, StreamJoinSpec) and operator.function is None:
         times = [time for time in (operator.left_time, operator.right_time) if time is not None]
         return both(used, lowered([*operator.left_key, *operator.right_key, *times]))

@@ -9,8 +9,9 @@ from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import UnknownName
+from airflow_samza.task.operators.low_level.local_tables import TaskTable
 from airflow_samza.task.operators.low_level.stores import TaskStore
-from airflow_samza.task.operators.low_level.tables import RemoteTaskTable, TaskTable
+from airflow_samza.task.operators.low_level.tables import RemoteTaskTable
 from airflow_samza.task.operators.low_level.timers import TaskTimers
 
 Found = TypeVar("Found")
@@ -61,6 +62,11 @@ class Context:
     def remote_tables(self) -> list[RemoteTaskTable]:
         """The tables that lie elsewhere."""
         return [table for table in self._tables.values() if isinstance(table, RemoteTaskTable)]
+
+    @property
+    def own_tables(self) -> list[TaskTable]:
+        """The tables that lie here."""
+        return [table for table in self._tables.values() if isinstance(table, TaskTable)]
 
     def get_store(self, name: str) -> TaskStore:
         """A store that the application declared, as this task's own."""

@@ -259,7 +259,9 @@ class LowLevelTask(Operator[TaskSpec]):
         return ()
 
     def finish(self) -> None:
-        """Send what is still collected; the last thing before the outputs end."""
+        """Send what is still collected; the last thing before the outputs end. What was written to tables is there, too."""
+        for table in self.context.own_tables:
+            table.flush()
         for output in self._outputs.values():
             output.flush()
 
