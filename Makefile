@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test unit lint format types check bench nightly constraints screenshot clean distclean
+.PHONY: help setup setup-browser demo hdfs test unit lint format types check bench nightly constraints screenshot clean distclean
 
 PYTHON_IN_VENV := .venv/bin/python
 ARGS ?=
@@ -19,17 +19,20 @@ help: ## List the targets.
 demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running).
 	@$(PYTHON_IN_VENV) -m demo $(if $(KEEP),--keep) $(ARGS)
 
+hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things with, and print its addresses; Ctrl-C stops it.
+	@$(PYTHON_IN_VENV) -m demo.hdfs $(ARGS)
+
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser)" $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs)" $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh
 
 ##@ While working
-unit: setup ## Run the tests that need no Spark, Airflow or browser: seconds.
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser" $(ARGS)
+unit: setup ## Run the tests that need no Spark, Airflow, HDFS or browser: seconds.
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" $(ARGS)
 
 lint: setup ## Check style and formatting.
 	@$(PYTHON_IN_VENV) -m ruff check .

@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from demo.hdfs import Hdfs
 
 # The first test that starts a Java decides for all of them which Python its workers run.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -24,7 +29,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
 
 
-_FIRST = ["tests/airflow", "tests/spark", "tests/property", "tests/e2e"]
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """A real HDFS for all tests; each takes a folder of its own in it."""
+    from demo.hdfs import Hdfs
+
+    found = Hdfs(tmp_path_factory.mktemp("hdfs"))
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+_FIRST = ["tests/airflow", "tests/spark", "tests/hdfs", "tests/property", "tests/e2e"]
 
 
 def _folder(nodeid: str) -> str:

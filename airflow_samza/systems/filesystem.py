@@ -37,6 +37,10 @@ class Filesystem(Protocol):
         """The whole path of a file, as messages show it."""
         ...
 
+    def local_path(self, path: str) -> str | None:
+        """The path of a file for this machine's own calls; None where the storage is none of its filesystems."""
+        ...
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Writes a file whole and durably, or not at all; False when one of this name exists already, which is then untouched."""
         ...
@@ -95,9 +99,10 @@ class Filesystem(Protocol):
 
 
 def open_filesystem(root_url: str) -> Filesystem:
-    """The filesystem of a root: a local path or ``file://`` URL.
+    """The filesystem of a root: a local path or ``file://`` URL, or a directory of an HDFS (``webhdfs://``, ``swebhdfs://``, ``hdfs://``).
 
-    Other schemes are refused: a root needs an atomic *put if absent*, which each of them gives in a way of its own.
+    The environment says who asks HDFS, as for Hadoop's own clients (:mod:`airflow_samza.systems.webhdfs.access`). Other schemes are
+    refused: a root needs an atomic *put if absent*, which each of them gives in a way of its own.
     """
     if not root_url:
         raise ConfigError("The root is empty.", hint="Give an absolute path on a disk that all hosts of the run share.", value=root_url)
@@ -106,10 +111,14 @@ def open_filesystem(root_url: str) -> Filesystem:
         return LocalFilesystem(os.path.expanduser(root_url))
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return LocalFilesystem(unquote(parts.path))
+    if parts.scheme in ("webhdfs", "swebhdfs", "hdfs"):
+        from airflow_samza.systems.webhdfs.filesystem import open_webhdfs
+
+        return open_webhdfs(root_url)
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # never user and password
     raise ConfigError(
-        f"The root {shown} is not on a local or mounted filesystem, the only kind of root so far.",
-        hint="Use a path or a file:// URL that every host of the run can reach, such as a mounted share.",
+        f"The root {shown} is neither on a local or mounted filesystem nor on HDFS.",
+        hint="Use a path or a file:// URL that every host of the run can reach, such as a mounted share, or webhdfs://namenode:9870/path.",
         value=shown,
     )
 
@@ -159,6 +168,9 @@ class LocalFilesystem:
         return str(self._root)
 
     def location(self, path: str) -> str:  # noqa: D102
+        return str(self._path(path))
+
+    def local_path(self, path: str) -> str | None:  # noqa: D102
         return str(self._path(path))
 
     def _path(self, path: str) -> Path:

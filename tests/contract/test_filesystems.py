@@ -1,29 +1,36 @@
-"""What a root's filesystem holds to, in particular that the first writer of a file wins, whole."""
+"""What a root's filesystem holds to, in particular that the first writer of a file wins, whole: local, and HDFS."""
 
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from airflow_samza.errors import ConfigError, StorageFull, TopicError
-from airflow_samza.systems.filesystem import LocalFilesystem, open_filesystem
+from airflow_samza.systems.filesystem import Filesystem, LocalFilesystem, open_filesystem
 from airflow_samza.systems.filesystem_faults import FaultyFilesystem, failing_with
 
 
-def test_put_if_absent_writes_once_and_leaves_the_first(tmp_path: Path) -> None:
-    filesystem = open_filesystem(f"file://{tmp_path}/root")
+@pytest.fixture(params=["local", pytest.param("hdfs", marks=pytest.mark.hdfs)])
+def filesystem(request: pytest.FixtureRequest, tmp_path: Path) -> Filesystem:
+    if request.param == "local":
+        return open_filesystem(f"file://{tmp_path}/root")
+    return open_filesystem(f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}")
+
+
+def test_put_if_absent_writes_once_and_leaves_the_first(filesystem: Filesystem) -> None:
     assert filesystem.put_if_absent("a/b.json", b"first")
     assert not filesystem.put_if_absent("a/b.json", b"second")
     assert filesystem.read("a/b.json") == b"first"
     assert filesystem.list("a") == ["b.json"]
-    assert [path.name for path in (tmp_path / "root/a").iterdir()] == ["b.json"]
 
 
-def test_of_many_threads_that_put_one_file_exactly_one_wins(tmp_path: Path) -> None:
-    filesystem = LocalFilesystem(tmp_path)
+def test_of_many_threads_that_put_one_file_exactly_one_wins(filesystem: Filesystem) -> None:
     gate = threading.Barrier(16)
     won: list[int] = []
 
@@ -41,25 +48,38 @@ def test_of_many_threads_that_put_one_file_exactly_one_wins(tmp_path: Path) -> N
     assert filesystem.read("one") == str(won[0]).encode() * 1000
 
 
-def test_put_replaces_whole_files(tmp_path: Path) -> None:
-    filesystem = LocalFilesystem(tmp_path)
+def test_of_many_processes_that_put_the_same_files_each_file_has_one_winner(filesystem: Filesystem) -> None:
+    processes, files = 12, 8
+    begin = f"{time.time() + 3:.3f}"
+    command = [sys.executable, str(Path(__file__).with_name("racing_writer.py")), filesystem.root, begin, str(files)]
+    racing = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(processes)]
+    won = {number: each.communicate(timeout=120)[0].split() for number, each in enumerate(racing)}
+    assert [each.returncode for each in racing] == [0] * processes
+    assert sorted(name for names in won.values() for name in names) == [f"file-{number}" for number in range(files)]
+    for number, names in won.items():
+        for name in names:
+            assert filesystem.read(f"race/{name}") == str(number).encode() * 1000
+
+
+def test_put_replaces_whole_files(filesystem: Filesystem) -> None:
     filesystem.put("status", b"one")
     filesystem.put("status", b"two")
     assert filesystem.read("status") == b"two"
     assert filesystem.list(".") == ["status"]
 
 
-def test_files_are_written_read_renamed_and_deleted(tmp_path: Path) -> None:
-    filesystem = LocalFilesystem(tmp_path)
+def test_files_are_written_read_renamed_and_deleted(filesystem: Filesystem) -> None:
     with filesystem.open_output("d/x") as file:
         file.write(b"0123456789")
     with pytest.raises(FileExistsError):
         filesystem.open_output("d/x")
     assert filesystem.size("d/x") == 10
-    source = filesystem.open_input("d/x")
-    assert source.read_at(3, 4) == b"456"
+    assert filesystem.open_input("d/x").read_at(4, 3) == b"3456"
     filesystem.rename("d/x", "e/y")
     assert (filesystem.exists("d/x"), filesystem.exists("e/y")) == (False, True)
+    filesystem.put("d/x", b"newer")
+    filesystem.rename("d/x", "e/y")
+    assert filesystem.read("e/y") == b"newer"
     filesystem.delete("e/y")
     filesystem.delete("e/y")
     filesystem.delete_tree("e")
@@ -70,15 +90,48 @@ def test_files_are_written_read_renamed_and_deleted(tmp_path: Path) -> None:
             missing("e/y")
 
 
-def test_a_path_cannot_leave_the_root(tmp_path: Path) -> None:
+def test_an_empty_file_is_a_file(filesystem: Filesystem) -> None:
+    with filesystem.open_output("empty"):
+        pass
+    assert (filesystem.size("empty"), filesystem.read("empty"), filesystem.open_input("empty").read()) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("name", ["a b", "a%20b", "100%", "x=1;y", "p+q", "ü&?#", "a,b@c:d", "~'q\"[1]{}"])
+def test_a_name_is_what_it_is(filesystem: Filesystem, name: str) -> None:
+    for path in (name, f"in {name}/{name}"):
+        assert filesystem.put_if_absent(path, name.encode())
+        assert not filesystem.put_if_absent(path, b"")
+        assert filesystem.read(path) == name.encode()
+        assert filesystem.list(path.rpartition("/")[0] or ".").count(name) == 1
+
+
+def test_the_sweeper_takes_what_is_old_and_half_written_alone(filesystem: Filesystem) -> None:
+    filesystem.put("d/whole", b"x")
+    with filesystem.open_output("d/.tmp-dead") as file:
+        file.write(b"x")
+    assert filesystem.list("d") == ["whole"]
+    filesystem.delete_temporary("d", time.time() - 3600)
+    assert filesystem.exists("d/.tmp-dead")
+    filesystem.delete_temporary("d", time.time() + 3600)
+    assert (filesystem.exists("d/.tmp-dead"), filesystem.exists("d/whole")) == (False, True)
+    filesystem.delete_temporary("nowhere", time.time())
+
+
+def test_a_path_cannot_leave_the_root(filesystem: Filesystem) -> None:
     for path in ("../x", "a/../../x", "/etc/passwd"):
         with pytest.raises(TopicError, match="leaves the root"):
-            LocalFilesystem(tmp_path).read(path)
+            filesystem.read(path)
 
 
-@pytest.mark.parametrize("url", ["s3://key:secret@bucket/x", "hdfs://nn:8020/x", "memory://x", "file://otherhost/x"])
+def test_a_file_in_the_place_of_a_directory_is_named(filesystem: Filesystem) -> None:
+    filesystem.put("a", b"a file")
+    with pytest.raises(TopicError, match=r"refused to (read|write) .*/a/b"):
+        filesystem.put_if_absent("a/b", b"x")
+
+
+@pytest.mark.parametrize("url", ["s3://key:secret@bucket/x", "memory://x", "file://otherhost/x"])
 def test_a_root_elsewhere_is_refused_with_a_clear_sentence_and_no_secret(url: str) -> None:
-    with pytest.raises(ConfigError, match="not on a local or mounted filesystem") as refused:
+    with pytest.raises(ConfigError, match="neither on a local or mounted filesystem nor on HDFS") as refused:
         open_filesystem(url)
     assert "secret" not in str(refused.value)
     assert "secret" not in str(refused.value.facts)
@@ -101,7 +154,7 @@ def test_the_disks_errors_name_the_path(tmp_path: Path, number: int, kind: type[
     assert StorageFull.retryable
 
 
-def test_a_file_in_the_place_of_a_directory_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("a file")
-    with pytest.raises(TopicError, match=r"refused to write .*/a/b"):
-        LocalFilesystem(tmp_path).put_if_absent("a/b", b"x")
+def test_a_local_put_leaves_its_file_alone_in_the_directory(tmp_path: Path) -> None:
+    for data in (b"first", b"second"):
+        LocalFilesystem(tmp_path).put_if_absent("a/b.json", data)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.json"]

@@ -29,9 +29,11 @@ TopicSystem = LogSystem | MemorySystem
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, name string")
 
 
-@pytest.fixture(params=["memory", "log"])
+@pytest.fixture(params=["memory", "log", pytest.param("log on HDFS", marks=pytest.mark.hdfs)])
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
-    bound = bind_system("topics", SystemBinding(request.param), str(tmp_path))
+    kind, _, on_hdfs = request.param.partition(" ")
+    root = f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}" if on_hdfs else str(tmp_path)
+    bound = bind_system("topics", SystemBinding(kind), root)
     assert isinstance(bound, LogSystem | MemorySystem)
     return bound
 

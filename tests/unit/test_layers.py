@@ -44,7 +44,14 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     # Dag files are parsed all the time, so that what they load must not load these.
     "schema": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "partitioner": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
-    "systems": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "fastavro": FUNCTIONS_ONLY},
+    "systems": {
+        "pyarrow": ANYWHERE,
+        "numpy": ANYWHERE,
+        "fsspec": ANYWHERE,
+        "fastavro": FUNCTIONS_ONLY,
+        "httpx": ANYWHERE,
+        "tenacity": ANYWHERE,
+    },
     "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE},
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},

@@ -1,0 +1,123 @@
+"""Files of HDFS as Python file objects: one that is read in ranges, one that is written as a whole when it is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+READ_AT_LEAST = 512 * 1024
+"""What one request brings: two round trips cost more than half a megabyte of transfer."""
+KEPT_BYTES = 4 << 20
+"""What a file that is read keeps, so that a batch is fetched once though it is checked first and decoded then."""
+HELD_IN_MEMORY = 16 << 20
+"""What a file that is written holds in memory before it goes to a temporary file of this machine."""
+
+
+class RangeReader(io.RawIOBase):
+    """A file that is read at any place, by requests for ranges. ``fetch`` gets an offset and a length."""
+
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._fetch = fetch
+        self._at = 0
+        self._kept: list[tuple[int, bytes]] = []
+
+    def readable(self) -> bool:  # noqa: D102
+        return True
+
+    def seekable(self) -> bool:  # noqa: D102
+        return True
+
+    def tell(self) -> int:  # noqa: D102
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:  # noqa: D102
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes, as many as asked for, or up to the end."""
+        end = self._size if size is None or size < 0 else min(self._at + size, self._size)
+        if self._at >= end:
+            return b""
+        begin, data = self._range(self._at, end)
+        found = data[self._at - begin : end - begin]
+        self._at = end
+        return found
+
+    def readall(self) -> bytes:  # noqa: D102
+        return self.read()
+
+    def _range(self, start: int, end: int) -> tuple[int, bytes]:
+        """Bytes that hold a range, and where they begin."""
+        for place, (begin, data) in enumerate(self._kept):
+            if begin <= start and end <= begin + len(data):
+                self._kept.append(self._kept.pop(place))
+                return begin, data
+        begin, stop = start, min(max(end, start + READ_AT_LEAST), self._size)
+        if stop == self._size:  # the footer of a file is read first, and what stands before it next
+            begin = min(start, max(0, self._size - READ_AT_LEAST))
+        data = self._fetch(begin, stop - begin)
+        if len(data) != stop - begin:
+            raise OSError(f"{len(data)} bytes came instead of {stop - begin}")
+        self._kept.append((begin, data))
+        while len(self._kept) > 1 and sum(len(kept) for _, kept in self._kept) > KEPT_BYTES:
+            self._kept.pop(0)
+        return begin, data
+
+    def close(self) -> None:  # noqa: D102
+        self._kept.clear()
+        super().close()
+
+
+class WholeFileWriter:
+    """A new file, kept on this machine until it is closed and goes to HDFS in one request, which can be tried again."""
+
+    def __init__(self, store: Callable[[BinaryIO], None]) -> None:
+        self._store = store
+        self._file = cast(BinaryIO, tempfile.SpooledTemporaryFile(HELD_IN_MEMORY))  # noqa: SIM115
+        self.closed = False
+
+    def write(self, data: bytes) -> int:  # noqa: D102
+        return self._file.write(data)
+
+    def tell(self) -> int:  # noqa: D102
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Nothing: closing sends it."""
+
+    def readable(self) -> bool:  # noqa: D102
+        return False
+
+    def writable(self) -> bool:  # noqa: D102
+        return True
+
+    def seekable(self) -> bool:  # noqa: D102
+        return False
+
+    def close(self) -> None:
+        """Sends the file; readers see it whole from now on."""
+        if self.closed:
+            return
+        self.closed = True
+        with contextlib.closing(self._file):
+            self._file.seek(0)
+            self._store(self._file)
+
+    def discard(self) -> None:
+        """Throws away what was written."""
+        self.closed = True
+        self._file.close()
+
+    def __enter__(self) -> WholeFileWriter:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
