@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import StageError, UnknownName
@@ -17,6 +18,8 @@ from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import ProgressReport
+from airflow_samza.runs.push_finish import finish_push
+from airflow_samza.runs.push_request import PushRequest, request_path
 from airflow_samza.runs.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
 from airflow_samza.runs.run_plan import STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
@@ -25,6 +28,7 @@ from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.runs.state_left import leave_state, refuse_fenced
+from airflow_samza.runs.table_versions import TableFolder, TableVersion
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
@@ -35,6 +39,7 @@ from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
 from airflow_samza.spark.session import is_per_job, refuse_static
 from airflow_samza.spark.spark_submit import cluster_conf
 from airflow_samza.spark.submission import checked_conf, stage_error, submit
+from airflow_samza.spark.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_maintenance import mark_expired
 from airflow_samza.systems.log_system import LogSystem
@@ -158,7 +163,56 @@ class SparkRuntime:
         refuse_fenced(self._files, run)
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
-        return submit(self._files, handle, lambda: self._settings(run, conf), conf)
+        bindings = run_bindings(run.systems, self._systems)
+        return submit(self._files, handle, lambda: self._settings(run.reference, handle.run, bindings, conf), conf)
+
+    def push(
+        self,
+        application: str,
+        table: str,
+        source: object,
+        push_id: str,
+        *,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> StageHandle:
+        """Has a pushed table filled from what Spark reads, and returns at once; ``status``, ``wait`` and ``cancel`` serve it as a stage.
+
+        ``source`` is a path, or a mapping with one of ``path`` (with ``format``, ``options``), ``table``, ``query``, ``jdbc`` (options) or
+        ``callable``; ``secrets`` are options of it that must lie in no file. ``options`` are those of :class:`PushRequest`. A push that was
+        made under this id is found again, one that died half-way goes on.
+        """
+        files = self._files
+        request = prepare_push(
+            files, self._systems, application, table, source, push_id, self._default_system, interval=interval, config=config, **options
+        )
+        conf = {**self._conf, **checked_conf(spark_conf or {})}
+        bindings = push_bindings(self._systems, request, secrets or {})
+        system = bind_systems({request.system: bindings[request.system]}, self._root)[request.system]
+        return submit_push(files, system, request, lambda: self._settings(request.reference, request.handle.run, bindings, conf), conf)
+
+    def finish_push(self, handle: StageHandle) -> TableVersion:
+        """The version that a push has become; rolls it forward if nobody did, raises the error that ended it."""
+        status = self.status(handle)
+        if status.state not in (SUCCEEDED, UNFINISHED):
+            raise stage_error(handle, status)
+        request = PushRequest.from_dict(must_read(self._files, request_path(handle)))
+        bindings = push_bindings(self._systems, request, {})
+        return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
+
+    def push_table(self, *given: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any) -> TableVersion:
+        """Pushes, waits, and returns the version."""
+        handle = self.push(*given, **options)
+        self.wait(handle, on_progress=on_progress)
+        return self.finish_push(handle)
+
+    def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
+        """Where the versions of a pushed table of an application lie."""
+        place = table_place(load_application(application).spec(config or {}), table, self._systems, self._default_system)
+        return TableFolder(place.system, place.topic)
 
     def status(self, handle: StageHandle) -> StageStatus:
         """Where the stage's newest attempt is; reads files only."""
@@ -306,10 +360,11 @@ class SparkRuntime:
                         marked.append(run.intermediate(stream_id, generation).spec.name)
         return marked
 
-    def _settings(self, run: RunPlan, conf: Mapping[str, str]) -> RunnerSettings:
-        load_application(run.reference)
-        module = sys.modules[run.reference.partition(":")[0]]
-        folder = RunFolder(run.application, run.run_id)
+    def _settings(
+        self, reference: str, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]
+    ) -> RunnerSettings:
+        load_application(reference)
+        module = sys.modules[reference.partition(":")[0]]
         shipped = ship_code(self._files, folder, module, self._py_modules)
         static = {key: value for key, value in conf.items() if not is_per_job(key)}
         archives, package = self._archives, ""
@@ -322,7 +377,7 @@ class SparkRuntime:
             static = cluster_conf(self._master, self._submit, static, self._files.location(package))
         return RunnerSettings(
             root=self._root,
-            bindings=run_bindings(run.systems, self._systems),
+            bindings=bindings,
             code=(shipped.path,),
             origins={shipped.path: shipped.origin},
             archives=archives,

@@ -177,6 +177,7 @@ class StageRunner:
 
     def _run(self, attempt: AttemptState) -> None:
         from airflow_samza.spark.epoch import run_stage
+        from airflow_samza.spark.push_job import is_push, run_push
 
         log.info("%s: started", attempt.group)
         started = time.monotonic()
@@ -185,7 +186,8 @@ class StageRunner:
                 attempt.cancelled.set()
             else:
                 attempt.tell(RUNNING)
-                run_stage(self._spark, self._files, self._bindings, attempt, self._settings)
+                work = run_push if is_push(self._files, attempt.handle) else run_stage
+                work(self._spark, self._files, self._bindings, attempt, self._settings)
                 attempt.tell(SUCCEEDED)
         except StageCancelled as error:  # cancelled, or superseded by a newer generation
             log.info("%s: %s", attempt.group, error.sentence)

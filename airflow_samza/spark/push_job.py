@@ -1,0 +1,203 @@
+"""A push on the driver: the source is read and checked, one Spark job stages it, and it becomes a version.
+
+An attempt that finds everything staged, or published, reads nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.errors import PushError, SamzaError, StageFailed
+from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.folders import must_read, write_once
+from airflow_samza.runs.push_checks import PushTotals
+from airflow_samza.runs.push_finish import begin_staging, finish_push
+from airflow_samza.runs.push_request import PushRequest, request_path
+from airflow_samza.runs.stage_state import StageHandle, can_finish
+from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
+from airflow_samza.schema import Field, Schema, parse_type
+from airflow_samza.spark.bindings_json import bindings_to_json
+from airflow_samza.spark.driver_session import DriverSession, is_gone
+from airflow_samza.spark.push_source import first_words, partitioned, read_source, table_columns
+from airflow_samza.spark.push_task import RESULT_SCHEMA, PushTask, empty_manifest
+from airflow_samza.spark.stage_context import Attempt
+from airflow_samza.spark.stage_job import lost, refuse_unwanted
+from airflow_samza.spark.worker_errors import find_error, shown_as_written
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+
+log = logging.getLogger("airflow_samza.runner")
+
+SOURCE = "push-source"
+"""The name of the binding that holds options of the source which must lie in no file."""
+
+
+def is_push(files: Filesystem, handle: StageHandle) -> bool:
+    """Whether an attempt is one at a push."""
+    return files.exists(request_path(handle))
+
+
+def run_push(
+    driver: DriverSession, files: Filesystem, bindings: Mapping[str, SystemBinding], attempt: Attempt, settings: Mapping[str, Any]
+) -> None:
+    """Runs an attempt at a push to its version; every way to fail is a SamzaError."""
+    request = PushRequest.from_dict(must_read(files, request_path(attempt.handle)))
+    system = bind_system(request.system, bindings[request.system], files.root)
+    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
+    known = versions.by_push_id(files, request.system, request.topic, request.push_id)
+    if known is None and not can_finish(files, attempt.handle.folder):
+        try:
+            _stage(driver, files, bindings, system, request, attempt, origins)
+        except SamzaError as error:
+            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
+        except Exception as error:
+            if is_gone(error):
+                raise lost(driver, attempt.handle) from error
+            raise
+    refuse_unwanted(files, attempt)
+    version = finish_push(files, system, request)
+    log.info("%s", describe_version(version))
+
+
+def describe_version(version: versions.TableVersion) -> str:
+    """A version in a sentence."""
+    deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
+    late = "; a newer one stays current" if version.is_late else ""
+    offsets = sum(end - first for first, end in version.offsets)
+    return (
+        f"Table {version.table}: version {version.number} ({version.kind}, push {version.push_id}), {version.rows:,} rows{deleted}, "
+        f"{version.bytes:,} bytes, {offsets:,} offsets in {len(version.offsets)} partitions, current from {version.current_from}{late}."
+    )
+
+
+def _stage(
+    driver: DriverSession,
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    system: System,
+    request: PushRequest,
+    attempt: Attempt,
+    origins: Mapping[str, str],
+) -> None:
+    """Has Spark write the rows of the source as segments, which nobody sees."""
+    if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
+        raise versions.needs_base(request.table, request.push_id)
+    secrets = bindings[SOURCE].options if SOURCE in bindings else {}
+    with driver.stage_session(attempt.request.get("spark_conf", {}), own=True) as spark:
+        started = time.monotonic()
+        rows, schema = table_columns(request, _read(spark, request, secrets, attempt.group, driver))
+        stream = push_stream(request, schema)
+        make_topic(system, request, stream)
+        epoch = begin_staging(files, request, schema)
+        reach("push-after-staging-began")
+        task = PushTask(
+            root=files.root,
+            bindings=bindings_to_json({request.system: bindings[request.system]}),
+            system=request.system,
+            stream=dataclasses.asdict(stream),
+            key=request.key,
+            required=tuple(field.name for field in schema.fields if not field.nullable),
+            folder=attempt.handle.folder.path,
+            epoch=epoch,
+            push=request.push_id,
+        )
+        frame = partitioned(request, rows, schema).mapInArrow(task, RESULT_SCHEMA)
+        refuse_unwanted(files, attempt)
+        description = f"push {request.push_id} of table {request.table}"
+        try:
+            with driver.tagged(spark, attempt.group, description, pool=request.table):
+                frame.collect()
+        except Exception as error:
+            refuse_unwanted(files, attempt)
+            found = find_error(str(error), origins)
+            if found is not None:
+                raise found from error
+            if is_gone(error):
+                raise
+            log.exception("%s: the Spark job failed without an error of ours", attempt.group)
+            raise _failed(request, str(error)) from error
+    totals = PushTotals()
+    for number in range(request.partitions):
+        write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
+        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number)))
+    seconds = time.monotonic() - started
+    log.info("%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds)
+
+
+def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: str, driver: DriverSession) -> Any:
+    log.info("%s: reading %s", group, request.source_text)
+    with driver.tagged(spark, group, f"source of table {request.table}"):
+        try:
+            return read_source(spark, request, secrets)
+        except SamzaError:
+            raise
+        except Exception as error:
+            if is_gone(error) or request.kind_of_source != "callable":
+                raise
+            raise PushError(
+                f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
+                f"{type(error).__name__}: {first_words(str(error))}",
+                hint="The runner's log has the whole traceback.",
+                table=request.table,
+            ) from error
+
+
+def _failed(request: PushRequest, text: str) -> SamzaError:
+    said = first_words(text)
+    if any(word in said for word in ("CAST_", "NUMERIC_VALUE_OUT_OF_RANGE", "MALFORMED", "FAILED_READ_FILE", "DATETIME")):
+        return PushError(
+            f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the table's: {said}",
+            hint="Mend the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
+            table=request.table,
+        )
+    return StageFailed(
+        f"The Spark job of the push of table {request.table!r} failed: {said}",
+        hint="The runner's log has the whole story.",
+        stage=request.handle.stage_id,
+        run=request.handle.run_id,
+    )
+
+
+def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
+    """The push stream: the table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes."""
+    fields = [field if field.name in request.key else Field(field.name, field.type) for field in schema.fields]
+    columns = Schema((*fields, Field(DELETED, parse_type("boolean"))))
+    return StreamSpec(request.topic, request.partitions, columns.ddl(), request.key)
+
+
+def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
+    """Makes the push stream; one that is there has to be of this table as it is declared now."""
+    known = system.admin.metadata([stream]).get(stream.name)
+    wanted = Schema.of(str(stream.schema))
+    if known is not None and known.schema is not None:
+        there = Schema.of(known.schema)
+        if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in wanted.fields]:
+            ours, theirs = _listed(wanted), _listed(there)
+            raise PushError(
+                f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared with ({ours}).",
+                hint="A stream keeps its columns: push to a table of another name, or take the columns that it has."
+                if DELETED in there
+                else "Something else has written to this stream; give the table another name, or delete the topic.",
+                table=request.table,
+                stream=known.schema,
+                declared=str(stream.schema),
+            )
+    if known is not None and known.partitions != request.partitions:
+        raise PushError(
+            f"The push stream {stream.name!r} has {known.partitions} partitions, and table {request.table!r} is declared with "
+            f"{request.partitions}.",
+            hint=f"Declare partitions={known.partitions}, or push to a table of another name: a stream's count never changes.",
+            table=request.table,
+        )
+    if known is None:
+        system.admin.create([stream])
+
+
+def _listed(schema: Schema) -> str:
+    return ", ".join(f"{field.name} {field.type.ddl()}" for field in schema.fields if field.name != DELETED)

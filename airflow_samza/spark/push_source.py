@@ -1,0 +1,174 @@
+"""The source of a table push as a DataFrame with the table's columns: whatever Spark reads, selected, cast and marked."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.errors import PushError, RuntimeMissing, SamzaError
+from airflow_samza.partitioner import key_type
+from airflow_samza.runs.push_checks import check_columns
+from airflow_samza.runs.push_request import PushRequest
+from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.schema import Field, Schema, parse_type
+from airflow_samza.spark.driver_session import is_gone
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = ("parquet", "orc", "avro", "csv", "json")
+
+_BY_ENDING = {".parquet": "parquet", ".orc": "orc", ".avro": "avro", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+
+_OF_FORMAT: Mapping[str, Mapping[str, str]] = {"csv": {"header": "true", "mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
+"""What is meant unless the options say otherwise: a header, and no bad line that is left out in silence."""
+
+_LATEST = "_latest_by"
+
+_LACKING = (
+    ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:4.2.0"),
+    ("No suitable driver", "JDBC driver", "<the driver's group:artifact:version>"),
+)
+"""Words of Spark that say what it lacks, what that is, and where it comes from."""
+
+_NO_SECRETS: Mapping[str, Any] = {}
+
+
+def format_of(source: Mapping[str, Any]) -> str:
+    """The format of a path: as it is told, else by its ending, else Parquet."""
+    path = str(source["path"]).rstrip("/*")
+    return str(source.get("format") or next((name for ending, name in _BY_ENDING.items() if path.endswith(ending)), "parquet")).lower()
+
+
+def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str, Any]) -> DataFrame:
+    """The source as Spark reads it. ``secrets`` are options that lie in no file, such as a password."""
+    source = request.source
+    kind = request.kind_of_source
+    with _told(request, secrets):
+        if kind == "path":
+            chosen = format_of(source)
+            options = {**_OF_FORMAT.get(chosen, {}), **source.get("options", {}), **secrets}
+            return spark.read.format(chosen).options(**options).load(source["path"])
+        if kind == "table":
+            return spark.table(source["table"])
+        if kind == "query":
+            return spark.sql(source["query"])
+        if kind == "jdbc":
+            return spark.read.format("jdbc").options(**{**source["jdbc"], **secrets}).load()
+        frame: DataFrame = load_callable(request, str(source["callable"]))(spark)
+        return frame
+
+
+def load_callable(request: PushRequest, reference: str) -> Any:
+    """The function ``module:name`` that makes the DataFrame."""
+    module, _, name = reference.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PushError(
+            f"The source of the push of table {request.table!r} is {reference!r}, which cannot be imported: {error}.",
+            hint='Write "package.module:function", of a function that takes a Spark session; py_modules ships further modules.',
+            table=request.table,
+        ) from None
+    return found
+
+
+def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
+    """The rows as the push stream has them, with a column to order by at the end where one is asked for, and the table's columns."""
+    loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
+    columns = _expressions(request, source)
+    deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
+    latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
+    with _told(request):
+        taken = source.selectExpr(
+            *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()), f"{deletes} AS {DELETED}", *latest
+        )
+        found = Schema(tuple(Field(field.name, parse_type(field.dataType.simpleString())) for field in taken.schema[: len(columns)]))
+    wanted = Schema.of(request.schema) if request.schema is not None else found
+    check_columns(request, found, wanted, loose=loose)
+    kept = [
+        f"CAST({_quoted(field.name) if field.name in request.key else f'IF({DELETED}, NULL, {_quoted(field.name)})'} "
+        f"AS {field.type.ddl()}) AS {_quoted(field.name)}"
+        for field in wanted.fields
+    ]
+    with _told(request):
+        return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), wanted
+
+
+def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:
+    """SQL by the name of the table's column."""
+    own = {name: _quoted(name) for name in source.columns}
+    control = {request.deletes, (request.deletes or "").strip("`"), request.latest_by} - {None}
+    if isinstance(request.columns, Mapping):
+        wanted = Schema.of(request.schema).names if request.schema is not None else ()
+        return {**{name: own[name] for name in wanted if name in own}, **request.columns}
+    if request.columns is not None:
+        missing = [name for name in request.columns if name not in own]
+        if missing:
+            raise PushError(
+                f"The push of table {request.table!r} takes the column {missing[0]!r}, and {request.source_text} has none of that name.",
+                hint=f"Its columns are {', '.join(source.columns)}.",
+                table=request.table,
+            )
+        return {name: own[name] for name in request.columns}
+    declared = Schema.of(request.schema).names if request.schema is not None else ()
+    return {name: text for name, text in own.items() if name in declared or name not in control}
+
+
+def partitioned(request: PushRequest, rows: DataFrame, schema: Schema) -> DataFrame:
+    """The rows in the partitions of the topic, those of one key beside each other, the latest last."""
+    casts = {"bigint": "BIGINT", "double": "DOUBLE"}
+    names = {name: key_type(schema[name].type) for name in request.key}
+    # The hash of Spark's own repartitioning is the partitioner's: task k gets what belongs to partition k.
+    keys = [f"CAST({_quoted(name)} AS {casts[kind]})" if kind in casts else _quoted(name) for name, kind in names.items()]
+    from pyspark.sql.functions import expr
+
+    spread = rows.repartition(request.partitions, *(expr(key) for key in keys))
+    order = [*(_quoted(name) for name in request.key), *([_LATEST] if request.latest_by is not None else [])]
+    ordered = spread.sortWithinPartitions(*(expr(name) for name in order))
+    return ordered.drop(_LATEST) if request.latest_by is not None else ordered
+
+
+@contextmanager
+def _told(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
+    """Spark's refusal of a source, as a sentence about the push, without what is secret."""
+    try:
+        yield
+    except SamzaError:
+        raise
+    except Exception as error:
+        if is_gone(error) or request.kind_of_source == "callable":
+            raise
+        said = first_words(str(error))
+        for secret in secrets.values():
+            said = said.replace(str(secret), "***")
+        for words, what, package in _LACKING:
+            if words in str(error):
+                raise RuntimeMissing(
+                    f"Spark has no {what} for the source of the push of table {request.table!r} ({request.source_text}).",
+                    hint=f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.',
+                    package=package,
+                ) from None
+        raise PushError(
+            f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read: {said}",
+            hint="Correct source=, columns=, deletes= or latest_by=.",
+            table=request.table,
+        ) from None
+
+
+def first_words(text: str) -> str:
+    """What says most in the text of an error of Spark: the first one that it names by its class in brackets, else the first line."""
+    named = re.search(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+", text)
+    lines = [
+        line.strip().removeprefix(": ") for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while")
+    ]
+    return (named[0] if named is not None else lines[0] if lines else "no reason given")[:400]
+
+
+def _quoted(name: str | None) -> str:
+    return "`" + str(name).replace("`", "``") + "`"

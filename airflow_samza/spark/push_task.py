@@ -1,0 +1,164 @@
+"""What a Spark task does in a push: one partition of the table, checked batch by batch and written as a segment of the push stream."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.folders import StageFolder, write_once
+from airflow_samza.runs.run_plan import stream_spec
+from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.spark.bindings_json import bindings_from_json
+from airflow_samza.spark.worker_errors import from_worker
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.filesystem import open_filesystem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RESULT_SCHEMA = "task int"
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class PushTask:
+    """The function that ``mapInArrow`` calls. ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try."""
+
+    root: str
+    bindings: Mapping[str, Any] = field(repr=False)  # they may hold secrets
+    system: str
+    stream: Mapping[str, Any]
+    key: tuple[str, ...]
+    required: tuple[str, ...]
+    folder: str
+    epoch: int
+    push: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Stages the rows of one partition, which come with equal keys beside each other, and leaves a manifest."""
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        try:
+            self.run(task, batches)
+        except Exception as error:
+            raise from_worker(error, f"push of {self.push}", task) from error
+        yield pa.RecordBatch.from_pydict({"task": pa.array([task], pa.int32())})
+
+    def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+        """The manifest of the task, written."""
+        files = open_filesystem(self.root)
+        system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
+        producer = system.producer(stream_spec(self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
+        found = _Found(self.key, self.required)
+        try:
+            for batch in found.kept(batches):
+                producer.write_keyed(batch, self.key)  # type: ignore[attr-defined]
+            staged = producer.finish()
+        except BaseException:
+            producer.abort()
+            raise
+        manifest = {**found.to_dict(), "bytes": staged.get("bytes", 0), "staged": staged}
+        reach("push-task-before-manifest")
+        write_once(files, StageFolder(self.folder).manifest(self.epoch, task), manifest)
+        reach("push-task-after-manifest")
+        return manifest
+
+
+def empty_manifest() -> dict[str, Any]:
+    """Of a partition that has no row, for which Spark may run no task."""
+    return {**_Found((), ()).to_dict(), "bytes": 0, "staged": {"segment": None, "total_rows": 0, "bytes": 0, "schema": None}}
+
+
+class _Found:
+    """Rows on their way, with null keys left out and of each key the last row only; what was left out is counted."""
+
+    def __init__(self, key: tuple[str, ...], required: tuple[str, ...]) -> None:
+        self._key = key
+        self._required = [name for name in required if name not in key]
+        self.rows = self.deletes = self.null_keys = self.duplicates = 0
+        self.examples: list[Any] = []
+        self.nulls: dict[str, int] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a manifest has it."""
+        return {
+            "rows": self.rows,
+            "deletes": self.deletes,
+            "null_keys": self.null_keys,
+            "duplicates": self.duplicates,
+            "examples": self.examples,
+            "nulls": self.nulls,
+        }
+
+    def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What is written; the last row is held back until the next one shows another key."""
+        import pyarrow as pa
+
+        held: pa.RecordBatch | None = None
+        for batch in batches:
+            batch = self._without_null_keys(batch)
+            if not batch.num_rows:
+                continue
+            if held is not None:
+                batch = pa.concat_batches([held, batch])
+            last = batch.num_rows - 1
+            keys = [batch.column(batch.schema.get_field_index(name)) for name in self._key]
+            doubled = self._doubled(keys, last)
+            held = batch.slice(last, 1)
+            rest = batch.slice(0, last)
+            if doubled is not None:
+                rest = rest.filter(doubled)
+            if rest.num_rows:
+                yield self._counted(rest)
+        if held is not None:
+            yield self._counted(held)
+
+    def _without_null_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        columns = [batch.column(batch.schema.get_field_index(name)) for name in self._key]
+        for column in columns:
+            if column.null_count:
+                valid = pc.is_valid(columns[0])
+                for other in columns[1:]:
+                    valid = pc.and_(valid, pc.is_valid(other))
+                kept = batch.filter(valid)
+                self.null_keys += batch.num_rows - kept.num_rows
+                return kept
+        return batch
+
+    def _doubled(self, keys: list[pa.Array], last: int) -> pa.Array | None:
+        """Which of the rows before the last stay, as a mask; None: all of them."""
+        import pyarrow.compute as pc
+
+        same = None
+        for column in keys:
+            equal = pc.equal(column.slice(0, last), column.slice(1, last))
+            same = equal if same is None else pc.and_(same, equal)
+        count = pc.sum(same).as_py() or 0 if same is not None else 0
+        if not count:
+            return None
+        self.duplicates += count
+        for row in pc.indices_nonzero(same).to_pylist()[: _EXAMPLES - len(self.examples)]:
+            values = [column[row].as_py() for column in keys]
+            self.examples.append(str(values[0] if len(values) == 1 else tuple(values)))
+        return pc.invert(same)
+
+    def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        deletes = pc.sum(batch.column(batch.schema.get_field_index(DELETED))).as_py() or 0
+        self.deletes += deletes
+        self.rows += batch.num_rows - deletes
+        for name in self._required:  # a row that deletes has nothing but its key
+            nulls = batch.column(batch.schema.get_field_index(name)).null_count - deletes
+            if nulls > 0:
+                self.nulls[name] = self.nulls.get(name, 0) + nulls
+        return batch

@@ -1,0 +1,284 @@
+"""Pushes on a real Spark: every kind of source, in the partitions of the table's key, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, UnknownName
+from airflow_samza.partitioner import partition_of
+from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
+from airflow_samza.runs.folders import replace as write_over
+from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.push_request import request_path
+from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.push_job import run_push
+from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.spark.server import AttemptState
+from airflow_samza.spark.table_push import prepare_push, push_bindings
+from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.spark.conftest import APPS
+from tests.spark.one_session import open_session
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+APPLICATION = "samza_spark_apps.pushed:pushed"
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(APPS))
+        patch.setenv("PYTHONPATH", str(APPS), prepend=os.pathsep)
+        import samza_spark_apps.pushed  # noqa: F401
+
+        opened = open_session(tmp_path_factory.mktemp("session"), "samza_spark_apps.pushed")
+        yield opened
+        opened.stop()
+
+
+class Pusher:
+    """A root, and pushes that run in the session of the test."""
+
+    def __init__(self, session: DriverSession, folder: Path) -> None:
+        self.session = session
+        self.folder = folder
+        self.files = open_filesystem(str(folder / "root"))
+        self.log = LogSystem("log", SystemBinding("log", {"root": str(folder / "root")}))
+        self.table = "t0"
+        self._ids = itertools.count(1)
+
+    def push(self, source: object, push_id: str | None = None, secrets: dict[str, str] | None = None, **options: Any) -> TableVersion:
+        push_id = push_id or f"push-{next(self._ids)}"
+        request = prepare_push(self.files, {}, APPLICATION, self.table, source, push_id, None, **options)
+        handle = request.handle
+        write_over(self.files, request_path(handle), request.to_dict())
+        asked = {"stage": handle.stage_id, "generation": str(handle.generation), "attempt": 1}
+        write_once(self.files, handle.folder.attempt(1, "request"), asked)
+        attempt = AttemptState(self.files, handle.run, asked)
+        run_push(self.session, self.files, push_bindings({}, request, secrets or {}), attempt, {})
+        found = versions.by_push_id(self.files, "log", f"{self.table}-push", push_id)
+        assert found is not None
+        return found
+
+    def rows(self, version: TableVersion) -> dict[Any, Any]:
+        """What a reader of a version sees, each row in the partition of its key."""
+        stream = StreamSpec(f"{self.table}-push", PARTITIONS)
+        consumer = self.log.consumer(stream, version.slice)
+        found: dict[Any, Any] = {}
+        for partition in range(PARTITIONS):
+            for envelope in consumer.read(SystemStreamPartition("log", stream.name, partition)):
+                for row in envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else ():
+                    assert partition_of((row["member_id"],), ("bigint",), PARTITIONS) == partition
+                    found.pop(row["member_id"], None)
+                    if not row[versions.DELETED]:
+                        found[row["member_id"]] = row["tier"]
+        consumer.close()
+        return found
+
+    def file(self, name: str, rows: Sequence[Mapping[str, Any]], types: dict[str, pa.DataType] | None = None) -> str:
+        """A file of rows, in the format that its name ends in."""
+        path = self.folder / name
+        table = pa.Table.from_pylist(rows, pa.schema(list((types or {"member_id": pa.int64(), "tier": pa.string()}).items())))
+        if name.endswith(".csv"):
+            pyarrow.csv.write_csv(table, path)
+        elif name.endswith(".json"):
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif name.endswith(".orc"):
+            pyarrow.orc.write_table(table, path)
+        else:
+            pq.write_table(table, path)
+        return str(path)
+
+
+@pytest.fixture
+def pusher(session: DriverSession, tmp_path: Path) -> Pusher:
+    return Pusher(session, tmp_path)
+
+
+MEMBERS: list[dict[str, Any]] = [{"member_id": number, "tier": ("gold", "iron", None)[number % 3]} for number in range(300)]
+BY_ID = {row["member_id"]: row["tier"] for row in MEMBERS}
+
+
+@pytest.mark.parametrize("name", ["members.parquet", "members.orc", "members.csv", "members.json"])
+def test_rows_come_from_files_of_every_format(pusher: Pusher, name: str) -> None:
+    version = pusher.push(pusher.file(name, MEMBERS))
+    found = pusher.rows(version)
+    assert {member: tier or None for member, tier in found.items()} == BY_ID
+    assert (version.rows, version.number, version.schema) == (300, 1, "member_id bigint not null, tier string")
+
+
+def test_rows_come_from_a_query_a_table_and_a_function(pusher: Pusher) -> None:
+    with pusher.session.stage_session({}, own=False) as spark:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS members_there USING parquet LOCATION '{pusher.folder / 'there'}' "
+                  "AS SELECT CAST(id AS bigint) member_id, 'there' tier FROM range(10)")  # fmt: skip
+    try:
+        query = pusher.push({"query": "SELECT id AS member_id, 'asked' AS tier FROM range(7)"})
+        table = pusher.push({"table": "members_there"})
+        function = pusher.push({"callable": "samza_spark_apps.pushed:members"})
+    finally:
+        with pusher.session.stage_session({}, own=False) as spark:
+            spark.sql("DROP TABLE members_there")
+    assert pusher.rows(query) == dict.fromkeys(range(7), "asked")
+    assert pusher.rows(table) == dict.fromkeys(range(10), "there")
+    assert pusher.rows(function) == {number: "odd" if number % 2 else "even" for number in range(100)}
+
+
+def test_columns_are_picked_renamed_and_computed(pusher: Pusher) -> None:
+    source = pusher.file("wide.parquet", [{"id": 1, "level": "x", "noise": "y"}], {n: pa.int64() if n == "id" else pa.string() for n in ("id", "level", "noise")})  # fmt: skip  # noqa: E501
+    version = pusher.push(source, columns={"member_id": "id + 1", "tier": "upper(level)"})
+    assert pusher.rows(version) == {2: "X"}
+    wider: list[dict[str, Any]] = [{**row, "noise": 1} for row in MEMBERS]
+    types = {"member_id": pa.int64(), "tier": pa.string(), "noise": pa.int64()}
+    with pytest.raises(PushError, match=r"noise \(bigint\) is not in the table"):
+        pusher.push(pusher.file("wider.parquet", wider, types))
+    assert pusher.push(pusher.file("wider.parquet", wider, types), columns=["member_id", "tier"]).rows == 300
+
+
+def test_changes_and_deletes_come_on_top(pusher: Pusher) -> None:
+    pusher.push(pusher.file("all.parquet", MEMBERS))
+    types = {"member_id": pa.int64(), "tier": pa.string(), "gone": pa.bool_()}
+    changes = [{"member_id": 1, "tier": None, "gone": True}, {"member_id": 2, "tier": "new", "gone": None}, {"member_id": 999, "tier": "x", "gone": False}]  # fmt: skip  # noqa: E501
+    version = pusher.push(pusher.file("changes.parquet", changes, types), mode="incremental", deletes="gone")
+    expected = {**BY_ID, 2: "new", 999: "x"}
+    del expected[1]
+    assert pusher.rows(version) == expected
+    assert (version.rows, version.deletes, version.base) == (2, 1, 1)
+
+
+def test_deletes_may_be_a_condition(pusher: Pusher) -> None:
+    pusher.push(pusher.file("all.parquet", MEMBERS))
+    version = pusher.push(pusher.file("some.parquet", MEMBERS[:6]), mode="incremental", deletes="tier IS NULL")
+    assert (version.rows, version.deletes) == (4, 2)
+
+
+def test_null_and_double_keys_are_refused_with_examples(pusher: Pusher) -> None:
+    double: list[dict[str, Any]] = [*MEMBERS, {"member_id": 7, "tier": "again"}, {"member_id": 8, "tier": "again"}]
+    with pytest.raises(PushError, match=r"2 rows too many for their key \(member_id\), such as (7, 8|8, 7)"):
+        pusher.push(pusher.file("double.parquet", double))
+    with pytest.raises(PushError, match=r"1 rows whose key \(member_id\) is null"):
+        pusher.push(pusher.file("null.parquet", [*MEMBERS, {"member_id": None, "tier": "x"}]))
+    assert pusher.files.list("tables/log/t0-push/versions") == []
+
+
+def test_null_keys_are_left_out_and_the_latest_of_a_key_stays_when_asked(pusher: Pusher) -> None:
+    types = {"member_id": pa.int64(), "tier": pa.string(), "at": pa.int64()}
+    rows = [{"member_id": n % 50, "tier": f"at {n}", "at": n} for n in range(20_000)] + [{"member_id": None, "tier": "x", "at": 1}]
+    version = pusher.push(pusher.file("log.parquet", rows, types), on_null_key="drop", on_duplicate="last", latest_by="at")
+    assert pusher.rows(version) == {n: f"at {19_950 + n}" for n in range(50)}
+    anyone = pusher.push(pusher.file("log.parquet", rows, types), on_null_key="drop", on_duplicate="any", columns=["member_id", "tier"])
+    assert set(pusher.rows(anyone)) == set(range(50))
+
+
+def test_a_wrong_key_column_a_missing_and_a_drifted_one_are_told_at_once(pusher: Pusher) -> None:
+    source = pusher.file("drift.parquet", [{"member": 1, "tier": 5}], {"member": pa.int64(), "tier": pa.int64()})
+    with pytest.raises(PushError) as refused:
+        pusher.push(source)
+    said = str(refused.value)
+    assert "member_id is missing (the table has bigint)" in said
+    assert "member (bigint) is not in the table" in said
+    assert "tier is bigint in the source and string in the table" in said
+
+
+def test_values_that_do_not_fit_are_told_with_the_value(pusher: Pusher) -> None:
+    path = pusher.folder / "odd.csv"
+    path.write_text("member_id,tier\n1,gold\nseven,iron\n")
+    with pytest.raises(PushError, match=r"are not the table's: .*'seven'"):
+        pusher.push(str(path))
+
+
+def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
+    with pytest.raises(PushError, match=r"cannot be read: .*PATH_NOT_FOUND"):
+        pusher.push(str(pusher.folder / "nothing.parquet"))
+    with pytest.raises(PushError, match=r"cannot be read: .*TABLE_OR_VIEW_NOT_FOUND"):
+        pusher.push({"table": "nobody.made_it"})
+    with pytest.raises(PushError, match="failed: ValueError: no members today"):
+        pusher.push({"callable": "samza_spark_apps.pushed:broken"})
+    with pytest.raises(PushError, match="cannot be imported"):
+        pusher.push({"callable": "samza_spark_apps.nowhere:members"})
+
+
+def test_avro_without_its_reader_says_how_to_get_one(pusher: Pusher) -> None:
+    with pytest.raises(RuntimeMissing, match="Spark has no reader of Avro for the source"):
+        pusher.push({"path": str(pusher.folder), "format": "avro"})
+
+
+def test_an_empty_source_is_refused_unless_it_may_be(pusher: Pusher) -> None:
+    empty = pusher.file("empty.parquet", [])
+    with pytest.raises(PushError, match="has 0 rows"):
+        pusher.push(empty)
+    assert pusher.push(empty, min_rows=0).rows == 0
+
+
+def test_a_push_that_shrinks_by_nine_tenths_is_refused(pusher: Pusher) -> None:
+    pusher.push(pusher.file("all.parquet", MEMBERS))
+    with pytest.raises(PushError, match="90% fewer than the 300 of version 1"):
+        pusher.push(pusher.file("few.parquet", MEMBERS[:30]))
+
+
+def test_a_second_push_of_one_id_reads_nothing(pusher: Pusher) -> None:
+    first = pusher.push(pusher.file("all.parquet", MEMBERS), "monday")
+    assert pusher.push("/is/not/there.parquet", "monday") == first
+
+
+def test_only_pushed_tables_are_pushed_to(pusher: Pusher) -> None:
+    pusher.table = "own"
+    with pytest.raises(PushError, match="is not filled by pushes: it is local"):
+        pusher.push("/in")
+    pusher.table = "t99"
+    with pytest.raises(UnknownName, match="has no table 't99'"):
+        pusher.push("/in")
+
+
+def test_a_function_that_nobody_can_import_is_refused(pusher: Pusher) -> None:
+    with pytest.raises(PushError, match="nobody else can import"):
+        pusher.push(lambda spark: spark.range(1))
+    with pytest.raises(ConfigError, match="source="):
+        pusher.push({"path": "/a", "table": "b"})
+
+
+def test_the_password_of_a_source_lies_in_no_file(pusher: Pusher) -> None:
+    with pytest.raises(RuntimeMissing, match="Spark has no JDBC driver") as refused:
+        pusher.push({"jdbc": {"url": "jdbc:nothing:x", "dbtable": "m"}}, secrets={"password": "hunter2"})
+    written = [path.read_bytes() for path in (pusher.folder / "root").rglob("*") if path.is_file()]
+    assert b"hunter2" not in b"".join(written)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("place", PUSH_PLACES)
+def test_a_push_whose_process_is_killed_shows_nothing_and_a_retry_completes_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    members = tmp_path / "members.parquet"
+    pq.write_table(pa.Table.from_pylist(MEMBERS), members)
+    runtime = SparkRuntime(str(tmp_path / "root"), master="local[2]", spark_conf={"spark.task.maxFailures": "1"})
+    monkeypatch.setenv(VARIABLE, f"{place}@{tmp_path / 'struck'}")
+    handle = runtime.push(APPLICATION, "t0", str(members), "monday")
+    runtime.wait(handle, timeout=600)
+    files = open_filesystem(str(tmp_path / "root"))
+    visible = versions.newest(files, "log", "t0-push")
+    assert (visible is not None) == (place == "push-after-version")
+    # A worker's death fails the Spark job; everything else takes the whole runner along, and what is staged by then needs none.
+    assert runtime.status(handle).state == {"push-after-staging-began": "lost"}.get(place, "failed" if "task" in place else "unfinished")
+    monkeypatch.delenv(VARIABLE)
+    pusher = Pusher.__new__(Pusher)
+    pusher.table, pusher.log = "t0", LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
+    done = runtime.push_table(APPLICATION, "t0", str(members), "monday")
+    assert (done.number, pusher.rows(done)) == (1, BY_ID)
+    assert len(versions.versions(files, "log", "t0-push")) == 1
