@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from airflow_samza.errors import ConfigError
 
+HOST_AFFINITY = "job.host-affinity.enabled"
 INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
 INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
 INTERMEDIATE_WHOLE_MESSAGES = "job.intermediate.stream.whole.messages"
@@ -20,6 +21,7 @@ BATCH_SIZE = "task.consumer.batch.size"
 CHOOSER_CLASS = "task.chooser.class"
 CHOOSER_WAIT_FOR_HEAD = "task.chooser.wait.for.head"
 STANDBY_REPLICATION = "job.standbytasks.replication.factor"
+STORE_LOCAL_DIR = "job.store.local.dir"
 STATE_LEASE_GRACE = "job.state.lease.grace.ms"
 STATE_LEASE_WAIT = "job.state.lease.wait.ms"
 STATE_VERSIONS_KEEP = "job.state.versions.keep"
@@ -130,8 +132,21 @@ class Config(Mapping[str, str]):
 
     @property
     def standby_replication(self) -> int:
-        """How many copies of a store there are in all: 1 unless set (SEMANTICS S9)."""
-        return self.integer(STANDBY_REPLICATION, 1, least=1) or 1
+        """On how many hosts a task's state is kept in all: 1 unless set (SEMANTICS S9). More need host affinity."""
+        copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
+        if copies > 1 and not self.host_affinity:
+            self.refuse(STANDBY_REPLICATION, f"1 where {HOST_AFFINITY} is false: nobody would know where a copy serves")
+        return copies
+
+    @property
+    def host_affinity(self) -> bool:
+        """Whether tasks come back to the hosts where their state is: they do unless it is switched off."""
+        return self.boolean(HOST_AFFINITY, True)
+
+    @property
+    def store_local_dir(self) -> str | None:
+        """Where copies of state and stores lie on each host; ``$NAME`` is what the host's environment says. None: the default."""
+        return self.text(STORE_LOCAL_DIR)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.runs.epoch_records import Manifest, read_commit
@@ -70,12 +70,19 @@ class StageHandle:
         )
 
 
+def restored_bytes(facts: Mapping[str, Any]) -> dict[str, int]:
+    """The bytes of state that tasks have restored, by where from, as their manifests tell."""
+    found = {place: int(facts.get(f"restored_from_{place}_bytes", 0)) for place in ("memory", "host", "root")}
+    return found if any(found.values()) else {}
+
+
 @dataclass(frozen=True)
 class StageProgress:
     """How far a stage of several epochs has come, as its runner tells.
 
     ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag`` the messages that
-    are at hand and not read yet. ``waiting_for``: the stage that has to start first.
+    are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``: the bytes of state with which tasks
+    began their epochs, by where they were: in the ``memory`` of the process, on the ``host``, or only under the ``root``.
     """
 
     epochs: int = 0
@@ -83,6 +90,7 @@ class StageProgress:
     written: int = 0
     lag: int = 0
     waiting_for: str | None = None
+    restored: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -92,6 +100,7 @@ class StageProgress:
             "written": self.written,
             "lag": self.lag,
             "waiting_for": self.waiting_for,
+            "restored": dict(self.restored),
         }
 
     @classmethod

@@ -45,9 +45,9 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
 
-def stage_frame(spark: SparkSession, program: StageProgram, task: EpochTask, tasks: int) -> DataFrame:
-    """The whole stage as one narrow DataFrame; collecting it runs every task."""
-    frame = spark.range(0, tasks, 1, tasks)
+def stage_frame(spark: SparkSession, program: StageProgram, task: EpochTask, tasks: int, source: DataFrame | None = None) -> DataFrame:
+    """The whole stage as one narrow DataFrame; collecting it runs every task. ``source`` has a partition for each of them."""
+    frame = spark.range(0, tasks, 1, tasks) if source is None else source
     for number, section in enumerate(program.sections):
         if section.kind == CATALYST:
             for op_id in section.operators:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.spark.driver_session import NO_PROPERTIES
+from airflow_samza.spark.masters import parse_master
+from airflow_samza.spark.placement import Executor
 from airflow_samza.spark.session import set_conf, start_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _POOL = "spark.scheduler.pool"
 """Within one pool jobs queue behind each other, also where the scheduler is fair."""
+
+
+_DRIVER = "driver"
+"""What Spark calls the driver among the executors."""
 
 
 class ClassicSession:
@@ -56,6 +62,36 @@ class ClassicSession:
     def passes_properties(self) -> bool:
         """They are local properties of the thread."""
         return True
+
+    @property
+    def knows_executors(self) -> bool:
+        """Where it is no local session."""
+        return not parse_master(self._master).is_local
+
+    def executors(self) -> Sequence[Executor]:
+        """As the driver's own listener has heard of them."""
+        active_only = True
+        listed: Any = self._session.sparkContext._jsc.sc().statusStore().executorList(active_only)
+        found = [listed.apply(number) for number in range(listed.size())]
+        return [Executor(one.id(), one.hostPort().rpartition(":")[0]) for one in found if one.id() != _DRIVER]
+
+    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
+        """Spark's own ``makeRDD`` with preferred locations, which Python has no other way to."""
+        from pyspark.sql import DataFrame
+
+        context = spark.sparkContext
+        jvm: Any = context._jvm
+        gateway: Any = context._gateway
+        rows = []
+        for number, preferred in enumerate(locations):
+            values = gateway.new_array(jvm.java.lang.Object, 1)
+            values[0] = number
+            rows.append(jvm.scala.Tuple2(jvm.org.apache.spark.sql.RowFactory.create(values), jvm.PythonUtils.toSeq(list(preferred))))
+        kind = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.spark.sql.Row"))
+        java: Any = spark
+        made = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), kind).toJavaRDD()
+        schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("place int")
+        return DataFrame(java._jsparkSession.createDataFrame(made, schema), spark)
 
     @contextmanager
     def tagged(

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.masters import Master
+from airflow_samza.spark.placement import Executor
 from airflow_samza.spark.session import FIXED, set_conf
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # About seven seconds in all, where Spark would try for ten minutes: enough for a proxy that restarts. A server that restarted has lost
 # the session anyway.
@@ -89,6 +90,19 @@ class ConnectSession:
     def passes_properties(self) -> bool:
         """A client has no way to give a job properties that its tasks see."""
         return False
+
+    @property
+    def knows_executors(self) -> bool:
+        """A client is not told of executors."""
+        return False
+
+    def executors(self) -> Sequence[Executor]:
+        """None are known."""
+        return ()
+
+    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
+        """Never asked for, as no executors are known."""
+        raise NotImplementedError
 
     @contextmanager
     def tagged(

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.spark.masters import parse_master
+from airflow_samza.spark.placement import Executor
 from airflow_samza.systems.filesystem import Filesystem
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 NO_PROPERTIES: Mapping[str, str] = {}
@@ -35,6 +36,22 @@ class DriverSession(Protocol):
     @property
     def passes_properties(self) -> bool:
         """Whether jobs carry properties to their tasks."""
+        ...
+
+    @property
+    def knows_executors(self) -> bool:
+        """Whether tasks run on executors elsewhere, of which this session knows."""
+        ...
+
+    def executors(self) -> Sequence[Executor]:
+        """The executors that live now, where they are known."""
+        ...
+
+    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
+        """A DataFrame of one row in each partition, which Spark computes at the partition's locations while they are there.
+
+        Only where executors are known.
+        """
         ...
 
     def tagged(

@@ -3,40 +3,66 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_samza.runs.epoch_records import Intent
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask
+from airflow_samza.spark.placement import Placement
 from airflow_samza.task.stage_program import StageProgram
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_MOST = 8
+"""Frames that are kept: tasks with nothing to do sit an epoch out, so the same few sets of tasks come again and again."""
+
 
 class EpochFrames:
     """Makes the frame of an epoch, with one partition for each task that runs in it.
 
-    What Catalyst runs is planned anew for each epoch: it fixes the current time, for one, when it plans.
+    What Catalyst runs is planned anew for each epoch: it fixes the current time, for one, when it plans. With a ``placement`` Spark is told
+    where each task belongs: to the executor that ran it before, which has its state at hand.
     """
 
-    def __init__(self, driver: DriverSession, spark: SparkSession, program: StageProgram, task: EpochTask) -> None:
+    def __init__(
+        self, driver: DriverSession, spark: SparkSession, program: StageProgram, task: EpochTask, placement: Placement | None = None
+    ) -> None:
+        self._driver = driver
         self._spark = spark
         self._program = program
         self._task = task
+        self._placement = placement
         self._lasts = driver.passes_properties and len(program.sections) == 1
-        self._frames: dict[int, DataFrame] = {}
+        self._frames: dict[tuple[object, ...], DataFrame] = {}
 
     def of(self, intent: Intent) -> DataFrame:
         """Collecting it runs the epoch."""
         tasks = len(intent.running)
+        locations = self._locations(intent.running)
         if not self._lasts:
-            return stage_frame(self._spark, self._program, dataclasses.replace(self._task, epoch=intent.epoch), tasks)
-        if tasks not in self._frames:
-            self._frames[tasks] = stage_frame(self._spark, self._program, dataclasses.replace(self._task, epoch=None), tasks)
-        return self._frames[tasks]
+            return self._made(dataclasses.replace(self._task, epoch=intent.epoch), tasks, locations)
+        key = (tasks, *(tuple(preferred) for preferred in locations or ()))
+        if key not in self._frames:
+            while len(self._frames) >= _MOST:
+                del self._frames[next(iter(self._frames))]
+            self._frames[key] = self._made(dataclasses.replace(self._task, epoch=None), tasks, locations)
+        return self._frames[key]
+
+    def _made(self, task: EpochTask, tasks: int, locations: Sequence[Sequence[str]] | None) -> DataFrame:
+        if locations is None:
+            return stage_frame(self._spark, self._program, task, tasks)
+        return stage_frame(self._spark, self._program, task, tasks, self._driver.frame_at(self._spark, locations))
+
+    def _locations(self, running: Sequence[int]) -> list[list[str]] | None:
+        """Where the tasks of an epoch belong; None when that is not known."""
+        if self._placement is None:
+            return None
+        self._placement.update(self._driver.executors())
+        places = self._placement.places
+        return [places[task].preferred for task in running] if places else None
 
     def properties(self, intent: Intent) -> Mapping[str, str]:
         """What the job has to say to its tasks."""

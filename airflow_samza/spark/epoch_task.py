@@ -8,8 +8,11 @@ offsets do not travel through Catalyst).
 from __future__ import annotations
 
 import functools
+import getpass
 import json
+import os
 import platform
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +29,8 @@ from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs
 from airflow_samza.spark.task_side_inputs import SideInputs
 from airflow_samza.spark.worker_errors import from_worker
-from airflow_samza.storage.snapshots import KnownTables, read_snapshot, write_snapshot
+from airflow_samza.storage.host_files import HostFiles, sweep_host
+from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
@@ -54,7 +58,7 @@ class EpochTask:
     It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent and program
     are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their slices (the intent has those),
     ``own`` those of them that are topics of the run; ``section`` is the number of the task section that it runs. ``epoch`` None: each
-    job says which.
+    job says which. ``host_dir`` is where each host keeps copies of state (None: nowhere, as on the runner's own host the root is near).
     """
 
     root: str
@@ -68,6 +72,7 @@ class EpochTask:
     own: tuple[str, ...]
     section: int = 0
     side_inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    host_dir: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the section for the task that this Spark partition is: the k-th of those that run in the epoch."""
@@ -94,6 +99,10 @@ class _Section:
         self._attempt = f"{number}-{self._task}-{attempt}"
         self._program = _program(epoch.root, epoch.program)
         self._systems = _systems(json.dumps(epoch.bindings, sort_keys=True), self._files.root)
+        folder = epoch.host_dir
+        self._host = task_host_files(folder, self._files.root, epoch.stage_folder, self._task) if folder is not None else None
+        self._restored = Restored()
+        self._state: Mapping[str, Any] = {}
 
     @property
     def _is_first(self) -> bool:
@@ -146,6 +155,8 @@ class _Section:
             if self._goes_on(report):
                 reach("task-before-state")
                 state.update(self._kept_state(section, before, attempt) or {})
+                if self._host is not None:
+                    self._host.keep_only(snapshot_files(before.state) | snapshot_files(state))
         except BaseException:
             _abort(producers)
             raise
@@ -178,7 +189,8 @@ class _Section:
         return _Before(None, None)
 
     def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer]) -> SectionRun:
-        start = TaskStart(before.start, read_snapshot(self._files, before.state, _KNOWN))
+        self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
+        start = TaskStart(before.start, self._state)
         number, intent = self._epoch.section, self._intent
         return SectionRun(
             self._program,
@@ -195,7 +207,9 @@ class _Section:
         folder = self._folder.state(self._intent.epoch, attempt)
         # Where outputs survive a power failure, what the next epoch goes on from does so, too.
         durable = any(getattr(system, "durable", False) for system in self._systems.values())
-        return write_snapshot(self._files, folder, section.state(), before.state, _KNOWN, durable=durable)
+        return write_snapshot(
+            self._files, folder, section.state(), before.state, _KNOWN, durable=durable, given=self._state, host=self._host
+        )
 
     def _output_of(self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tables = SideInputs(self._program, self._systems, _bound(self._epoch.side_inputs), self._intent)
@@ -271,6 +285,7 @@ class _Section:
             control = output.control if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
+        facts.update(self._restored.facts())
         if report.bad_samples:
             facts["bad_records"] = report.bad_samples
         ignored = sum(table.ignored for table in report.tables.values())
@@ -312,6 +327,18 @@ def _told(report: TaskReport) -> dict[str, Any]:
 
 def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
     return {stream_id: BoundStream.from_dict(data) for stream_id, data in streams.items()}
+
+
+def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
+    """The copies of a task's state on this host. ``$NAME`` in the folder's name is what the host's environment says; "": the default."""
+    folder = os.path.expandvars(host_dir) or os.path.join(tempfile.gettempdir(), f"airflow-samza-{getpass.getuser()}")
+    _sweep_once(folder)
+    return HostFiles(folder, root, f"{stage_folder}/{task}")
+
+
+@functools.lru_cache(maxsize=8)
+def _sweep_once(folder: str) -> None:
+    sweep_host(folder)
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:

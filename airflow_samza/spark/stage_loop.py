@@ -28,7 +28,7 @@ from airflow_samza.runs.folders import StageFolder, adopt, must_read
 from airflow_samza.runs.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.run_ends import is_ending
 from airflow_samza.runs.run_plan import BoundStream
-from airflow_samza.runs.stage_state import StageProgress
+from airflow_samza.runs.stage_state import StageProgress, restored_bytes
 from airflow_samza.spark.at_hand import AtHand
 from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.positions import TaskPosition, lag
@@ -37,6 +37,7 @@ from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import refuse_unwanted, run_job
 from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
+from airflow_samza.spark.standbys import placement_of, standbys_of
 from airflow_samza.spark.waiting import Waiting
 
 log = logging.getLogger("airflow_samza.runner")
@@ -78,14 +79,18 @@ class StageLoop:
         with set_up_stage(self._context, inputs) as setup:
             self._limit = Config(setup.program.spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
             at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former)
-            frames = EpochFrames(self._context.driver, setup.spark, setup.program, setup.task)
-            while True:
-                intent = self._open or self._decide(setup, at_hand)
-                self._run_tasks(setup, frames, intent)
-                if self._is_over(intent):
-                    return
-                self._open = None
-                reach("after-epoch")
+            placement = placement_of(self._context, setup)
+            frames = EpochFrames(self._context.driver, setup.spark, setup.program, setup.task, placement)
+            with standbys_of(self._context, setup, placement) as standbys:
+                while True:
+                    intent = self._open or self._decide(setup, at_hand)
+                    self._run_tasks(setup, frames, intent)
+                    if self._is_over(intent):
+                        return
+                    self._open = None
+                    assert self._commit is not None
+                    standbys.after(self._commit.standing)
+                    reach("after-epoch")
 
     # -- before the first epoch ----------------------------------------------------------------------------------------
 
@@ -251,5 +256,6 @@ class StageLoop:
                 messages=totals.messages if totals is not None else 0,
                 written=written,
                 lag=lag(self._positions.values(), inputs),
+                restored=restored_bytes(totals.facts) if totals is not None else {},
             )
         )

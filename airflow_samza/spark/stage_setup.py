@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TransformSpec
+from airflow_samza.config import Config
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
@@ -58,9 +59,15 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
             inputs={stream_id: _without_slice(bound) for stream_id, bound in inputs.items()},
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
+            host_dir=_host_dir(context, program),
             side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
         )
         yield StageSetup(spark, program, outputs, task)
+
+
+def _host_dir(context: StageContext, program: StageProgram) -> str | None:
+    config = Config(program.spec.config)
+    return config.store_local_dir or "" if context.driver.knows_executors and config.host_affinity else None
 
 
 def _without_slice(bound: BoundStream) -> dict[str, Any]:

@@ -127,8 +127,6 @@ def write_snapshot(
             else:
                 file = _write(files, path, table, earlier, known, durable, host)
             described.setdefault(op_id, {})[name] = dataclasses.asdict(file)
-    if host is not None:
-        host.keep_only(snapshot_files(former) | snapshot_files(described))
     return described or None
 
 

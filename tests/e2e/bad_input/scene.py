@@ -172,6 +172,13 @@ class _Session:
         return nullcontext()
 
     passes_properties = False
+    knows_executors = False
+
+    def executors(self) -> Sequence[Any]:
+        return ()
+
+    def frame_at(self, *_: Any) -> Any:
+        raise NotImplementedError
 
     def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
         return nullcontext()

@@ -37,6 +37,7 @@ class _Frame:
 
 class _Session:
     passes_properties = False
+    knows_executors = False
 
     def stage_session(self, *_: Any, **__: Any) -> Any:
         return contextlib.nullcontext()

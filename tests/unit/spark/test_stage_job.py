@@ -39,6 +39,7 @@ class Server:
 
     place = "the Spark Connect server sc://spark:15002"
     passes_properties = False
+    knows_executors = False
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
         return nullcontext()

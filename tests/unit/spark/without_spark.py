@@ -49,6 +49,7 @@ class Session:
 
     place = "no Spark"
     passes_properties = False
+    knows_executors = False
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
         return contextlib.nullcontext()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.storage.host_files import UNUSED_SECONDS, HostFiles, sweep_host
-from airflow_samza.storage.snapshots import KnownTables, Restored, prefetch, read_snapshot, write_snapshot
+from airflow_samza.storage.snapshots import KnownTables, Restored, prefetch, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.filesystem import LocalFilesystem
 
 ROWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
@@ -80,7 +80,9 @@ def test_a_host_keeps_what_the_last_two_epochs_need(files: LocalFilesystem, tmp_
     here = on(tmp_path, "here")
     described: Any = None
     for epoch in range(5):
-        described = write_snapshot(files, f"state/{epoch}/x", {"a": {"rows": pa.concat_tables([MORE] * (epoch + 1))}}, described, host=here)
+        former, state = described, {"a": {"rows": pa.concat_tables([MORE] * (epoch + 1))}}
+        described = write_snapshot(files, f"state/{epoch}/x", state, former, host=here)
+        here.keep_only(snapshot_files(former) | snapshot_files(described))
     assert len(list(here.place.iterdir())) == 2
 
 

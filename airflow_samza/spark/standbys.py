@@ -1,0 +1,142 @@
+"""Hot standby: after an epoch, the hosts that would take over a task's state get what they lack of it (SEMANTICS S9).
+
+It is done by a small job beside the epochs, on the executors of those hosts, and never waited for: a copy that is an epoch behind lacks
+only what that epoch changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.config import Config
+from airflow_samza.runs.epoch_records import read_manifest
+from airflow_samza.runs.folders import StageFolder
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.epoch_task import EpochTask, task_host_files
+from airflow_samza.spark.placement import Placement
+from airflow_samza.spark.stage_context import StageContext
+from airflow_samza.spark.stage_setup import StageSetup
+from airflow_samza.storage.snapshots import prefetch
+from airflow_samza.systems.filesystem import open_filesystem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_samza.runner")
+
+PAUSE_SECONDS = 1.0
+"""Between two rounds: epochs may be shorter than a round, and each round costs the hosts a tenth of a second of work."""
+
+RESULT = "place bigint, bytes bigint"
+
+
+@dataclass(frozen=True)
+class StandbyTask:
+    """What ``mapInArrow`` calls on a host: fetches the state of tasks whose newest manifests are those of the epochs given.
+
+    ``tasks`` are pairs of task and epoch for each partition of the frame.
+    """
+
+    root: str
+    stage_folder: str
+    host_dir: str
+    tasks: tuple[tuple[tuple[int, int], ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields one row: the bytes that were copied."""
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        for _ in batches:
+            pass
+        context = TaskContext.get()
+        assert context is not None
+        place = context.partitionId()
+        copied = sum(self.fetch(task, epoch) for task, epoch in self.tasks[place])
+        yield pa.RecordBatch.from_arrays([pa.array([place], pa.int64()), pa.array([copied], pa.int64())], ["place", "bytes"])
+
+    def fetch(self, task: int, epoch: int) -> int:
+        """Copies what this host lacks of a task's state after an epoch; the bytes."""
+        files = open_filesystem(self.root)
+        try:
+            manifest = read_manifest(files, StageFolder(self.stage_folder), task, epoch)
+            return prefetch(files, manifest.state, task_host_files(self.host_dir, files.root, self.stage_folder, task))
+        except Exception as error:  # a later round has the newer state, of which this one's may have been deleted
+            log.warning("task %d of %s: its state after epoch %d was not copied: %s", task, self.stage_folder, epoch, error)
+            return 0
+
+
+def placement_of(context: StageContext, setup: StageSetup) -> Placement | None:
+    """Where the tasks of a stage belong; None where executors are not known, or nobody wants to know."""
+    config = Config(setup.program.spec.config)
+    copies = config.standby_replication
+    if not context.driver.knows_executors or not config.host_affinity:
+        if copies > 1:
+            log.info("%s: no standby copies are kept, because %s tells of no executors", context.attempt.group, context.driver.place)
+        return None
+    return Placement(setup.program.stage.task_count, copies)
+
+
+@contextmanager
+def standbys_of(context: StageContext, setup: StageSetup, placement: Placement | None) -> Iterator[Standbys]:
+    """The copies of a stage's state, while it runs."""
+    standbys = Standbys(context.driver, setup.spark, setup.task, placement, context.attempt.group)
+    try:
+        yield standbys
+    finally:
+        standbys.close()
+
+
+class Standbys:
+    """Keeps the copies of one stage's state; ``bytes`` were copied so far. Without a placement there are none to keep."""
+
+    def __init__(self, driver: DriverSession, spark: SparkSession, task: EpochTask, placement: Placement | None, tag: str) -> None:
+        self._driver = driver
+        self._spark = spark
+        self._task = task
+        self._placement = placement
+        self._tag = f"{tag} standby"
+        self._thread: threading.Thread | None = None
+        self._last = 0.0
+        self.bytes = 0
+
+    def after(self, standing: Mapping[int, int]) -> None:
+        """An epoch is committed: begins a round, unless one is at work or has just been. ``standing``: each task's newest epoch."""
+        if self._placement is None:
+            return
+        if time.monotonic() - self._last < PAUSE_SECONDS or (self._thread is not None and self._thread.is_alive()):
+            return
+        wanted = {
+            host: tuple((task, standing[task]) for task in tasks if task in standing) for host, tasks in self._placement.standbys().items()
+        }
+        places = {host: tasks for host, tasks in wanted.items() if tasks}
+        if places:
+            executors = [self._placement.executor_on(host) for host in places]
+            work: Any = ([[executor.location] for executor in executors], tuple(places.values()))
+            self._thread = threading.Thread(target=self._round, args=work, name=self._tag, daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the round that is at work."""
+        if self._thread is not None and self._thread.is_alive():
+            self._driver.cancel(self._tag)
+            self._thread.join(timeout=10)
+
+    def _round(self, locations: list[list[str]], tasks: tuple[tuple[tuple[int, int], ...], ...]) -> None:
+        assert self._task.host_dir is not None
+        work = StandbyTask(self._task.root, self._task.stage_folder, self._task.host_dir, tasks)
+        try:
+            with self._driver.tagged(self._spark, self._tag, f"copies of the state of {self._task.stage}", pool=self._tag):
+                rows = self._driver.frame_at(self._spark, locations).mapInArrow(work, RESULT).collect()
+            self.bytes += sum(row["bytes"] for row in rows)
+        except Exception as error:  # the executor may be gone: the next round knows the living ones
+            log.info("%s: a round was not finished: %s", self._tag, str(error).splitlines()[0] if str(error) else type(error).__name__)
+        finally:
+            self._last = time.monotonic()
