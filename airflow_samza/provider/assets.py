@@ -16,6 +16,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.provider.hooks import DEFAULT_CONNECTION
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
+from airflow_samza.runs.table_versions import TableVersion
 
 SCHEME = "samza"
 
@@ -24,6 +25,37 @@ def shared_stream(stream_id: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
     """The asset of a shared stream. ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one."""
     uri = f"{SCHEME}://{conn_id}/{stream_id}"
     return Asset(name=uri, uri=uri)
+
+
+def pushed_table(table: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
+    """The asset of a pushed table: each push, and each rollback, is an event of it, with the version in its ``extra``."""
+    uri = f"{SCHEME}://{conn_id}/{table}-push"
+    return Asset(name=uri, uri=uri)
+
+
+def announce_version(events: Any, asset: Asset, version: TableVersion, partition_key: str | None) -> None:
+    """Adds to the event of a push which version it made, and of how many rows; under a partition key where there is one."""
+    event = events[asset]
+    event.extra = {**version_facts(version), "partition_key": partition_key}
+    if partition_key is not None:
+        event.add_partitions(partition_key)
+
+
+def version_facts(version: TableVersion) -> dict[str, Any]:
+    """What a task leaves in XCom, and says with an asset's event, of a version."""
+    return {
+        "table": version.table,
+        "version": version.number,
+        "push_id": version.push_id,
+        "kind": version.kind,
+        "reads": version.reads,
+        "rows": version.rows,
+        "deletes": version.deletes,
+        "bytes": version.bytes,
+        "interval": list(version.interval) if version.interval is not None else None,
+        "current_from": version.current_from,
+        "is_current": not version.is_late,
+    }
 
 
 def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset]:

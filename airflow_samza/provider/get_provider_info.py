@@ -26,8 +26,11 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {"integration-name": "Samza", "python-modules": ["airflow_samza.provider.operators", "airflow_samza.provider.task_group"]},
         ],
+        "sensors": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.freshness_sensor"]}],
         "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.hooks"]}],
-        "triggers": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.triggers"]}],
+        "triggers": [
+            {"integration-name": "Samza", "python-modules": ["airflow_samza.provider.triggers", "airflow_samza.provider.table_triggers"]}
+        ],
         "asset-uris": [{"schemes": ["samza"], "handler": None}],
         "connection-types": [_samza_connection()],
         "config": {

@@ -14,8 +14,9 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
 from airflow_samza.provider.deferral import refuse_short_lived
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
-from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.lease_holder import holder_works
 from airflow_samza.runs.run_list import note_origin
 from airflow_samza.runs.run_plan import STAGED
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_samza.runs.run_plan import RunPlan
     from airflow_samza.runs.stage_result import StageResult
     from airflow_samza.runs.stage_state import StageStatus
+    from airflow_samza.runs.table_versions import TableFolder, TableVersion
     from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
@@ -223,6 +225,45 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def finish(self, handle: StageHandle) -> StageResult:
         """The result of a stage that has ended; raises what ended it."""
         return self.get_conn().finish(handle)
+
+    def push(
+        self,
+        application: str,
+        table: str,
+        source: Any,
+        push_id: str,
+        *,
+        source_conn_id: str | None = None,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> StageHandle:
+        """Has a table filled from what Spark reads, or re-attaches to the push; ``source_conn_id`` says how to get at the source.
+
+        ``options`` are those of ``PushRequest``: mode, columns, deletes, guards and so on.
+        """
+        secrets = source_options(source_conn_id, self._connection(source_conn_id)) if source_conn_id else None
+        given = {"interval": interval, "config": config, "secrets": secrets, **options}
+        return self.get_conn().push(application, table, source, push_id, **given)
+
+    def finish_push(self, handle: StageHandle) -> TableVersion:
+        """The version that a push has become; raises what ended it."""
+        return self.get_conn().finish_push(handle)
+
+    def close_push(self, handle: StageHandle) -> None:
+        """Ends the runner of a push that nobody will try again."""
+        write_once(self.files, handle.run.closed, {"succeeded": False})
+
+    def rollback(self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None) -> TableVersion:
+        """Makes what an older version of a table read current again; needs no Spark."""
+        from airflow_samza.runs.table_versions import rollback
+
+        place = self.pushed_table(application, table, config)
+        return rollback(self.files, place.system, place.topic, to, push_id)
+
+    def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
+        """Where the versions of a pushed table lie."""
+        return self.get_conn().pushed_table(application, table, config)
 
     def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
         """Ends a run: its runners stop, and its topics are marked to expire after the one time or the other."""

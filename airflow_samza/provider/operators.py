@@ -1,11 +1,21 @@
-"""The operators: plan an application, run one stage or all of them, drain a run, clean up after one."""
+"""The operators: plan an application, run one stage or all of them, drain a run, clean up after one; push a table, and roll it back."""
 
 from __future__ import annotations
 
 from airflow_samza.provider.cleanup_operator import SamzaCleanupOperator
 from airflow_samza.provider.drain_operator import SamzaDrainOperator
 from airflow_samza.provider.plan_operator import PLAN_TEXT, SamzaPlanOperator
+from airflow_samza.provider.push_operators import TablePushOperator, TableRollbackOperator
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stream_operator import SamzaStreamOperator
 
-__all__ = ["PLAN_TEXT", "SamzaCleanupOperator", "SamzaDrainOperator", "SamzaOperator", "SamzaPlanOperator", "SamzaStreamOperator"]
+__all__ = [
+    "PLAN_TEXT",
+    "SamzaCleanupOperator",
+    "SamzaDrainOperator",
+    "SamzaOperator",
+    "SamzaPlanOperator",
+    "SamzaStreamOperator",
+    "TablePushOperator",
+    "TableRollbackOperator",
+]

@@ -22,6 +22,8 @@ from airflow_samza.systems.filesystem import Filesystem
 FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
 """What a version is: all rows anew, changes to the version before it, or what an older version read."""
 
+PREVIOUS = "previous"
+
 DELETED = "_deleted"
 """The last column of every push topic (boolean). True marks a key that an incremental push deletes; its other columns are null."""
 
@@ -262,12 +264,32 @@ def needs_base(table: str, push_id: str) -> PushError:
     )
 
 
-def rollback(files: Filesystem, system: str, topic: str, target: int, push_id: str) -> TableVersion:
-    """Makes what an older version read current again, as a new version; a rollback of the same id finds its version."""
+def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
+    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now."""
+    if isinstance(to, int) or to.isdigit():
+        return by_number(files, system, topic, int(to))
+    folder = TableFolder(system, topic)
+    current = newest(files, system, topic)
+    if to != PREVIOUS:
+        found = by_push_id(files, system, topic, to)
+    else:
+        before = current.reads if current is not None else 0
+        found = next((version for version in _from_newest(files, folder) if version.reads < before and not version.is_late), None)
+    if found is None:
+        raise _missing(files, folder, f"version before {current.number}" if to == PREVIOUS and current is not None else f"push {to!r}")
+    return _readable(files, folder, found)
+
+
+def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str) -> TableVersion:
+    """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
+
+    A rollback of the same id finds its version.
+    """
     known = by_push_id(files, system, topic, push_id)
     if known is not None:
         return known
     reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
+    target = find_target(files, system, topic, to).number
     former = pin(files, system, topic, target, reader)
     version = replace(
         former,

@@ -52,3 +52,11 @@ def fifty(app: Any) -> None:
     for number in range(49):
         stream = stream.filter(lambda message: True).partition_by("member", id=f"by-member-{number}")
     stream.send_to(app.output_stream("out", system="warehouse"))
+
+
+@stream_application("with-table")
+def with_table(app: Any) -> None:
+    """Looks a pushed table up."""
+    table = app.pushed_table("t", key="id", schema="id bigint, tier string", partitions=2)
+    views = app.input_stream("views", schema="id bigint", key="id", partitions=2)
+    views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(app.output_stream("out"))

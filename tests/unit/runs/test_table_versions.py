@@ -178,6 +178,22 @@ def test_a_rollback_to_a_rollback_reads_what_that_read(files: Filesystem) -> Non
     assert tables.rollback(files, *PLACE, 3, "undo-again").reads == 1
 
 
+def test_a_rollback_may_name_a_push_or_say_previous(files: Filesystem) -> None:
+    for push in ("a", "b", "c"):
+        pushed(files, push, of=5)
+    assert tables.rollback(files, *PLACE, "previous", "undo-c").reads == 2
+    assert tables.rollback(files, *PLACE, "previous", "undo-b").reads == 1
+    assert tables.rollback(files, *PLACE, "c", "redo").reads == 3
+    with pytest.raises(NoSuchVersion, match="has no push 'z'"):
+        tables.rollback(files, *PLACE, "z", "odd")
+
+
+def test_before_the_first_version_there_is_none_to_go_back_to(files: Filesystem) -> None:
+    pushed(files, "a", of=5)
+    with pytest.raises(NoSuchVersion, match="has no version before 1"):
+        tables.rollback(files, *PLACE, "previous", "undo")
+
+
 def test_a_push_after_a_rollback_becomes_current(files: Filesystem) -> None:
     pushed(files, "good", of=5)
     pushed(files, "bad", of=6)

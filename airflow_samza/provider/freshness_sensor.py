@@ -1,0 +1,115 @@
+"""The sensor that waits until the readers of a pushed table have reached a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.configuration import conf
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import NoSuchVersion
+from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.deferral import raise_what_the_trigger_met
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.runs.table_readers import Freshness, freshness
+from airflow_samza.runs.table_versions import find_target, newest
+
+CURRENT = "current"
+
+
+class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
+    """Waits until every run of an application that is on reads a version of a pushed table, or a newer one.
+
+    A run that is continuous or pipelined takes a newer version up between two epochs; a staged one keeps the version of its plan.
+
+    :param application: The application whose runs read the table, as ``package.module:attribute`` (templated).
+    :param table: The table (templated).
+    :param version: ``current`` (when the sensor starts), a version's number, or the push id that made it (templated).
+    :param least: How many runs there have to be; 0 is content with none.
+    :param conn_id: The Samza connection (templated).
+    :param systems: Connection ids by the names of the application's systems (templated).
+    :param config: Samza's configuration keys (templated).
+    :param deferrable: Waits in the triggerer; default ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = ("application", "table", "version", "conn_id", "systems", "config")
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        table: str,
+        version: str | int = CURRENT,
+        least: int = 1,
+        conn_id: str = DEFAULT_CONNECTION,
+        systems: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.table = table
+        self.version = version
+        self.least = least
+        self.conn_id = conn_id
+        self.systems = systems
+        self.config = config
+        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self._asked: Freshness | None = None
+
+    def execute(self, context: Any) -> Any:
+        """Waits here, or deferred."""
+        with mapped_failures(self.log.error):
+            asked = self._asked = self._what()
+            if not self.deferrable:
+                return super().execute(context)
+            found = freshness(self._hook.files, asked)
+            self.log.info("%s", found)
+            if found.is_reached:
+                return {"version": found.wanted, "readers": dict(found.readers)}
+            from datetime import timedelta
+
+            from airflow_samza.provider.table_triggers import TableFreshnessTrigger  # a Dag file need not load it
+
+            trigger = TableFreshnessTrigger(root=self._hook.root, poll_interval=self.poke_interval, table=asked.to_dict())
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Says what the readers have."""
+        with mapped_failures(self.log.error):
+            raise_what_the_trigger_met(event, self.task_id)
+        found = dict(event or {})
+        self.log.info("All readers have version %s: %s", found.get("version"), found.get("readers"))
+        return found
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """One look."""
+        with mapped_failures(self.log.error):
+            asked = self._asked = self._asked or self._what()
+            found = freshness(self._hook.files, asked)
+            self.log.info("%s", found)
+            return PokeReturnValue(found.is_reached, {"version": found.wanted, "readers": dict(found.readers)})
+
+    @property
+    def _hook(self) -> SamzaHook:
+        return SamzaHook(self.conn_id, systems=self.systems)
+
+    def _what(self) -> Freshness:
+        config = text_map("config", self.config)
+        hook = self._hook
+        place = hook.pushed_table(self.application, self.table, config)
+        files = hook.files
+        if str(self.version) == CURRENT:
+            version = newest(files, place.system, place.topic)
+            if version is None:
+                raise NoSuchVersion(
+                    f"The table {self.table!r} has no version to wait for.", hint="Push it first.", table=self.table, wanted=CURRENT
+                )
+        else:
+            version = find_target(files, place.system, place.topic, str(self.version))
+        name = load_application(self.application).spec(config).name
+        return Freshness(name, f"{self.table}-push", place.system, place.topic, version.number, self.least)

@@ -1,0 +1,286 @@
+"""Tasks that push a table, and that bring back what an older version read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+
+from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.provider.assets import announce_version, pushed_table, version_facts
+from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
+from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.provider.run_identity import has_another_try, interval_of
+from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
+from airflow_samza.runs.push_request import push_handle
+from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.table_versions import FULL, PREVIOUS, TableVersion
+
+TRIGGER_GRACE_SECONDS = 120.0
+"""How long after the deadline Airflow itself ends a trigger that has not."""
+
+
+class TableOperator(SamzaOperator):
+    """What tasks share that make a version of a table. Each of its versions is an event of the asset :func:`pushed_table`.
+
+    :param table: The table, as the application names it (templated).
+    :param push_id: What makes the version unique; by default the Dag run and the task, so that a retry or a clear finds its version
+        (templated).
+    :param partition_key: A partition key for the asset's event (templated).
+    """
+
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "table", "push_id", "partition_key")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        push_id: str | None = None,
+        partition_key: str | None = None,
+        conn_id: str = DEFAULT_CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        if "{{" not in f"{table}{conn_id}":
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), pushed_table(table, conn_id)]
+        super().__init__(conn_id=conn_id, **kwargs)
+        self.table = table
+        self.push_id = push_id
+        self.partition_key = partition_key
+
+    def _push_id(self, context: Any) -> str:
+        return self.push_id or self._run_id(context)
+
+    def _announced(self, context: Any, version: TableVersion) -> dict[str, Any]:
+        asset = pushed_table(self.table, self.conn_id)
+        events = context.get("outlet_events")
+        key = self.partition_key or context.get("partition_key")
+        if events is not None and any(getattr(outlet, "uri", None) == asset.uri for outlet in self.outlets):
+            announce_version(events, asset, version, str(key) if key else None)
+        return {**version_facts(version), "offsets": [list(span) for span in version.offsets], "topic_commits": version.commits}
+
+
+class TablePushOperator(TableOperator):
+    """Fills a pushed table from anything that Spark reads; readers that start afterwards see all of it, or nothing.
+
+    A retry goes on where the former try died; a second run of the same push id finds its version. Killing the task cancels its Spark
+    work. The return value holds ``version``, ``rows``, ``bytes``, ``offsets`` and more.
+
+    :param source: A path (``hdfs://``, ``s3a://``, …), or a mapping with one of ``path`` (with ``format``, ``options``), ``table`` (of the
+        catalog, Hive's for one), ``query`` (SQL), ``jdbc`` (options), ``callable`` (``module:function`` of a Spark session); or such a
+        function (templated).
+    :param source_conn_id: A connection of type jdbc, postgres or mysql with the source's URL, user and password (templated).
+    :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come (templated).
+    :param columns: Which columns of the source are taken, or SQL by the table's column; by default they have to be the same (templated).
+    :param deletes: A boolean column or SQL condition: rows of an incremental push for which it is true delete their key (templated).
+    :param on_null_key: ``fail`` or ``drop``.
+    :param on_duplicate: What happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or ``any``.
+    :param latest_by: The column that says which row is the last.
+    :param min_rows: The push is refused with fewer; default 1, for an incremental one 0 (templated).
+    :param max_change_ratio: A full push is refused whose rows differ by more from the current version's (0.2: a fifth), an incremental one
+        that changes more; default: a full push may not lose more than half; ``inf``: anything goes (templated).
+    :param keep_versions: How many versions are kept, for rollbacks and backfills.
+    :param data_interval: Of when the rows are, instead of the run's data interval: two moments, or ``start/end`` (templated).
+    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
+    :param deferrable: Gives the worker slot back while Spark works; default ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = (
+        *TableOperator.template_fields,
+        "source",
+        "source_conn_id",
+        "mode",
+        "columns",
+        "deletes",
+        "min_rows",
+        "max_change_ratio",
+        "data_interval",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {**TableOperator.template_fields_renderers, "source": "json", "columns": "json"}
+
+    def __init__(
+        self,
+        *,
+        source: Any,
+        source_conn_id: str | None = None,
+        mode: str = FULL,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        deletes: str | None = None,
+        on_null_key: str = "fail",
+        on_duplicate: str = "fail",
+        latest_by: str | None = None,
+        min_rows: Any = None,
+        max_change_ratio: Any = None,
+        keep_versions: int = 10,
+        data_interval: Any = None,
+        poll_interval: float | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.source_conn_id = source_conn_id
+        self.mode = mode
+        self.columns = columns
+        self.deletes = deletes
+        self.on_null_key = on_null_key
+        self.on_duplicate = on_duplicate
+        self.latest_by = latest_by
+        self.min_rows = min_rows
+        self.max_change_ratio = max_change_ratio
+        self.keep_versions = keep_versions
+        self.data_interval = data_interval
+        self.poll_interval = poll_interval
+        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self._handle: StageHandle | None = None
+        self._killed = False
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Submits the push, waits or defers, and makes it a version."""
+        with mapped_failures(self.log.error):
+            hook, deadline = self.hook, deadline_of(self)
+            if self.deferrable:
+                hook.refuse_short_lived(self.task_id, self.executor)
+            handle = self._handle = hook.push(
+                self.application,
+                self.table,
+                self.source,
+                self._push_id(context),
+                source_conn_id=self.source_conn_id,
+                interval=interval_of(context, self.data_interval),
+                config=text_map("config", self.config),
+                mode=self.mode,
+                columns=self.columns,
+                deletes=self.deletes,
+                on_null_key=self.on_null_key,
+                on_duplicate=self.on_duplicate,
+                latest_by=self.latest_by,
+                min_rows=_number("min_rows", self.min_rows, int),
+                max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
+                keep_versions=self.keep_versions,
+            )
+            if self.deferrable and not hook.status(handle).is_final:
+                self._defer(hook, handle, deadline)
+            self._wait(hook, handle)
+            return self._finished(hook, handle, context)
+
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
+    ) -> dict[str, Any]:
+        """Goes on where the task deferred."""
+        with mapped_failures(self.log.error):
+            hook, handle = self.hook, StageHandle.from_dict(push)
+            try:
+                raise_what_the_trigger_met(event, self.task_id)
+            except BaseException:
+                hook.cancel(handle)
+                raise
+            return self._finished(hook, handle, context)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """As Airflow has it; a trigger that failed or timed out leaves nobody to look after the push, so it is cancelled."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except (TaskDeferralError, TaskDeferralTimeout):
+            with suppress(SamzaError):
+                name = self._application_name()
+                self.hook.cancel(push_handle(name, self.table, self._push_id(context)))
+            raise
+
+    def on_kill(self) -> None:
+        """Cancels the push."""
+        self._killed = True
+        if self._handle is not None:
+            self.hook.cancel(self._handle)
+
+    def _application_name(self) -> str:
+        from airflow_samza.application.loader import load_application
+
+        return load_application(self.application).spec(text_map("config", self.config)).name
+
+    def _defer(self, hook: SamzaHook, handle: StageHandle, deadline: float | None) -> None:
+        from airflow_samza.provider.table_triggers import TablePushTrigger  # a Dag file need not load it
+
+        push = handle.to_dict()
+        self.defer(
+            trigger=TablePushTrigger(root=hook.root, poll_interval=self._poll_interval, deadline=deadline, push=push),
+            method_name="execute_complete",
+            kwargs={"push": push, "deadline": deadline},
+            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS) if deadline is not None else None,
+        )
+
+    def _wait(self, hook: SamzaHook, handle: StageHandle) -> None:
+        from airflow_samza.provider.table_triggers import PushLog
+
+        told = PushLog(self.tell)
+        began = time.monotonic()
+        while True:
+            status = hook.status(handle)
+            told.look(handle, status)
+            if status.is_final or self._killed:
+                return
+            time.sleep(min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, self._poll_interval))
+
+    def _finished(self, hook: SamzaHook, handle: StageHandle, context: Any) -> dict[str, Any]:
+        try:
+            version = hook.finish_push(handle)
+        except SamzaError as error:
+            if not (may_be_tried_again(error) and has_another_try(context)):
+                hook.close_push(handle)
+            raise
+        self.tell(_told(version))
+        return self._announced(context, version)
+
+    @property
+    def _poll_interval(self) -> float:
+        return self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+
+
+class TableRollbackOperator(TableOperator):
+    """Makes what an older version of a table read current again, as a new version. Nothing is copied, and no Spark is needed.
+
+    :param to: ``previous``, a version's number, or the push id that made it (templated).
+    """
+
+    template_fields: Sequence[str] = (*TableOperator.template_fields, "to")
+
+    def __init__(self, *, to: str | int = PREVIOUS, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.to = to
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Writes the record of the new version."""
+        with mapped_failures(self.log.error):
+            version = self.hook.rollback(
+                self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
+            )
+            self.tell(_told(version))
+            return self._announced(context, version)
+
+
+def _told(version: TableVersion) -> str:
+    if version.kind == "rollback":
+        return f"Table {version.table}: version {version.number} reads what version {version.reads} read, and is current."
+    deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
+    late = "; a newer one stays current" if version.is_late else ""
+    head = f"Table {version.table}: version {version.number} ({version.kind}), {version.rows:,} rows{deleted}"
+    return f"{head}, {version.bytes:,} bytes{late}.\n" + "\n".join(
+        f"  partition {number}: offsets [{first:,}, {end:,})" for number, (first, end) in enumerate(version.offsets[:16])
+    )
+
+
+def _number(name: str, value: Any, kind: type) -> Any:
+    if value is None or value == "":
+        return None
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name}={value!r} is not a number.", hint=f"Give {name} as a number.", key=name, value=value) from None

@@ -1,0 +1,32 @@
+"""How a push gets at a source that asks who comes: an Airflow connection as options of Spark's readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.provider.bindings import extra_of
+
+_DRIVERS: Mapping[str, tuple[str, str, int]] = {
+    "postgres": ("postgresql", "org.postgresql.Driver", 5432),
+    "mysql": ("mysql", "com.mysql.cj.jdbc.Driver", 3306),
+}
+"""By connection type: the name in a JDBC URL, the driver, the port."""
+
+
+def source_options(conn_id: str, connection: Any) -> dict[str, str]:
+    """Options that the connection brings: ``url``, ``driver``, ``user`` and ``password``, as far as it has them.
+
+    A connection of type ``jdbc`` has the whole URL as its host, and may name the driver in its extra (``driver`` or ``driver_class``).
+    """
+    extra = extra_of(conn_id, connection)
+    kind, host = str(connection.conn_type or ""), str(connection.host or "")
+    found = {"user": connection.login, "password": connection.password}
+    found["driver"] = extra.get("driver_class") or extra.get("driver")
+    if host.startswith("jdbc:"):
+        found["url"] = host
+    elif kind in _DRIVERS:
+        name, driver, port = _DRIVERS[kind]
+        found["url"] = f"jdbc:{name}://{host}:{connection.port or port}/{connection.schema or ''}"
+        found["driver"] = found["driver"] or driver
+    return {name: str(value) for name, value in found.items() if value}

@@ -1,0 +1,171 @@
+"""What the tasks of pushed tables hand to the hook, leave behind, and wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout, TaskDeferred
+
+from airflow_samza.errors import ConcurrentPush, PushError, SamzaError
+from airflow_samza.provider.assets import pushed_table
+from airflow_samza.provider.operators import TablePushOperator, TableRollbackOperator
+from airflow_samza.provider.push_source import source_options
+from airflow_samza.provider.table_triggers import TablePushTrigger
+from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.push_request import push_handle
+from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, StageStatus
+from airflow_samza.runs.table_versions import TableFolder, TableVersion
+from airflow_samza.systems.filesystem import LocalFilesystem
+
+APPLICATION = "provider_applications:with_table"
+VERSION = TableVersion(
+    1, "x", "full", (("pushes/t/x", "1.1"),), ((0, 2), (0, 3)), 1, 5, 99, "id bigint", ("id",), versions.now(), table="t"
+)
+
+
+class Pushing:
+    """Plays the runtime's part in pushes."""
+
+    def __init__(self, files: LocalFilesystem) -> None:
+        self.files = files
+        self.pushed: list[tuple[str, str, Any, str, dict[str, Any]]] = []
+        self.cancelled: list[StageHandle] = []
+        self.error: SamzaError | None = None
+        self.states = ["running", SUCCEEDED]
+
+    def push(self, application: str, table: str, source: Any, push_id: str, **given: Any) -> StageHandle:
+        self.pushed.append((application, table, source, push_id, given))
+        return push_handle("with-table", table, push_id)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        return StageStatus(self.states.pop(0) if len(self.states) > 1 else self.states[0], 1)
+
+    def finish_push(self, handle: StageHandle) -> TableVersion:
+        if self.error is not None:
+            raise self.error
+        return versions.add(self.files, "log", "t-push", VERSION)
+
+    def cancel(self, handle: StageHandle) -> None:
+        self.cancelled.append(handle)
+
+    def pushed_table(self, application: str, table: str, config: Any = None) -> TableFolder:
+        return TableFolder("log", f"{table}-push")
+
+
+@pytest.fixture
+def pushing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pushing:
+    from airflow_samza.provider.hooks import SamzaHook
+
+    found = Pushing(LocalFilesystem(tmp_path))
+    monkeypatch.setattr(SamzaHook, "get_conn", lambda self: found)
+    monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
+    monkeypatch.setattr(SamzaHook, "refuse_short_lived", lambda *_: None)
+    return found
+
+
+class Event:
+    """An asset's event as a task sees it."""
+
+    def __init__(self) -> None:
+        self.extra: dict[str, Any] = {}
+        self.keys: list[str] = []
+
+    def add_partitions(self, key: str) -> None:
+        self.keys.append(key)
+
+
+def push(**given: Any) -> TablePushOperator:
+    return TablePushOperator(**{"task_id": "push", "application": APPLICATION, "table": "t", "source": "/in", "deferrable": False, **given})
+
+
+def test_a_push_is_named_after_the_dag_run_and_task(pushing: Pushing, make_context: Any) -> None:
+    operator = push(mode="incremental", deletes="gone", min_rows="5", max_change_ratio="inf")
+    found = operator.execute(make_context(operator))
+    ((application, table, source, push_id, given),) = pushing.pushed
+    assert (application, table, source) == (APPLICATION, "t", "/in")
+    assert push_id.startswith("flights-push-manual__2026-01-01")
+    assert (given["mode"], given["deletes"], given["min_rows"], given["max_change_ratio"]) == ("incremental", "gone", 5, float("inf"))
+    assert (found["version"], found["rows"], found["bytes"], found["offsets"]) == (1, 5, 99, [[0, 2], [0, 3]])
+
+
+def test_each_version_is_an_event_of_the_tables_asset(pushing: Pushing, make_context: Any) -> None:
+    operator = push(partition_key="2026-01-01")
+    events: Any = defaultdict(Event)
+    operator.execute({**make_context(operator), "outlet_events": events})
+    event = events[pushed_table("t")]
+    assert operator.outlets == [pushed_table("t")]
+    assert (event.extra["version"], event.extra["rows"], event.extra["partition_key"]) == (1, 5, "2026-01-01")
+    assert event.keys == ["2026-01-01"]
+
+
+def test_a_refused_push_fails_for_good_and_a_lost_race_may_be_tried_again(pushing: Pushing, make_context: Any) -> None:
+    operator = push()
+    pushing.error = PushError("too few rows")
+    with pytest.raises(AirflowFailException, match="too few rows"):
+        operator.execute(make_context(operator))
+    pushing.error = ConcurrentPush("lost version 2")
+    with pytest.raises(AirflowException, match="lost version 2") as lost:
+        operator.execute(make_context(operator))
+    assert not isinstance(lost.value, AirflowFailException)
+
+
+def test_a_deferred_push_waits_in_the_trigger_and_is_finished_afterwards(pushing: Pushing, make_context: Any) -> None:
+    operator = push(deferrable=True)
+    pushing.states = ["queued"]
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(make_context(operator))
+    assert isinstance(deferred.value.trigger, TablePushTrigger)
+    found = operator.execute_complete(make_context(operator), {"state": SUCCEEDED}, **(deferred.value.kwargs or {}))
+    assert found["version"] == 1
+
+
+def test_a_kill_cancels_the_push(pushing: Pushing, make_context: Any) -> None:
+    operator = push()
+    operator.execute(make_context(operator))
+    operator.on_kill()
+    assert [handle.stage_id for handle in pushing.cancelled] == ["push"]
+
+
+def test_a_push_that_outlives_its_time_is_cancelled(pushing: Pushing, make_context: Any) -> None:
+    operator = push()
+    handle = push_handle("with-table", "t", "x")
+    with pytest.raises(AirflowTaskTimeout):
+        operator.execute_complete(make_context(operator), {"timed_out": True}, push=handle.to_dict(), deadline=1.0)
+    assert pushing.cancelled == [handle]
+
+
+def test_the_trigger_fires_when_the_push_has_ended(tmp_path: Path) -> None:
+    files = LocalFilesystem(tmp_path)
+    handle = push_handle("with-table", "t", "x")
+    trigger = TablePushTrigger(root=str(tmp_path), poll_interval=0.01, push=handle.to_dict())
+    again = TablePushTrigger(**trigger.serialize()[1])
+    write_once(files, handle.folder.result, {})
+
+    async def first() -> Any:
+        return await anext(again.run())
+
+    assert asyncio.run(first()).payload["state"] == SUCCEEDED
+
+
+def test_a_rollback_needs_no_spark_and_is_an_event_too(pushing: Pushing, make_context: Any) -> None:
+    versions.add(pushing.files, "log", "t-push", VERSION)
+    operator = TableRollbackOperator(task_id="back", application=APPLICATION, table="t", to="1")
+    events: Any = defaultdict(Event)
+    context = {**make_context(operator), "outlet_events": events}
+    found = operator.execute(context)
+    assert (found["version"], found["reads"], found["kind"]) == (2, 1, "rollback")
+    assert operator.execute(context)["version"] == 2
+    assert events[pushed_table("t")].extra["version"] == 2
+
+
+def test_a_connection_brings_url_user_and_password() -> None:
+    jdbc = SimpleNamespace(conn_type="jdbc", host="jdbc:h2:mem:x", login="u", password="p", port=None, schema=None, extra='{"driver": "D"}')
+    assert source_options("c", jdbc) == {"url": "jdbc:h2:mem:x", "user": "u", "password": "p", "driver": "D"}
+    pg = SimpleNamespace(conn_type="postgres", host="db", login="u", password="p", port=None, schema="s", extra="")
+    assert source_options("c", pg)["url"] == "jdbc:postgresql://db:5432/s"

@@ -1,0 +1,25 @@
+"""When the readers of a table have reached a version."""
+
+from __future__ import annotations
+
+from airflow_samza.runs import table_versions as tables
+from airflow_samza.runs.table_readers import Readers, _number
+from airflow_samza.systems.filesystem import Filesystem
+from tests.unit.runs.test_table_versions import PLACE, files, pushed  # noqa: F401
+
+
+def test_all_runs_that_are_on_have_to_have_it_and_there_have_to_be_enough() -> None:
+    assert Readers(2, 1, {"a": 2, "b": 3}).is_reached
+    assert not Readers(2, 1, {"a": 2, "b": 1}).is_reached
+    assert not Readers(2, 1).is_reached
+    assert Readers(2, 0).is_reached
+    assert str(Readers(2, 1)) == "version 2 is waited for; no run is on"
+
+
+def test_a_slice_is_the_newest_version_of_the_same_rows(files: Filesystem) -> None:  # noqa: F811
+    first, second = pushed(files, "a", of=1), pushed(files, "b", of=2)
+    tables.rollback(files, *PLACE, 1, "undo")
+    known = tables.versions(files, *PLACE)
+    assert _number(first.slice, known) == 3
+    assert _number(second.slice, known) == 2
+    assert _number({"offsets": [[0, 9]]}, known) == 0
