@@ -25,6 +25,7 @@ from airflow_samza.task.operators.factory import TaskResources
 from airflow_samza.task.operators.outputs import OutputWriter, Writer
 from airflow_samza.task.reading import InputReading, TaskInput
 from airflow_samza.task.report import Boundary, InputReport, OutputReport, TaskReport
+from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.source_watermarks import SourceWatermarks
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
@@ -46,7 +47,8 @@ class SectionRun:
     The first section gets ``inputs``, a later one batches (:meth:`run_batches`). Both yield what the section hands to the section behind;
     a section without a boundary yields nothing and must be exhausted all the same. :meth:`report` is complete when it is exhausted.
 
-    ``start`` is where the epoch before ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
+    ``side_tables`` are the tables that side inputs feed, as a former epoch left them (None: empty). ``start`` is where the epoch before
+    ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
     end is an error; else it is one epoch, and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has
     taken ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
     """
@@ -60,6 +62,7 @@ class SectionRun:
         tables: dict[str, TableStore] | None = None,
         clock: Callable[[], int] | None = None,
         *,
+        side_tables: SideTables | None = None,
         start: TaskStart | None = None,
         whole: bool = True,
         limit: int | None = None,
@@ -77,7 +80,10 @@ class SectionRun:
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
-        self._tables = TaskTables(program, section, tables)
+        self._side_tables = side_tables or SideTables(program, section)
+        stores = tables if tables is not None else {}
+        stores.update(self._side_tables.stores)
+        self._tables = TaskTables(program, section, stores)
         self._control = TaskControl(
             [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions],
             idle_timeout_ms=Config(program.spec.config).watermark_idle_timeout_ms,
@@ -112,7 +118,7 @@ class SectionRun:
     def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
         """Reads the inputs, table fillers first (M8); ``side_inputs`` fill their tables before anything else (S1)."""
         try:
-            self._tables.fill(side_inputs, self.report.side_inputs)
+            self._tables.report_filled(self._side_tables.fill(side_inputs), self.report)
             self._instance.start()
             self._restore()
             for event in self._control.restore(self._start.checkpoint.control):
@@ -135,7 +141,7 @@ class SectionRun:
     ) -> Iterator[pa.RecordBatch]:
         """Runs a later section: ``batches`` are what the section before gives; ``boundary`` is asked when they are exhausted."""
         try:
-            self._tables.fill(side_inputs, self.report.side_inputs)
+            self._tables.report_filled(self._side_tables.fill(side_inputs), self.report)
             self._instance.start()
             self._restore()
             yield from self._tick()

@@ -111,6 +111,10 @@ class SchemaResolver:
 
     def resolve(self) -> dict[str, CompiledOperator]:
         """All operators, compiled as far as their schemas are known."""
+        for stream in self.spec.side_inputs.values():
+            told = stream.schema or self.known.get(stream.stream_id)
+            if told is not None and stream.stream_id not in self.spec.inputs:
+                self.streams[stream.stream_id] = told
         for table in self.spec.tables.values():
             self._declare_table(table)
         waiting = list(self.spec.operators)
@@ -171,7 +175,7 @@ class SchemaResolver:
 
     def _declare_table(self, table: TableDescriptor) -> None:
         schema = table.schema
-        if schema is None and len(table.side_inputs) == 1:
+        if schema is None and len(table.side_inputs) == 1 and table.processor is None:
             stream = self.spec.side_inputs.get(table.side_inputs[0])
             schema = self.known.get(table.side_inputs[0]) or (stream.schema if stream is not None else None)
         if schema is not None:

@@ -30,6 +30,7 @@ from airflow_samza.task.pruning.bounds import input_bounds
 from airflow_samza.task.pruning.columns import columns_used, cut
 from airflow_samza.task.pruning.topics import topic_columns
 from airflow_samza.task.schemas import CATALYST, CompiledOperator, SchemaResolver
+from airflow_samza.task.side_input_checks import side_input_errors
 
 TASK = "task"
 
@@ -161,7 +162,7 @@ def check_application(
             cut_sections({op_id: compiled[op_id] for op_id in compiled if op_id in set(stage.operators)})
         except SamzaError as error:
             errors.append(error)
-    raise_all(errors)
+    raise_all([*errors, *side_input_errors(spec, plan, resolver.streams)])
     return compiled
 
 

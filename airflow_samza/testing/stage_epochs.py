@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
@@ -16,6 +17,7 @@ from airflow_samza.task.not_here import refuse_catalyst
 from airflow_samza.task.reading import TaskInput
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.run_loop import SectionRun
+from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
 
@@ -28,6 +30,7 @@ class _Task:
     ended: bool = False
     report: TaskReport | None = None
     tables: dict[str, TableStore] = field(default_factory=dict)
+    side_tables: SideTables | None = None
 
 
 class StageEpochs:
@@ -102,6 +105,8 @@ class StageEpochs:
             attempt = f"{self._run}-{self.stage.stage_id}-{self._epoch}-{number}"
             producers = {stream_id: self._system.producer(spec, attempt) for stream_id, spec in self._specs.items()}
             task.tables = {}
+            if task.side_tables is None:
+                task.side_tables = SideTables(self.program, 0)
             run = SectionRun(
                 self.program,
                 0,
@@ -109,6 +114,7 @@ class StageEpochs:
                 producers,
                 task.tables,
                 self._clock,
+                side_tables=task.side_tables,
                 start=task.start,
                 whole=whole,
                 limit=limit,
@@ -141,10 +147,20 @@ class StageEpochs:
         return [source for stream in self.stage.inputs for source in self._partitions(stream, task, ends, self.program.reads.get(stream))]
 
     def _side_inputs(self, task: int) -> list[TaskInput]:
-        return [source for stream in self.stage.side_inputs for source in self._partitions(stream, task, lambda _: None, None)]
+        tables = self._tasks[task].side_tables
+        assert tables is not None
+        found: list[TaskInput] = []
+        for stream in tables.streams:
+            found += self._partitions(stream, task, lambda _: None, None, partial(tables.start, stream, oldest=0))
+        return found
 
     def _partitions(
-        self, stream_id: str, task: int, ends: Callable[[str], bool | None], columns: tuple[str, ...] | None
+        self,
+        stream_id: str,
+        task: int,
+        ends: Callable[[str], bool | None],
+        columns: tuple[str, ...] | None,
+        reached: Callable[[int], int] | None = None,
     ) -> Iterator[TaskInput]:
         topic = self.topic(stream_id)
         if self._system.find(topic) is None:
@@ -154,7 +170,7 @@ class StageEpochs:
         start = self._tasks[task].start
         for partition in range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []:
             known = start.checkpoint.offset(stream_id, partition) if start is not None else None
-            first, head = known or 0, heads[partition]
+            first, head = known or 0 if reached is None else reached(partition), heads[partition]
             end = None if stream_id in self.program.spec.intermediates else ends(stream_id)
             yield TaskInput(stream_id, partition, self._envelopes(topic, partition, OffsetRange(first, head), columns, end), first, head)
 

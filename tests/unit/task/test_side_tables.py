@@ -1,0 +1,323 @@
+"""Tables that side inputs feed, in the test driver: rows, deletions, processors, updates between epochs (SEMANTICS S1–S3, S6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza import InitableTask, StreamTask, stream_application, task_application
+from airflow_samza.errors import (
+    ConfigError,
+    InvalidApplication,
+    MessageError,
+    ProcessorMissing,
+    SamzaError,
+    SchemaError,
+    StoreError,
+    UnknownName,
+)
+from airflow_samza.testing import TestDriver
+
+VIEWS, PROFILES, SCORES = "member_id bigint, page string", "member_id bigint, tier string", "member_id bigint, score bigint"
+
+Describe = Callable[[Any], Any]
+
+
+def joined(table: Describe, config: dict[str, str] | None = None, **driver: Any) -> TestDriver:
+    """Views, each beside the row of its member in a table that ``table`` declares."""
+
+    @stream_application("joined", config=config)
+    def application(app: Any) -> None:
+        views = app.input_stream("views", schema=VIEWS, key="member_id", bounded=False)
+        views.join(table(app), how="left", id="join").send_to(app.output_stream("out"))
+
+    return TestDriver(application, **driver)
+
+
+def profiles(app: Any, **more: Any) -> Any:
+    """A table whose messages are its rows."""
+    return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, key="member_id")], **more)
+
+
+def view(*members: int | None) -> list[dict[str, Any]]:
+    return [{"member_id": member, "page": "p"} for member in members]
+
+
+def change(**tiers: str | None) -> list[dict[str, Any]]:
+    return [{"member_id": int(member[1:]), "tier": tier} for member, tier in tiers.items()]
+
+
+def seen(driver: TestDriver, column: str = "tier") -> list[tuple[Any, Any]]:
+    return [(row.member_id, row[column]) for row in driver.output("out")]
+
+
+# -- each message a row ------------------------------------------------------------------------------------------------
+
+
+def test_the_last_message_of_a_key_is_its_row() -> None:
+    driver = (
+        joined(profiles).pipe("changes", change(m1="gold", m2="gold")).pipe("changes", change(m1="silver")).pipe("views", view(1, 2, 3))
+    )
+    assert seen(driver.run()) == [(1, "silver"), (2, "gold"), (3, None)]
+
+
+def test_rows_with_a_null_key_are_ignored_and_counted() -> None:
+    driver = joined(profiles).pipe("changes", [{"member_id": None, "tier": "x"}, *change(m1="gold")]).pipe("views", view(1)).run()
+    (report,) = driver.reports()
+    assert (report.tables["profiles"].ignored, report.tables["profiles"].rows) == (1, 1)
+
+
+def test_a_row_that_says_so_deletes_its_key() -> None:
+    def table(app: Any) -> Any:
+        changes = app.side_input("changes", key="member_id")
+        return app.table("profiles", key="member_id", side_inputs=[changes], schema=PROFILES)
+
+    columns = {"member_id": [1, 2, 1, 3, None], "tier": ["gold", "gold", None, "gold", None], "_deleted": [False, None, True, False, True]}
+    driver = joined(table).pipe("changes", pa.table(columns)).pipe("views", view(1, 2, 3)).run()
+    assert seen(driver) == [(1, None), (2, "gold"), (3, "gold")]
+    assert driver.reports()[0].tables["profiles"].rows == 2
+
+
+def test_a_table_is_complete_before_the_first_message_and_follows_between_epochs() -> None:
+    driver = joined(profiles).pipe("changes", change(m1="gold")).pipe("views", view(1, 2))
+    driver.step()
+    driver.pipe("changes", change(m2="silver")).pipe("views", view(1, 2)).step()
+    assert seen(driver) == [(1, "gold"), (2, None), (1, "gold"), (2, "silver")]
+
+
+def test_only_what_is_new_of_a_side_input_is_read_in_an_epoch() -> None:
+    driver = joined(profiles).pipe("changes", change(m1="a", m2="b", m3="c")).pipe("views", view(1)).step()
+    driver.pipe("changes", change(m1="d")).pipe("views", view(1)).step()
+    (report,) = driver.reports()
+    assert report.side_inputs["changes"].messages <= 1  # the last epoch of the step found nothing to do
+    assert seen(driver) == [(1, "a"), (1, "d")]
+
+
+def test_several_topics_feed_one_table_and_one_topic_two() -> None:
+    @stream_application("both")
+    def application(app: Any) -> None:
+        old, new = (app.side_input(name, schema=PROFILES, key="member_id") for name in ("old", "new"))
+        views = app.input_stream("views", schema=VIEWS, key="member_id")
+        first = app.table("first", key="member_id", side_inputs=[old])
+        both = app.table("both", key="member_id", side_inputs=[old, new], schema=PROFILES)
+        views.join(first, how="left", id="one").send_to(app.output_stream("out"))
+        views.join(both, how="left", id="two").send_to(app.output_stream("more"))
+
+    driver = TestDriver(application).pipe("old", change(m1="old")).pipe("new", change(m2="new")).pipe("views", view(1, 2)).run()
+    assert seen(driver) == [(1, "old"), (2, None)]
+    assert [(row.member_id, row.tier) for row in driver.output("more")] == [(1, "old"), (2, "new")]
+    assert driver.reports()[0].side_inputs["old"].messages == 1  # read once, for both
+
+
+def test_every_task_holds_its_own_partition_and_all_of_a_broadcast() -> None:
+    def table(app: Any) -> Any:
+        return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, broadcast=True)])
+
+    wanted = {n: f"t{n}" for n in range(20)}
+    rows = change(**{f"m{n}": tier for n, tier in wanted.items()})
+    for form in (profiles, table):
+        driver = joined(form, partitions=4).pipe("changes", rows).pipe("views", view(*wanted)).run()
+        assert dict(seen(driver)) == wanted
+        held = [report.tables["profiles"].rows for report in driver.reports()]
+        assert sum(held) == (20 if form is profiles else 80)
+
+
+# -- a processor -------------------------------------------------------------------------------------------------------
+
+
+class Summing:
+    """Adds the scores of a member up; a score below 0 deletes the member."""
+
+    def __init__(self, config: Any, metrics: Any) -> None:
+        self.least = int(config.get("least.score", "0"))
+        self.metrics = metrics
+
+    def process(self, message: Any, store: Any) -> Iterator[tuple[Any, Any]]:
+        score = message.message.score
+        self.metrics.count("scores")
+        if score is None:
+            return
+        if score < 0:
+            yield message.key, None
+        elif score >= self.least:
+            former = store.get(message.key)
+            yield message.key, {"score": score + (former.score if former is not None else 0)}
+
+
+def summed(app: Any, processor: Any = Summing) -> Any:
+    changes = app.side_input("scores", schema=SCORES, key="member_id")
+    return app.table("sums", key="member_id", side_inputs=[changes], schema=SCORES, processor=processor)
+
+
+def score(*pairs: tuple[int | None, int | None]) -> list[dict[str, Any]]:
+    return [{"member_id": member, "score": points} for member, points in pairs]
+
+
+def test_a_processor_sees_the_store_as_the_messages_before_left_it() -> None:
+    driver = joined(summed).pipe("scores", score((1, 2), (2, 5), (1, 3), (2, -1), (3, None))).pipe("views", view(1, 2, 3)).run()
+    assert seen(driver, "score") == [(1, 5), (2, None), (3, None)]
+    assert driver.reports()[0].metrics["scores"] == 5
+
+
+def test_a_processor_goes_on_from_what_earlier_epochs_left() -> None:
+    driver = joined(summed).pipe("scores", score((1, 2))).pipe("views", view(1)).step()
+    driver.pipe("scores", score((1, 3))).pipe("views", view(1)).step()
+    assert seen(driver, "score") == [(1, 2), (1, 5)]
+
+
+def test_a_processor_reads_the_configuration() -> None:
+    driver = joined(summed, {"least.score": "3"}).pipe("scores", score((1, 2), (1, 3))).pipe("views", view(1)).run()
+    assert seen(driver, "score") == [(1, 3)]
+
+
+def test_a_processor_is_named_in_the_configuration_as_well() -> None:
+    config = {"stores.sums.side.inputs": "scores", "stores.sums.side.inputs.processor.factory": f"{__name__}:Summing"}
+
+    def table(app: Any) -> Any:
+        app.side_input("scores", schema=SCORES, key="member_id")
+        return app.table("sums", key="member_id", schema=SCORES)
+
+    driver = joined(table, config).pipe("scores", score((1, 2), (1, 2))).pipe("views", view(1)).run()
+    assert seen(driver, "score") == [(1, 4)]
+
+
+def test_a_joins_callable_gets_the_rows_of_a_processor() -> None:
+    @stream_application("called")
+    def application(app: Any) -> None:
+        views = app.input_stream("views", schema=VIEWS, key="member_id")
+
+        def enrich(view: Any, row: Any) -> Any:
+            return {"member_id": view.member_id, "score": row.score if row is not None else -1}
+
+        views.join(summed(app), enrich, how="left", id="join", schema=SCORES).send_to(app.output_stream("out"))
+
+    driver = TestDriver(application).pipe("scores", score((1, 2))).pipe("views", view(1, 9)).run()
+    assert seen(driver, "score") == [(1, 2), (9, -1)]
+
+
+def test_null_keys_of_entries_are_ignored_and_counted() -> None:
+    driver = joined(summed).pipe("scores", score((None, 7), (1, 1))).pipe("views", view(1)).run()
+    assert driver.reports()[0].tables["sums"].ignored == 1
+
+
+def broken(config: Any, metrics: Any) -> Any:
+    class Broken:
+        def process(self, message: Any, store: Any) -> Any:
+            raise ValueError(f"no score {message.message.score}")
+
+    return Broken()
+
+
+def test_a_processor_that_raises_names_store_stream_partition_and_offset() -> None:
+    driver = joined(lambda app: summed(app, broken)).pipe("scores", score((1, 7))).pipe("views", view(1))
+    with pytest.raises(MessageError, match="processor of the table 'sums', failed with ValueError: no score 7") as failed:
+        driver.run()
+    facts = failed.value.facts
+    assert (facts["store"], facts["stream"], facts["partition"], facts["offset"]) == ("sums", "scores", 0, 0)
+    assert str(facts["file"]).endswith("test_side_tables.py")
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([(1, {"score": "many"})], "does not fit: score is 'many'"),
+        ([(1, {"member_id": 2, "score": 1})], "the row under the key 1 has the key 2"),
+        ([("one", {"score": 1})], "does not fit|none of"),
+        (None, "NoneType"),
+        ([1], "unpack"),
+    ],
+)
+def test_rejects_entries_that_are_none(entries: Any, words: str) -> None:
+    class Giving:
+        def __init__(self, config: Any, metrics: Any) -> None: ...
+
+        def process(self, message: Any, store: Any) -> Any:
+            return entries
+
+    driver = joined(lambda app: summed(app, Giving)).pipe("scores", score((1, 7))).pipe("views", view(1))
+    with pytest.raises(MessageError, match=words):
+        driver.run()
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def undeclared(columns: str, **more: Any) -> Describe:
+    """A table whose side input has other columns."""
+    return lambda app: app.table(
+        "t", key="member_id", schema=PROFILES, side_inputs=[app.side_input("s", schema=columns, broadcast=True)], **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "words"),
+    [
+        (undeclared("member_id bigint, points int"), ProcessorMissing, "are no rows of the table 't': they have no column 'tier'"),
+        (undeclared(PROFILES, processor="no.such.module:factory"), ConfigError, "'no.such.module:factory', which cannot be imported"),
+        (lambda app: app.table("t", key="member_id", side_inputs=["views"], processor=Summing), SchemaError, "nobody says what columns"),
+    ],
+)
+def test_rejects_tables_that_cannot_be_filled(table: Describe, error: type[SamzaError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        joined(table).pipe("views", view(1)).run()
+
+
+def test_rejects_a_side_input_that_turns_out_to_lack_the_key() -> None:
+    def table(app: Any) -> Any:
+        return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes")], schema=PROFILES)
+
+    driver = joined(table).pipe("changes", [{"id": 1, "tier": "gold"}]).pipe("views", view(1))
+    with pytest.raises(UnknownName, match="'changes' has no column 'member_id', which is the key of the table 'profiles'"):
+        driver.run()
+
+
+def test_rejects_a_factory_that_makes_no_processor() -> None:
+    driver = joined(lambda app: summed(app, lambda config, metrics: 5)).pipe("scores", score((1, 1))).pipe("views", view(1))
+    with pytest.raises(InvalidApplication, match="made 5, which has no method process"):
+        driver.run()
+
+
+# -- low-level tasks ---------------------------------------------------------------------------------------------------
+
+
+class Score(StreamTask, InitableTask):
+    """Sends each view with the profile of its member; views without one are left out."""
+
+    def init(self, context: Any) -> None:
+        self.profiles = context.get_table("profiles")
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        found = self.profiles.get(envelope.key)
+        assert self.profiles.get_all([envelope.key]) == ({envelope.key: found} if found is not None else {})
+        if envelope.message.page == "write":
+            self.profiles.put(envelope.key, {"member_id": envelope.key, "tier": "mine"})
+        if found is not None:
+            collector.send("out", {"member_id": envelope.key, "tier": found.tier})
+
+
+@task_application("low-level")
+def low_level(app: Any) -> None:
+    app.input_stream("views", schema=VIEWS, key="member_id", bounded=False)
+    profiles(app)
+    app.output_stream("out", schema=PROFILES)
+    app.task(Score)
+
+
+def test_a_task_gets_rows_of_a_table_by_key() -> None:
+    driver = TestDriver(low_level, partitions=4).pipe("changes", change(m1="gold", m2="silver")).pipe("views", view(1, 2, 3)).run()
+    assert sorted(seen(driver)) == [(1, "gold"), (2, "silver")]
+
+
+def test_a_task_sees_updates_from_epoch_to_epoch() -> None:
+    driver = TestDriver(low_level).pipe("changes", change(m1="gold")).pipe("views", view(1)).step()
+    driver.pipe("changes", change(m1="silver")).pipe("views", view(1)).step()
+    assert seen(driver) == [(1, "gold"), (1, "silver")]
+
+
+def test_a_task_may_not_write_a_table_of_side_inputs() -> None:
+    driver = TestDriver(low_level).pipe("views", [{"member_id": 1, "page": "write"}])
+    with pytest.raises(StoreError, match="writes to the table 'profiles', which is pushed and read-only"):
+        driver.run()
