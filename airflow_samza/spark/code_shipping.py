@@ -23,6 +23,7 @@ from types import ModuleType
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.systems.filesystem import TEMPORARY_PREFIX, Filesystem
+from airflow_samza.systems.local_copies import local_copy
 
 # Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in archives=.
 LARGEST_DATA_FILE = 10 * 1024 * 1024
@@ -91,7 +92,7 @@ def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
             shutil.copyfileobj(content, output, _BLOCK)
         files.rename(copy, path)
     # Spark unpacks under the name that stands behind the sign, else under the file's own, which here has the digest in it.
-    return f"{files.location(path)}#{alias if hash_sign else source.name}"
+    return f"{local_copy(files, path)}#{alias if hash_sign else source.name}"
 
 
 def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:

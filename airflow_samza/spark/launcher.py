@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from airflow_samza.errors import StageFailed
+from airflow_samza.errors import ConfigError, StageFailed
 from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.spark.handover import leave_settings, withdraw_settings
@@ -24,6 +24,7 @@ from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import GAVE_WAY, POLL_SECONDS
 from airflow_samza.spark.spark_submit import check_hadoop_conf, find_spark_submit, properties_text, reach_master, submit_command
 from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.local_copies import carry, local_copy, scratch_path
 
 # Importing our package and claiming a place takes a second; a machine under heavy load has been seen to take twenty.
 CLAIM_TIMEOUT_SECONDS = 120.0
@@ -38,6 +39,7 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         runner = newest_runner(files, run, settings.key)
         if runner is not None and runner.accepts(files):
             return runner
+        check_root(files, settings.submit)
         check_place(parse_master(settings.master), settings.submit)  # said here, to the one who asks, instead of in the runner's log
         start_runner(files, run, settings)
 
@@ -48,6 +50,17 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
     files.make_dirs(f"{run.servers}/{settings.key}")
     start = _submit if parse_master(settings.master).is_submitted else _start
     _await_claim(files, run, settings, before, start(files, run, settings))
+
+
+def check_root(files: Filesystem, submit: SubmitOptions) -> None:
+    """Refuses a driver on a host that could not be handed anything: what it is handed holds secrets, and lies in files of their owner."""
+    if submit.in_cluster and files.local_path("") is None:
+        raise ConfigError(
+            f"The deploy mode cluster needs a root that the driver's host has as a folder, and {files.root} is none.",
+            hint="Use the deploy mode client, or a root on a share that is mounted on all hosts.",
+            key="deploy_mode",
+            value=submit.deploy_mode,
+        )
 
 
 def check_place(master: Master, submit: SubmitOptions) -> None:
@@ -82,7 +95,7 @@ def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Star
     assert process.stdin is not None
     try:
         with process.stdin as pipe:
-            pipe.write(json.dumps({**settings.to_json(), "starting_log": log}).encode())
+            pipe.write(json.dumps({**settings.to_json(), "starting_log": log, "output": scratch_path(files, log)}).encode())
     except BrokenPipeError:  # it died at once; its log says why
         pass
     return _Started(process, log, CLAIM_TIMEOUT_SECONDS)
@@ -97,10 +110,10 @@ def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Sta
     driver, jar = f"{run.code}/driver.py", f"{run.code}/nothing.jar"
     files.put(driver, Path(__file__).with_name("driver_program.py").read_bytes())
     files.put(jar, _EMPTY_ZIP)
-    handed = {**settings.to_json(), "starting_log": driver_log}
+    handed = {**settings.to_json(), "starting_log": driver_log, "output": scratch_path(files, driver_log)}
     if submit.in_cluster:
         handed["driver_log"] = files.location(driver_log)
-    handover, properties = files.location(f"{place}/handover-{once}.json"), files.location(f"{place}/spark-{once}.conf")
+    handover, properties = scratch_path(files, f"{place}/handover-{once}.json"), scratch_path(files, f"{place}/spark-{once}.conf")
     leave_settings(handover, json.dumps(handed).encode())
     leave_settings(properties, properties_text(settings.conf).encode())
     command = submit_command(
@@ -108,16 +121,16 @@ def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Sta
         submit,
         name=f"airflow_samza {run.application} {run.run_id}",
         properties=properties,
-        jar=files.location(jar),
-        driver=files.location(driver),
-        arguments=[files.location(settings.package), handover, settings.root, run.application, run.run_id, settings.key],
+        jar=local_copy(files, jar),
+        driver=local_copy(files, driver),
+        arguments=[local_copy(files, settings.package), handover, settings.root, run.application, run.run_id, settings.key],
     )
     process = _spawn(files, command, log, subprocess.DEVNULL)
     return _Started(process, log, submit.start_seconds, submit.in_cluster, "spark-submit", [handover, properties])
 
 
 def _spawn(files: Filesystem, command: Sequence[str], log: str, stdin: int) -> subprocess.Popen[bytes]:
-    with open(files.location(log), "wb") as output:
+    with open(scratch_path(files, log), "wb") as output:
         process = subprocess.Popen(
             command,
             stdin=stdin,
@@ -179,6 +192,7 @@ _FULL_CLUSTER = "A driver waits for room in a full cluster, and [samza] driver_s
 
 
 def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Started, what: str, hint: str) -> StageFailed:
+    carry(files, scratch_path(files, started.log), started.log)
     try:
         lines = files.read(started.log).decode(errors="replace").strip().splitlines()
     except FileNotFoundError:

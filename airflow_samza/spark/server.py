@@ -25,6 +25,7 @@ from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUN
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.driver_session import DriverSession, open_driver_session
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.local_copies import carry, local_copy
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -36,6 +37,9 @@ EAGER_POLL_SECONDS = 0.02
 EAGER_SECONDS = 2.0
 
 HEARTBEAT_SECONDS = 1.0
+
+# Where the root is no folder of this machine, the log is written here and brought there now and then.
+LOG_SECONDS = 5.0
 
 REPORT_SECONDS = 0.25
 """How often at most an epoch's end is worth a status of its own: writing one costs some ms of the disk."""
@@ -267,8 +271,11 @@ class StageRunner:
                 AttemptState(self._files, self._folder.run, request).tell(FAILED, error)
 
     def _heartbeat(self) -> None:
+        carried, last = -1, 0.0
         while True:
             try:
+                if time.monotonic() - last > LOG_SECONDS:
+                    carried, last = carry(self._files, self._settings.get("output", ""), self._folder.log, carried), time.monotonic()
                 if self._files.exists(self._folder.claim):
                     replace(self._files, self._folder.heartbeat, {"at": time.time()})
                     for attempt in list(self._attempts.values()):
@@ -283,18 +290,24 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None) -> int:
     """The process: claims the runner's place, or gives way to one that lives. The settings come on standard input unless they are given."""
     root, application, run_id, key = arguments
     settings = json.load(sys.stdin) if settings is None else settings
-    starting_log = settings.pop("starting_log")
+    starting_log, output = settings.pop("starting_log"), settings.get("output", "")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection that closes
     files = open_filesystem(root)
     run = RunFolder(application, run_id)
     folder = claim_runner(files, run, key)
+    here = files.local_path(starting_log) is not None
     if folder is None:
         files.delete(starting_log)
         return GAVE_WAY
-    files.rename(starting_log, folder.log)
-    sys.path[:0] = [files.location(path) for path in settings["code"]]
+    if here:
+        files.rename(starting_log, folder.log)
+    sys.path[:0] = [local_copy(files, path) for path in settings["code"]]
     StageRunner(files, folder, settings).serve()
+    if not here:
+        logging.shutdown()
+        carry(files, output, folder.log)
+        os.unlink(output)
     return 0
 
 
