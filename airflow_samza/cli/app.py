@@ -12,6 +12,7 @@ from airflow_samza.cli.environment import Environment, find_environment, parse_s
 from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Names, Root, System, look_from_here
 from airflow_samza.cli.reporting import ReportingGroup
 from airflow_samza.cli.state_commands import state
+from airflow_samza.cli.tables_commands import tables
 from airflow_samza.cli.topics_commands import topics
 from airflow_samza.errors import ConfigError
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.add_typer(topics, name="topics")
 app.add_typer(state, name="state")
+app.add_typer(tables, name="tables")
 
 
 @app.callback()

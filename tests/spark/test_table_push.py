@@ -153,7 +153,7 @@ def test_columns_are_picked_renamed_and_computed(pusher: Pusher) -> None:
 def test_changes_and_deletes_come_on_top(pusher: Pusher) -> None:
     pusher.push(pusher.file("all.parquet", MEMBERS))
     types = {"member_id": pa.int64(), "tier": pa.string(), "gone": pa.bool_()}
-    changes = [{"member_id": 1, "tier": None, "gone": True}, {"member_id": 2, "tier": "new", "gone": None}, {"member_id": 999, "tier": "x", "gone": False}]  # fmt: skip  # noqa: E501
+    changes: list[dict[str, Any]] = [{"member_id": 1, "tier": None, "gone": True}, {"member_id": 2, "tier": "new", "gone": None}, {"member_id": 999, "tier": "x", "gone": False}]  # fmt: skip  # noqa: E501
     version = pusher.push(pusher.file("changes.parquet", changes, types), mode="incremental", deletes="gone")
     expected = {**BY_ID, 2: "new", 999: "x"}
     del expected[1]

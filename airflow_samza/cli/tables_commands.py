@@ -1,0 +1,182 @@
+"""``airflow-samza tables``: pushed tables and their versions, a push by hand, and the way back."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+
+from airflow_samza.cli.environment import find_environment
+from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Root, System, look_from_here
+from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.table_versions import PREVIOUS, TableVersion
+from airflow_samza.systems.filesystem import open_filesystem
+
+tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", show_default=False)]
+Named = Annotated[str, typer.Option("--log-system", metavar="NAME", help="The system of the push stream, where it is not the log.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+PushId = Annotated[str | None, typer.Option("--push-id", metavar="ID", help="Name the push; the same name again finds its version.")]
+
+
+@tables.command("list")
+def list_tables(env: Env = None, environments: Environments = None, root: Root = None, as_json: Json = False) -> None:
+    """List the tables that were pushed, with their current versions."""
+    files = open_filesystem(find_environment(env, file=environments, root=root).root)
+    found = [(folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)]
+    if as_json:
+        for folder, version in found:
+            if version is not None:
+                typer.echo(json_line({"table": version.table, "system": folder.system, "stream": folder.topic, **version.to_dict()}))
+        return
+    rows: list[list[object]] = [
+        [v.table, folder.system, folder.topic, v.number, v.kind, v.full_rows, _at(v.current_from)] for folder, v in found if v is not None
+    ]
+    heading = ["TABLE", "SYSTEM", "STREAM", "VERSION", "KIND", "ROWS", "CURRENT FROM (UTC)"]
+    typer.echo(columns(heading, rows) if rows else "No table was pushed.")
+
+
+@tables.command("versions")
+def show_versions(
+    table: Table, env: Env = None, environments: Environments = None, root: Root = None, system: Named = "log", as_json: Json = False
+) -> None:
+    """List the versions of a table, oldest first: which push made each, from when on it was current, what it wrote."""
+    files = open_filesystem(find_environment(env, file=environments, root=root).root)
+    topic = f"{table}-push"
+    found, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
+    current = versions.newest(files, system, topic)
+    if as_json:
+        for version in found:
+            typer.echo(json_line({**version.to_dict(), "expired": version.number in gone, "current": version == current}))
+    elif found and current is not None:
+        typer.echo(versions_text(found, gone, current))
+    else:
+        typer.echo(f"Nothing was pushed to table {table!r}.")
+
+
+@tables.command()
+def push(
+    application: Application,
+    table: Table,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A path, or as JSON what the operator takes: '{\"query\": …}'.", show_default=False)
+    ],
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: System = None,
+    config: Config = None,
+    interval: Interval = None,
+    push_id: PushId = None,
+    mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = versions.FULL,
+    columns_: Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")] = None,
+    deletes: Annotated[str | None, typer.Option("--deletes", metavar="SQL", help="Rows whose key an incremental push deletes.")] = None,
+    on_null_key: Annotated[str, typer.Option("--on-null-key", help="fail or drop.")] = "fail",
+    on_duplicate: Annotated[str, typer.Option("--on-duplicate", help="fail, last or any.")] = "fail",
+    latest_by: Annotated[str | None, typer.Option("--latest-by", metavar="COLUMN", help="Which row of a key is the last.")] = None,
+    min_rows: Annotated[int | None, typer.Option("--min-rows", help="Refuse a push of fewer.")] = None,
+    max_change_ratio: Annotated[float | None, typer.Option("--max-change-ratio", help="Refuse one that differs more; inf: none.")] = None,
+    keep: Annotated[int, typer.Option("--keep", metavar="N", help="How many versions are kept.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Push a table from anything that Spark reads."""
+    from airflow_samza.cli.run_command import parse_interval
+    from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
+    from airflow_samza.spark.push_job import describe_version
+    from airflow_samza.spark.runtime import SparkRuntime
+
+    look_from_here()
+    environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+    conf = dict(environment.spark_conf)
+    master, deploy_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
+    runtime = SparkRuntime(
+        environment.root,
+        environment.systems,
+        default_system=environment.default_system,
+        spark_conf=conf,
+        master=master,
+        submit=SubmitOptions(deploy_mode),
+    )
+    given = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    handle = runtime.push(
+        application,
+        table,
+        _parsed("SOURCE", source),
+        given,
+        interval=parse_interval(interval),
+        config=environment.config,
+        mode=mode,
+        columns=_columns(columns_),
+        deletes=deletes,
+        on_null_key=on_null_key,
+        on_duplicate=on_duplicate,
+        latest_by=latest_by,
+        min_rows=min_rows,
+        max_change_ratio=max_change_ratio,
+        keep_versions=keep,
+    )
+    try:
+        runtime.wait(handle, on_progress=lambda status: typer.echo(f"Push {given}: {status}", err=True))
+    except BaseException:
+        runtime.cancel(handle)
+        raise
+    version = runtime.finish_push(handle)
+    typer.echo(json_line(version.to_dict()) if as_json else describe_version(version))
+
+
+@tables.command()
+def rollback(
+    table: Table,
+    env: Env = None,
+    environments: Environments = None,
+    root: Root = None,
+    system: Named = "log",
+    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="previous, a version's number, or a push id.")] = PREVIOUS,
+    push_id: PushId = None,
+) -> None:
+    """Make what an older version of a table read current again, as a new version."""
+    files = open_filesystem(find_environment(env, file=environments, root=root).root)
+    made = versions.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
+    typer.echo(f"Table {table}: version {made.number} reads what version {made.reads} read, and is current.")
+
+
+def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:
+    """Versions as people read them."""
+    rows: list[list[object]] = [
+        [
+            version.number,
+            f"rollback to {version.reads}" if version.kind == versions.ROLLBACK else version.kind,
+            version.rows,
+            version.deletes,
+            version.bytes,
+            _at(version.current_from),
+            version.push_id,
+            "current" if version == current else "expired" if version.number in gone else "late" if version.is_late else "",
+        ]
+        for version in found
+    ]
+    return columns(["VERSION", "KIND", "ROWS", "DELETES", "BYTES", "CURRENT FROM (UTC)", "PUSH", ""], rows)
+
+
+def _at(moment: str) -> str:
+    return moment[:19].replace("T", " ")
+
+
+def _columns(text: str | None) -> Any:
+    if text is None:
+        return None
+    return _parsed("--columns", text) if text.lstrip().startswith(("{", "[")) else [name.strip() for name in text.split(",")]
+
+
+def _parsed(what: str, text: str) -> Any:
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ConfigError(f"{what} {text!r} is not JSON.", hint="Give a path, or a JSON object.", key=what, value=text) from None

@@ -1,0 +1,71 @@
+"""``airflow-samza tables``: what each command prints and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from airflow_samza.cli.app import app
+from tests.unit.runs.pushes import Pushes
+
+
+@pytest.fixture
+def pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pushes:
+    """Two full versions, and a change."""
+    monkeypatch.chdir(tmp_path)
+    found = Pushes(tmp_path / "root")
+    found.push("monday", {1: "gold", 2: "iron"}, interval=("2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"))
+    found.push("tuesday", {1: "gold"}, interval=("2026-01-06T00:00:00+00:00", "2026-01-07T00:00:00+00:00"))
+    found.push("more", {2: None}, mode="incremental", keep_versions=2)
+    return found
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["tables", *arguments, "--root", "root"])
+
+
+def test_list_tells_the_current_version_of_each_table(pushes: Pushes) -> None:
+    heading, row = call("list").stdout.splitlines()
+    assert heading.split()[:4] == ["TABLE", "SYSTEM", "STREAM", "VERSION"]
+    assert row.split()[:6] == ["profiles", "log", "profiles-push", "3", "incremental", "1"]
+
+
+def test_versions_tell_who_made_them_and_from_when_on_they_were_current(pushes: Pushes) -> None:
+    _, first, second, third = call("versions", "profiles").stdout.splitlines()
+    assert first.split() == ["1", "full", "2", "0", first.split()[4], "2026-01-06", "00:00:00", "monday", "expired"]
+    assert second.split()[-1] == "tuesday"
+    assert third.split()[:4] == ["3", "incremental", "0", "1"]
+    assert third.split()[-1] == "current"
+
+
+def test_versions_as_json_are_one_object_a_line(pushes: Pushes) -> None:
+    found = [json.loads(line) for line in call("versions", "profiles", "--json").stdout.splitlines()]
+    assert [(version["number"], version["current"], version["expired"]) for version in found] == [
+        (1, False, True),
+        (2, False, False),
+        (3, True, False),
+    ]
+
+
+def test_a_table_that_was_not_pushed_is_said_so(pushes: Pushes) -> None:
+    assert call("versions", "nobody").stdout == "Nothing was pushed to table 'nobody'.\n"
+    assert CliRunner().invoke(app, ["tables", "list", "--root", "elsewhere"]).stdout == "No table was pushed.\n"
+
+
+def test_rollback_goes_back(pushes: Pushes) -> None:
+    assert call("rollback", "profiles").stdout == "Table profiles: version 4 reads what version 2 read, and is current.\n"
+    assert "rollback to 2" in call("versions", "profiles").stdout
+
+
+def test_rollback_to_an_expired_version_is_refused(pushes: Pushes) -> None:
+    done = call("rollback", "profiles", "--to", "1")
+    assert done.exit_code != 0
+    assert "Version 1 of table 'profiles' (push 'monday') is expired" in done.stderr
+
+
+def test_a_source_that_is_half_json_is_refused(pushes: Pushes) -> None:
+    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "{half")
+    assert "SOURCE '{half' is not JSON" in done.stderr
