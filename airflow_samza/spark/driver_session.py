@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.placement import Executor
 from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.local_copies import local_copy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,12 +77,12 @@ def open_driver_session(name: str, settings: Mapping[str, Any], files: Filesyste
     if master.is_connect:
         from airflow_samza.spark.connect_session import ConnectSession
 
-        driver = ConnectSession(master, files.location(settings["package"]))
+        driver = ConnectSession(master, local_copy(files, settings["package"]))
     else:
         from airflow_samza.spark.classic_session import ClassicSession
 
         driver = ClassicSession(name, master.url, settings["conf"])
-    driver.ship([files.location(path) for path in settings["code"]], settings["archives"])
+    driver.ship([local_copy(files, path) for path in settings["code"]], settings["archives"])
     return driver
 
 

@@ -41,6 +41,7 @@ from airflow_samza.spark.spark_submit import cluster_conf
 from airflow_samza.spark.submission import checked_conf, stage_error, submit
 from airflow_samza.spark.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.local_copies import local_copy
 from airflow_samza.systems.log_maintenance import mark_expired
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import System, SystemBinding
@@ -374,7 +375,7 @@ class SparkRuntime:
             archives = tuple(ship_archive(self._files, folder, archive) for archive in archives)
             package = ship_package(self._files, folder)
         if self._master.is_submitted:
-            static = cluster_conf(self._master, self._submit, static, self._files.location(package))
+            static = cluster_conf(self._master, self._submit, static, local_copy(self._files, package))
         return RunnerSettings(
             root=self._root,
             bindings=bindings,
