@@ -35,6 +35,8 @@ WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
 """The longer ending first: both ``side.inputs.processor.factory`` and ``factory`` end alike (SEMANTICS S8)."""
 
+_BACKENDS = {"RocksDbKeyValueStorageEngineFactory": "rocksdb", "InMemoryKeyValueStorageEngineFactory": "memory"}
+
 
 class Config(Mapping[str, str]):
     """Configuration keys and values, and ``source``: where they came from, for error messages.
@@ -253,6 +255,20 @@ class Config(Mapping[str, str]):
     def side_inputs_processor(self, store: str) -> str | None:
         """The factory of a store's side input processor, ``stores.<s>.side.inputs.processor.factory``."""
         return self.text(f"stores.{store}.side.inputs.processor.factory")
+
+    def store_backend(self, store: str, default: str) -> str:
+        """What holds a store, ``stores.<s>.factory``: ``memory`` or ``rocksdb``, or Samza's names of their classes."""
+        key = f"stores.{store}.factory"
+        found = self.text(key, default) or default
+        backend = _BACKENDS.get(found.rpartition(".")[2], found)
+        if backend not in ("memory", "rocksdb"):
+            self.refuse(key, "memory or rocksdb")
+        return backend
+
+    def store_ttl_ms(self, store: str, default: int | None) -> int | None:
+        """How long an entry lives after it was put, ``stores.<s>.rocksdb.ttl.ms``; -1 is for ever, as in Samza."""
+        found = self.integer(f"stores.{store}.rocksdb.ttl.ms", default, least=-1)
+        return None if found == -1 else found
 
     def changelog(self, store: str) -> str | None:
         """The changelog of a store, ``stores.<s>.changelog``."""

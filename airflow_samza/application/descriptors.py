@@ -117,10 +117,13 @@ class StoreDescriptor:
     """A store of each task of a low-level application: the columns of its keys and values.
 
     ``plain_value`` says that a value is that of its one column, and no message. A key of one column is its value, else a tuple.
+    ``backend`` is ``memory`` or ``rocksdb``; an entry lives for ``ttl_ms`` after it was put (None: until it is deleted).
     """
 
     name: str
     key: Schema
     value: Schema
     plain_value: bool
+    backend: str = "memory"
+    ttl_ms: int | None = None
     location: SourceLocation | None = field(default=None, compare=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from airflow_samza.application.descriptors import StoreDescriptor
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema, declared_type
 
@@ -15,7 +17,10 @@ _SORTED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string
 """The types of keys. Floats are not among them: what comes out of arithmetic is hardly ever equal to what was put."""
 
 
-def declared_store(name: object, key: object, value: object) -> StoreDescriptor:
+BACKENDS = ("memory", "rocksdb")
+
+
+def declared_store(name: object, key: object, value: object, backend: object = "memory", ttl: object = None) -> StoreDescriptor:
     """The store that a user declares."""
     checked = checked_id(name, "store")
     with located():
@@ -28,8 +33,16 @@ def declared_store(name: object, key: object, value: object) -> StoreDescriptor:
                 hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
+    if backend not in BACKENDS:
+        refuse(
+            f"The store {checked!r} has backend={backend!r}",
+            hint='It is "memory", or "rocksdb" for state that is larger than memory or than one wants to load each epoch.',
+            store=checked,
+        )
+    with located():
+        ttl_ms = None if ttl is None else duration_ms(cast("str", ttl))
     never_null = Schema(tuple(replace(field, nullable=False) for field in keys.fields))
-    return StoreDescriptor(checked, never_null, values, plain, SourceLocation.of_caller())
+    return StoreDescriptor(checked, never_null, values, plain, str(backend), ttl_ms, SourceLocation.of_caller())
 
 
 def _columns(word: str, declared: object) -> tuple[Schema, bool]:

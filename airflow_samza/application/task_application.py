@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from airflow_samza.application.app_descriptor import ApplicationDescriptor
@@ -26,14 +27,15 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         self._on_error: ErrorPolicy | None = None
         self._stores: dict[str, StoreDescriptor] = {}
 
-    def store(self, name: str, *, key: object, value: object) -> str:
+    def store(self, name: str, *, key: object, value: object, backend: str = "memory", ttl: str | int | timedelta | None = None) -> str:
         """Declares a store of each task's own; the task gets it by ``context.get_store(name)``. Returns the name.
 
         ``key`` and ``value`` are types (``"bigint"``, ``int``, ``"array<string>"``), or columns (a dataclass, DDL, a ``pyarrow.Schema``):
         a key of several columns is a tuple, a value of columns a message. Keys are sorted, so they are plain values, and no floats.
+        ``backend="rocksdb"`` keeps entries on the host's disk. ``ttl`` (``"1 day"``, a timedelta): how long an entry lives.
         """
         self._graph.check_open()
-        store = declared_store(name, key, value)
+        store = declared_store(name, key, value, backend, ttl)
         if store.name in self._stores:
             former = self._stores[store.name].location
             first = f": first at {former}, then again" if former is not None else ""

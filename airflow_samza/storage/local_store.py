@@ -50,10 +50,16 @@ _checked: set[tuple[str, int]] = set()
 """Stores (path, inode of their record) whose checksums this process has compared."""
 
 
+def host_folder(configured: str | None = None) -> str:
+    """The folder of this host for all that is kept on it: the configured one (``$NAME``: of its environment), else a temporary one."""
+    if configured:
+        return os.path.expandvars(configured)
+    return os.path.join(tempfile.gettempdir(), f"airflow-samza-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+
+
 def default_folder(root: str, configured: str | None = None) -> str:
-    """The folder for the stores of one root: below the configured one, else below the directory for temporary files."""
-    folder = configured or os.path.join(tempfile.gettempdir(), f"airflow-samza-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
-    return os.path.join(folder, "stores", hashlib.sha256(root.encode()).hexdigest()[:16])
+    """The folder for the columnar stores of one root, in the host's folder."""
+    return os.path.join(host_folder(configured), "stores", hashlib.sha256(root.encode()).hexdigest()[:16])
 
 
 @dataclass(frozen=True)

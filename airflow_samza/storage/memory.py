@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from airflow_samza.storage.store import StoreLayout, Values
+from airflow_samza.errors import StoreError
+from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numbered_changes
 
 
 class MemoryStore:
@@ -19,8 +20,9 @@ class MemoryStore:
     snapshot is taken over. What changed and what did not is merged in key order, so equal entries make equal tables.
     """
 
-    def __init__(self, layout: StoreLayout) -> None:
+    def __init__(self, layout: StoreLayout, most_bytes: int | None = None) -> None:
         self.layout = layout
+        self._most = most_bytes
         self._take_over(layout.table([]))
 
     def _take_over(self, base: pa.Table) -> None:
@@ -71,6 +73,7 @@ class MemoryStore:
         """All entries in key order."""
         if self._latest is None:
             self._latest = self._merged()
+            self._refuse_too_large(self._latest.nbytes)
             if len(self._changed) > self._latest.num_rows // 8:  # the next snapshot would convert them again
                 self._take_over(self._latest)
         return self._latest
@@ -79,9 +82,36 @@ class MemoryStore:
         """Takes over a snapshot, in place of all that it holds."""
         self._take_over(self.layout.checked(table).combine_chunks())
 
+    def kept(self) -> dict[str, pa.Table]:
+        """A base alone: what does not fit into memory twice has no place here."""
+        return {BASE: self.snapshot()}
+
+    def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what a store kept, of this kind or another."""
+        self.restore(tables[BASE])
+        for _, table in numbered_changes(tables):
+            names = self.layout.schema.names
+            values = zip(*(table.column(name).to_pylist() for name in names[len(self.layout.key.fields) :]), strict=True)
+            for key, value, gone in zip(self.layout.keys_of(table), values, table.column(DELETED).to_pylist(), strict=True):
+                if gone:
+                    self.delete(key)
+                else:
+                    self.put(key, value)
+
     def close(self) -> None:
         """Lets go of the entries."""
         self._take_over(self.layout.table([]))
+
+    def _refuse_too_large(self, size: int) -> None:
+        if self._most is not None and size > self._most:
+            name = self.layout.name
+            raise StoreError(
+                f"The store {name!r} holds {size} bytes in one task, and stores.{name}.max.bytes allows {self._most}.",
+                hint=f"Delete what is not needed any more, give it a ttl, use more partitions, or raise stores.{name}.max.bytes.",
+                store=name,
+                bytes=size,
+                most=self._most,
+            )
 
     def _give_up(self, key: Any) -> None:
         self._latest = None

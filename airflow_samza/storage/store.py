@@ -7,7 +7,7 @@ Source: DESIGN, "State"; side-inputs (KeyValueStore).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,6 +18,14 @@ from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
 
 Values = tuple[Any, ...]
+
+BASE, CHANGES, DELETED = "base", "changes-", "deleted"
+"""What a store keeps: a base, and numbered tables of what has changed since, with a column that says which keys are gone."""
+
+
+def numbered_changes(tables: Mapping[str, pa.Table]) -> list[tuple[int, pa.Table]]:
+    """The tables of changes among those that were kept, with their numbers, in their order."""
+    return sorted(((int(name.removeprefix(CHANGES)), table) for name, table in tables.items() if name != BASE), key=lambda found: found[0])
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,14 @@ class KeyValueStore(Protocol):
 
     def restore(self, table: pa.Table) -> None:
         """Takes over what :meth:`snapshot` gave, in place of all that it holds."""
+        ...
+
+    def kept(self) -> dict[str, pa.Table]:
+        """The same in tables that change little: the base, and what has changed since; tables that it gave before are given again."""
+        ...
+
+    def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`kept` gave, in place of all that it holds."""
         ...
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "httpx": ANYWHERE,
         "tenacity": ANYWHERE,
     },
-    "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE},
+    "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE, "rocksdict": ANYWHERE},
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},
     "task": {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.application.bad_records import DEAD_LETTERS, ErrorPolicy
-from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.descriptors import StoreDescriptor, TableKind
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -31,10 +31,11 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
     WindowOperatorSpec,
 )
+from airflow_samza.config import Config
 from airflow_samza.errors import NotYet, SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.storage.memory import MemoryStore
-from airflow_samza.storage.store import StoreLayout
+from airflow_samza.storage.backends import StoreSettings, make_store
+from airflow_samza.storage.store import KeyValueStore, StoreLayout
 from airflow_samza.task.bad_records import BadRecords, Reading
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.operators.combiner import Combiner, Combining
@@ -161,9 +162,15 @@ def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResour
         else TaskTable(table, resources.tables[table.table_id], resources.clock)
         for table in spec.tables
     }
-    stores = {store.name: TaskStore(store, MemoryStore(StoreLayout(store.name, store.key, store.value))) for store in spec.stores}
+    stores = {store.name: TaskStore(store, _backend(store, resources)) for store in spec.stores}
     context = Context(resources.task_name, resources.partitions, resources.config, tables, resources.clock, stores)
     return LowLevelTask(spec, schemas, resources.writers, context)
+
+
+def _backend(store: StoreDescriptor, resources: TaskResources) -> KeyValueStore:
+    config = Config(resources.config)
+    settings = StoreSettings.of(config, store.name, store.backend, store.ttl_ms)
+    return make_store(StoreLayout(store.name, store.key, store.value), settings, config, resources.clock)
 
 
 def _known(compiled: CompiledOperator, schema: Schema | None) -> Schema:

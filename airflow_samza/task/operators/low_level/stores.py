@@ -68,13 +68,13 @@ class TaskStore:
 
     # -- for the operator ----------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> pa.Table:
-        """What it holds."""
-        return self._store.snapshot()
+    def kept(self) -> dict[str, pa.Table]:
+        """What it holds, as far as it has ever held anything."""
+        return self._store.kept()
 
-    def restore(self, table: pa.Table) -> None:
-        """Takes over a snapshot."""
-        self._store.restore(table)
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`kept` gave."""
+        self._store.restore_kept(tables)
 
     def close(self) -> None:
         """Gives back what it holds."""

@@ -12,6 +12,7 @@ from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
+from airflow_samza.storage.store import BASE
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.messages import CHUNK, MessageReader, chunks
 from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
@@ -287,7 +288,11 @@ class LowLevelTask(Operator[TaskSpec]):
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """Stores, timers and times, as far as there are any."""
-        stores = {f"{_STORE}{name}": store.snapshot() for name, store in self.context.stores.items()}
+        stores = {
+            f"{_STORE}{name}" if part == BASE else f"{_STORE}{name}.{part}": table
+            for name, store in self.context.stores.items()
+            for part, table in store.kept().items()
+        }
         return {name: table for name, table in {**stores, **self._progress.snapshot()}.items() if table.num_rows}
 
     def snapshot_after_end(self) -> Mapping[str, pa.Table]:
@@ -297,8 +302,10 @@ class LowLevelTask(Operator[TaskSpec]):
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """Takes over what :meth:`snapshot` gave; a store that is declared no more is forgotten."""
         for name, store in self.context.stores.items():
-            if f"{_STORE}{name}" in tables:
-                store.restore(tables[f"{_STORE}{name}"])
+            whole = f"{_STORE}{name}"
+            if whole in tables:
+                changes = {part.removeprefix(f"{whole}."): table for part, table in tables.items() if part.startswith(f"{whole}.")}
+                store.restore({BASE: tables[whole], **changes})
         self._progress.restore(tables)
 
     # -- calls ---------------------------------------------------------------------------------------------------------

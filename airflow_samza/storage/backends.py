@@ -1,0 +1,56 @@
+"""Which backend holds a store, as the application declares it and the configuration may say otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airflow_samza.config import Config
+from airflow_samza.storage.expiring import ExpiringStore, with_times
+from airflow_samza.storage.local_store import host_folder
+from airflow_samza.storage.memory import MemoryStore
+from airflow_samza.storage.store import KeyValueStore, StoreLayout
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """``backend`` is ``memory`` or ``rocksdb``; ``ttl_ms`` None: entries live until they are deleted; the limits are bytes."""
+
+    backend: str = "memory"
+    ttl_ms: int | None = None
+    most_key_bytes: int | None = None
+    most_value_bytes: int | None = None
+    most_bytes: int | None = None
+
+    @staticmethod
+    def of(config: Config, store: str, backend: str, ttl_ms: int | None) -> StoreSettings:
+        """What was declared, where the configuration says nothing else (``stores.<s>.…``)."""
+        return StoreSettings(
+            config.store_backend(store, backend),
+            config.store_ttl_ms(store, ttl_ms),
+            config.integer(f"stores.{store}.max.key.bytes", None, least=1),
+            config.integer(f"stores.{store}.max.value.bytes", None, least=1),
+            config.integer(f"stores.{store}.max.bytes", None, least=1),
+        )
+
+
+def make_store(layout: StoreLayout, settings: StoreSettings, config: Config, clock: Callable[[], int]) -> KeyValueStore:
+    """An empty store of one task."""
+    if settings.ttl_ms is None:
+        return _made(layout, settings, config)
+    return ExpiringStore(layout, _made(with_times(layout), settings, config), settings.ttl_ms, clock)
+
+
+def _made(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyValueStore:
+    if settings.backend == "memory":
+        return MemoryStore(layout, settings.most_bytes)
+    from airflow_samza.storage.rocksdb import MOST_KEY_BYTES, MOST_VALUE_BYTES, RocksStore
+
+    return RocksStore(
+        layout,
+        os.path.join(host_folder(config.store_local_dir), "rocksdb"),
+        most_key_bytes=settings.most_key_bytes or MOST_KEY_BYTES,
+        most_value_bytes=settings.most_value_bytes or MOST_VALUE_BYTES,
+        most_bytes=settings.most_bytes,
+    )

@@ -1,0 +1,94 @@
+"""Time to live over any store: an entry is there for so long after it was put, by the clock of the task, and then it is not.
+
+The time of each entry is one more column of its value, so snapshots and changes carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.schema import Field, Schema, parse_type
+from airflow_samza.storage.store import KeyValueStore, StoreLayout, Values
+
+WRITTEN = "written_ms"
+
+_SWEEPS = 4
+"""How often in a time to live what is over is looked for: it takes up to a quarter more room than it has to."""
+
+
+def with_times(layout: StoreLayout) -> StoreLayout:
+    """The layout of the store that an :class:`ExpiringStore` of this one stands on."""
+    return replace(layout, value=Schema((*layout.value.fields, Field(WRITTEN, parse_type("bigint"), nullable=False))))
+
+
+class ExpiringStore:
+    """``inner`` has the layout :func:`with_times` gives; ``clock`` gives milliseconds since 1970."""
+
+    def __init__(self, layout: StoreLayout, inner: KeyValueStore, ttl_ms: int, clock: Callable[[], int]) -> None:
+        self.layout = layout
+        self._inner = inner
+        self._ttl = ttl_ms
+        self._clock = clock
+        self._swept = clock()
+
+    def get(self, key: Any) -> Values | None:
+        """The value of a key that is alive, or None."""
+        found = self._inner.get(key)
+        return found[:-1] if found is not None and found[-1] > self._clock() - self._ttl else None
+
+    def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
+        """The values of those keys that are there and alive."""
+        oldest = self._clock() - self._ttl
+        return {key: value[:-1] for key, value in self._inner.get_all(keys).items() if value[-1] > oldest}
+
+    def put(self, key: Any, value: Values) -> None:
+        """Sets a value; its time begins."""
+        self._inner.put(key, (*value, self._clock()))
+
+    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
+        """Sets several values, in the order given."""
+        now = self._clock()
+        self._inner.put_all((key, (*value, now)) for key, value in entries)
+
+    def delete(self, key: Any) -> None:
+        """Removes a key; one that is not there is no error."""
+        self._inner.delete(key)
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
+        """The entries that are alive from ``first`` up to and without ``last``, in key order, as they are now."""
+        oldest = self._clock() - self._ttl
+        return ((key, value[:-1]) for key, value in self._inner.range(first, last) if value[-1] > oldest)
+
+    def snapshot(self) -> pa.Table:
+        """All entries that are alive, with their times, in key order."""
+        self._sweep(at_once=True)
+        return self._inner.snapshot()
+
+    def restore(self, table: pa.Table) -> None:
+        """Takes over a snapshot, in place of all that it holds."""
+        self._inner.restore(table)
+
+    def kept(self) -> dict[str, pa.Table]:
+        """What the store under it keeps; now and then without what is over."""
+        self._sweep(at_once=False)
+        return self._inner.kept()
+
+    def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`kept` gave, in place of all that it holds."""
+        self._inner.restore_kept(tables)
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        self._inner.close()
+
+    def _sweep(self, *, at_once: bool) -> None:
+        now = self._clock()
+        if not at_once and now - self._swept < self._ttl // _SWEEPS:
+            return
+        self._swept = now
+        for key in [key for key, value in self._inner.range() if value[-1] <= now - self._ttl]:
+            self._inner.delete(key)

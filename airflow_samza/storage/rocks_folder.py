@@ -1,0 +1,148 @@
+"""Where RocksDB stores lie on a host: versions that do not change, and the clones that attempts work on.
+
+``<lineage>/<version>`` is what a task's store held when it was kept (hard links, so a version costs what has changed since the one
+before); ``<lineage>/work-…`` is a clone that one process writes. The truth is the snapshot under the root: a version that is gone,
+damaged or of another format is made again of that, so everything here may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import time
+import uuid
+import zlib
+from dataclasses import dataclass
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Of keys and values: raised whenever a former version of this package wrote them in another way."""
+
+_RECORD = "store.json"
+_NEVER_CHANGES = (".sst", ".blob")
+_KEPT = 2
+"""The newest version, and the one before it, from which a retry of the last epoch goes on."""
+_OLD_SECONDS = 86_400.0
+"""What no task has come back to for a day goes."""
+_WORK_SECONDS = 3600.0
+
+_known: dict[tuple[int, int, int], int] = {}
+"""The checksums of files that this process has read, by inode, size and time: hard links of them need not be read again."""
+
+
+@dataclass(frozen=True)
+class RocksFolder:
+    """The stores below ``folder``; a lineage is one store of one task."""
+
+    folder: str
+
+    def version(self, lineage: str, version: str) -> str | None:
+        """The path of a version that is here, in a form that this package reads; else None."""
+        path = os.path.join(self.folder, lineage, version)
+        if not os.path.isdir(path):
+            return None
+        wrong = _wrong(path)
+        if wrong is not None:
+            logger.warning("The local store %s %s. It is built again.", path, wrong)
+            self.discard(path)
+            return None
+        os.utime(path)
+        return path
+
+    def new_work(self, lineage: str) -> str:
+        """A path for a clone of one attempt; nothing is there yet."""
+        os.makedirs(os.path.join(self.folder, lineage), exist_ok=True)
+        return os.path.join(self.folder, lineage, f"work-{os.getpid()}-{uuid.uuid4().hex[:12]}")
+
+    def clone(self, version: str, work: str) -> None:
+        """Makes a working folder of a version: hard links of what never changes, copies of the rest."""
+        os.makedirs(work)
+        for entry in os.scandir(version):
+            if entry.name.endswith(_NEVER_CHANGES):
+                os.link(entry.path, os.path.join(work, entry.name))
+            elif entry.name not in (_RECORD, "LOCK") and not entry.name.startswith("LOG"):
+                shutil.copyfile(entry.path, os.path.join(work, entry.name))
+
+    def adopt(self, checkpoint: str, lineage: str, version: str) -> None:
+        """A finished checkpoint becomes a version; of a lineage the newest ones stay."""
+        files = {entry.name: _described(entry) for entry in os.scandir(checkpoint) if entry.name.endswith(_NEVER_CHANGES)}
+        with open(os.path.join(checkpoint, _RECORD), "w", encoding="utf-8") as file:
+            json.dump({"format": FORMAT, "files": files}, file)
+        os.rename(checkpoint, os.path.join(self.folder, lineage, version))
+        self.sweep(lineage)
+
+    def discard(self, path: str) -> None:
+        """Removes a version or a clone."""
+        gone = f"{path}.gone-{uuid.uuid4().hex[:8]}"
+        with contextlib.suppress(OSError):
+            os.rename(path, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def sweep(self, lineage: str) -> None:
+        """Removes older versions of a lineage, what dead processes left, and lineages that no task has come back to."""
+        now, place = time.time(), os.path.join(self.folder, lineage)
+        found = [(entry, _used(entry)) for entry in os.scandir(place)]
+        versions = [(entry, used) for entry, used in found if _is_version(entry.name)]
+        for entry, _ in sorted(versions, key=lambda pair: -pair[1])[_KEPT:]:
+            self.discard(entry.path)
+        for entry, used in found:
+            if not _is_version(entry.name) and now - used > _WORK_SECONDS and not _is_at_work(entry.name):
+                shutil.rmtree(entry.path, ignore_errors=True)
+        for entry in os.scandir(self.folder):
+            if entry.name != lineage and now - _used(entry) > _OLD_SECONDS and not any(map(_is_at_work, _names(entry.path))):
+                self.discard(entry.path)
+
+
+def _described(entry: os.DirEntry[str]) -> list[int]:
+    """Size and CRC-32 of a file that never changes."""
+    with open(entry.path, "rb") as file:
+        about = os.fstat(file.fileno())
+        place = (about.st_ino, about.st_size, about.st_mtime_ns)
+        if place not in _known:
+            checksum = 0
+            while block := file.read(1 << 20):
+                checksum = zlib.crc32(block, checksum)
+            _known[place] = checksum
+        return [about.st_size, _known[place]]
+
+
+def _wrong(path: str) -> str | None:
+    """What keeps a version from being used; None when nothing does."""
+    try:
+        with open(os.path.join(path, _RECORD), encoding="utf-8") as file:
+            record = json.load(file)
+        if record["format"] != FORMAT:
+            return f"was written in the format {record['format']!r} by another version, and this one reads {FORMAT}"
+        found = {entry.name: _described(entry) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
+        changed = sorted(name for name in record["files"].keys() | found.keys() if record["files"].get(name) != found.get(name))
+        return f"is damaged: {', '.join(changed)} is not what was written" if changed else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"is damaged: {_RECORD} cannot be read ({error})"
+
+
+def _is_version(name: str) -> bool:
+    return not name.startswith(("work-", "keep-")) and ".gone-" not in name
+
+
+def _is_at_work(name: str) -> bool:
+    """Whether the process that a folder is named after is there. Of another container's nobody can tell: only old ones are asked about."""
+    process = name.split("-")[1] if name.startswith(("work-", "keep-")) else ""
+    return process.isdigit() and os.path.exists(f"/proc/{process}")
+
+
+def _used(entry: os.DirEntry[str]) -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []

@@ -1,0 +1,327 @@
+"""A store in RocksDB: entries on the host's disk in key order, for state that is larger than memory or than one wants to load each epoch.
+
+What outlives the task is what :meth:`RocksStore.kept` gives: a base, and what has changed since, in small tables. A store that comes back
+to a host that still has its last version goes on from a clone of that (hard links); elsewhere the base is loaded in bulk, as a file that
+RocksDB takes in whole, and the changes are put on top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import uuid
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rocksdict import Checkpoint, DBCompressionType, Options, Rdict, SstFileWriter, WriteBatch, WriteOptions
+
+from airflow_samza.errors import StoreError
+from airflow_samza.storage.columnar import ColumnarTable
+from airflow_samza.storage.key_bytes import KeyBytes
+from airflow_samza.storage.rocks_folder import RocksFolder
+from airflow_samza.storage.store import BASE, CHANGES, DELETED, StoreLayout, Values, numbered_changes
+from airflow_samza.storage.value_bytes import ValueBytes
+
+logger = logging.getLogger(__name__)
+
+MOST_KEY_BYTES, MOST_VALUE_BYTES = 1 << 20, 64 << 20
+"""What one entry may take unless it is said: RocksDB holds blocks of entries in memory, and an epoch's changes are held there, too."""
+
+_SHARE = 4
+"""A new base is written when the changes are more than this part of its rows: a row is then written about this many times."""
+_MOST_FILES = 16
+"""So many tables of changes become one base: each is a file to open when the store is restored elsewhere."""
+_CHUNK = 65_536
+_WRITE_BUFFER = 16 << 20
+
+_LINEAGE, _VERSION = b"rocksdb.lineage", b"rocksdb.version"
+"""In the metadata of the table that was kept last: which version of which store the tables make."""
+
+_GONE = "is damaged or cannot be opened"
+
+
+class RocksStore:
+    """The entries of one layout, below a folder of the host. ``most_bytes`` limits keys and values together; None: the disk does."""
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        folder: str,
+        *,
+        most_key_bytes: int = MOST_KEY_BYTES,
+        most_value_bytes: int = MOST_VALUE_BYTES,
+        most_bytes: int | None = None,
+    ) -> None:
+        self.layout = layout
+        self._folder = RocksFolder(folder)
+        self._most_key, self._most_value, self._most = most_key_bytes, most_value_bytes, most_bytes
+        self._keys, self._values = KeyBytes(layout.key), ValueBytes(layout.value)
+        self._key_names = layout.schema.names[: len(layout.key.fields)]
+        self._lineage = uuid.uuid4().hex
+        self._db: Any = None
+        """An Rdict in raw mode: bytes for bytes."""
+        self._work = ""
+        self._forget: Any = None
+        self._tables: dict[str, pa.Table] = {}
+        self._changed: dict[bytes, tuple[Any, Values | None]] = {}
+        self._bytes = 0
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any) -> Values | None:
+        """The value of a key, or None."""
+        found = self._open().get(self._keys.encoded(key))
+        return None if found is None else self._values.decoded(found)
+
+    def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
+        """The values of those keys that are there."""
+        asked = list(keys)
+        found = self._open().get([self._keys.encoded(key) for key in asked]) if asked else []
+        return {key: self._values.decoded(value) for key, value in zip(asked, found, strict=True) if value is not None}
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open."""
+        end = None if last is None else self._keys.encoded(last)
+        items = self._open().items(from_key=None if first is None else self._keys.encoded(first))
+        return self._shown(items, end)
+
+    def _shown(self, items: Iterator[tuple[bytes, bytes]], end: bytes | None) -> Iterator[tuple[Any, Values]]:
+        for key, value in items:
+            if end is not None and key >= end:
+                return
+            yield self._keys.decoded(key), self._values.decoded(value)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def put(self, key: Any, value: Values) -> None:
+        """Sets a value."""
+        at, data = self._entry(key, value)
+        if self._most is not None:
+            self._grow(at, data, self._open().get(at))
+        self._open()[at] = data
+        self._changed[at] = (key, value)
+
+    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
+        """Sets several values at once, in the order given."""
+        batch, changed, db = WriteBatch(raw_mode=True), {}, self._open()
+        written: dict[bytes, bytes] = {}
+        for key, value in entries:
+            at, data = self._entry(key, value)
+            if self._most is not None:
+                self._grow(at, data, written[at] if at in written else db.get(at))
+                written[at] = data
+            batch.put(at, data)
+            changed[at] = (key, value)
+        db.write(batch)
+        self._changed.update(changed)
+
+    def delete(self, key: Any) -> None:
+        """Removes a key; one that is not there is no error."""
+        at = self._keys.encoded(key)
+        if self._most is not None:
+            self._grow(at, None, self._open().get(at))
+        self._open().delete(at)
+        self._changed[at] = (key, None)
+
+    def _entry(self, key: Any, value: Values) -> tuple[bytes, bytes]:
+        at, data = self._keys.encoded(key), self._values.encoded(value)
+        if len(data) > self._most_value or len(at) > self._most_key:
+            what, size, most = ("value", len(data), self._most_value) if len(data) > self._most_value else ("key", len(at), self._most_key)
+            raise StoreError(
+                f"The store {self.layout.name!r} is given a {what} of {size} bytes for the key {key!r:.80}, and {most} is the most.",
+                hint=f"Put less under one key (several entries, a reference), or raise stores.{self.layout.name}.max.{what}.bytes.",
+                store=self.layout.name,
+                bytes=size,
+                most=most,
+            )
+        return at, data
+
+    def _grow(self, key: bytes, data: bytes | None, former: bytes | None) -> None:
+        """Counts the bytes of an entry in place of its former ones, where there is a limit to them."""
+        before = 0 if former is None else len(key) + len(former)
+        size = self._bytes - before + (0 if data is None else len(key) + len(data))
+        if self._most is not None and size > self._most and data is not None:
+            name = self.layout.name
+            raise StoreError(
+                f"The store {name!r} would hold {size} bytes in one task, and stores.{name}.max.bytes allows {self._most}.",
+                hint=f"Delete what is not needed any more, give it a ttl, use more partitions, or raise stores.{name}.max.bytes.",
+                store=name,
+                bytes=size,
+                most=self._most,
+            )
+        self._bytes = size
+
+    # -- what is kept --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> pa.Table:
+        """All entries in key order."""
+        return self._merged()
+
+    def restore(self, table: pa.Table) -> None:
+        """Takes over a snapshot, in place of all that it holds."""
+        self.restore_kept({BASE: table})
+
+    def kept(self) -> dict[str, pa.Table]:
+        """The base and the changes since, with what has changed since they were given last; tables that it gave before are given again."""
+        if not self._changed:
+            return dict(self._tables)
+        base = self._tables.get(BASE)
+        before = numbered_changes(self._tables)
+        changes = len(self._changed) + sum(table.num_rows for _, table in before)
+        metadata = {_LINEAGE: self._lineage.encode(), _VERSION: uuid.uuid4().hex.encode()}
+        if base is None or changes * _SHARE > base.num_rows or len(before) >= _MOST_FILES:
+            self._tables = {BASE: self._merged().replace_schema_metadata(metadata)}
+        else:
+            name = f"{CHANGES}{before[-1][0] + 1 if before else 1}"
+            self._tables[name] = self._changes().replace_schema_metadata(metadata)
+        self._changed = {}
+        if self._db is not None:
+            self._keep_version(self._db, metadata[_VERSION].decode())
+        return dict(self._tables)
+
+    def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`kept` gave, in place of all that it holds: by the version of it that is here, or in bulk."""
+        base = self.layout.checked(tables.get(BASE, self.layout.table([])))
+        self.close()
+        later = [table for _, table in numbered_changes(tables)]
+        metadata = (later[-1] if later else tables.get(BASE, base)).schema.metadata or {}
+        self._tables = {**tables, BASE: base}
+        self._lineage = metadata.get(_LINEAGE, uuid.uuid4().hex.encode()).decode()
+        if not self._went_on(metadata.get(_VERSION, b"").decode()):
+            self._load(later)
+        if self._most is not None:
+            self._bytes = sum(len(key) + len(value) for key, value in self._open().items())
+
+    def close(self) -> None:
+        """Gives back what it holds: the attempt's clone is removed."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+            self._forget()
+        self._tables, self._changed, self._bytes = {}, {}, 0
+
+    def _keep_version(self, db: Any, version: str) -> None:
+        checkpoint = self._folder.new_work(self._lineage).replace("work-", "keep-")
+        try:
+            Checkpoint(db).create_checkpoint(checkpoint)
+            self._folder.adopt(checkpoint, self._lineage, version)
+        except Exception as error:  # RocksDB's errors have no class of their own
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            logger.warning("The store %r could not be kept on this host (%s): the next epoch loads it anew.", self.layout.name, error)
+
+    def _went_on(self, version: str) -> bool:
+        path = self._folder.version(self._lineage, version) if version else None
+        if path is None:
+            return False
+        work = self._folder.new_work(self._lineage)
+        try:
+            self._folder.clone(path, work)
+            self._take(work)
+            return True
+        except Exception as error:  # also what RocksDB raises
+            logger.warning("The local store %s %s (%s). It is built again.", path, _GONE, error)
+            self._folder.discard(path)
+            shutil.rmtree(work, ignore_errors=True)
+            return False
+
+    def _load(self, changes: list[pa.Table]) -> None:
+        db = self._open()
+        base = self._tables[BASE]
+        if base.num_rows:
+            path = f"{self._work}.sst"
+            writer = SstFileWriter(_options())
+            writer.open(path)
+            try:
+                for key, value in self._entries(base):
+                    writer[key] = value
+                writer.finish()
+                db.ingest_external_file([path])
+            finally:
+                with contextlib.suppress(OSError):
+                    os.remove(path)
+        for table in changes:
+            batch = WriteBatch(raw_mode=True)
+            for (key, value), gone in zip(self._entries(table), table.column(DELETED).to_pylist(), strict=True):
+                batch.delete(key) if gone else batch.put(key, value)
+            db.write(batch)
+
+    def _entries(self, table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a table as bytes, a chunk of columns at a time."""
+        keys, width = len(self._key_names), len(self.layout.schema)
+        for batch in table.to_batches(max_chunksize=_CHUNK):
+            data = self._values.encoded_columns(batch.columns[keys:width])
+            yield from zip(self._keys.encoded_columns(batch.columns[:keys]).to_pylist(), data.to_pylist(), strict=True)
+
+    # -- tables --------------------------------------------------------------------------------------------------------
+
+    def _changes(self) -> pa.Table:
+        """What has changed since the tables were kept, in key order, with a column that says what was deleted."""
+        rows = [self._changed[at] for at in sorted(self._changed)]
+        nothing = (None,) * len(self.layout.value.fields)
+        table = self.layout.table([(key, nothing if value is None else value) for key, value in rows])
+        return table.append_column(DELETED, pa.array([value is None for _, value in rows], pa.bool_()))
+
+    def _merged(self) -> pa.Table:
+        """All entries in key order, of the base and all that has changed since."""
+        base = self._tables.get(BASE)
+        changes = [table for _, table in numbered_changes(self._tables)] + ([self._changes()] if self._changed else [])
+        if not changes:
+            return base if base is not None else self.layout.table([])
+        whole = [] if base is None else [base.append_column(DELETED, pa.array(np.zeros(base.num_rows, bool)))]
+        parts = [table.replace_schema_metadata(None).cast(changes[0].schema.remove_metadata()) for table in (*whole, *changes)]
+        last = ColumnarTable.of(pa.concat_tables(parts), self._key_names).rows
+        left = pa.Table.from_batches([last.filter(pc.invert(last.column(DELETED)))]).drop_columns([DELETED])
+        order = pc.sort_indices(left, sort_keys=[(name, "ascending") for name in self._key_names])
+        return left.take(order).combine_chunks().cast(self.layout.schema)
+
+    # -- the database --------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Any:
+        if self._db is None:
+            self._take(self._folder.new_work(self._lineage))
+        return self._db
+
+    def _take(self, work: str) -> None:
+        self._db = open_database(work, self.layout.name)
+        self._work = work
+        self._forget = weakref.finalize(self, shutil.rmtree, work, True)
+
+
+def open_database(path: str, store: str) -> Any:
+    """The database of a folder, for one process at a time: who comes second gets a :class:`StoreError`."""
+    try:
+        db = Rdict(path, _options())
+    except Exception as error:  # RocksDB's errors have no class of their own
+        if "lock" in str(error).lower():
+            raise StoreError(
+                f"The store {store!r} in {path} is open in another process, and only one at a time may write it.",
+                hint="Let each attempt work on a folder of its own; or wait until the other one has ended.",
+                store=store,
+                path=path,
+            ) from error
+        raise StoreError(
+            f"The store {store!r} in {path} {_GONE}: {error}.",
+            hint="Delete the folder: the store is built again from its snapshot.",
+            store=store,
+            path=path,
+        ) from error
+    options: Any = WriteOptions()
+    options.disable_wal = True  # what has not been kept is worth nothing
+    db.set_write_options(options)
+    return db
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(_WRITE_BUFFER)
+    options.set_max_open_files(256)
+    options.set_keep_log_file_num(1)
+    return options

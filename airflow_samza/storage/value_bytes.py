@@ -1,0 +1,229 @@
+"""Values as bytes: which columns are null, then all that has a fixed width, then texts and what is nested. One row at a time, or columns.
+
+The layout says the types, so the bytes do not. A nested value is written recursively; a byte before each part says whether it is null.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.schema import DataType, Schema
+from airflow_samza.storage.key_bytes import fixed_binary, microseconds, time_of, unscaled
+
+_LETTERS = {
+    "boolean": "?",
+    "tinyint": "b",
+    "smallint": "h",
+    "int": "i",
+    "bigint": "q",
+    "float": "f",
+    "double": "d",
+    "date": "i",
+    "timestamp": "q",
+    "timestamp_ntz": "q",
+    "decimal": "16s",
+}
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_WIDE = decimal.Context(prec=76)
+_SIZE = struct.Struct("<I")
+
+
+class ValueBytes:
+    """The values of one layout: tuples of one Python value per column."""
+
+    def __init__(self, value: Schema) -> None:
+        self._types = [field.type for field in value.fields]
+        self._fixed = [kind.name in _LETTERS for kind in self._types]
+        self._bits = (len(self._types) + 7) // 8
+        letters = "".join(_LETTERS.get(kind.name, "I") for kind in self._types)
+        self._head = struct.Struct(f"<{self._bits}s{letters}")
+        # Most values are numbers and texts as Python has them.
+        self._as_they_are = [kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double") for kind in self._types]
+
+    def encoded(self, values: Sequence[Any]) -> bytes:
+        """The bytes of a value."""
+        missing = 0
+        head: list[Any] = []
+        tails = []
+        for place, (value, kind) in enumerate(zip(values, self._types, strict=True)):
+            if value is None:
+                missing |= 1 << place
+                head.append(bytes(16) if kind.name == "decimal" else 0)
+            elif self._as_they_are[place]:
+                head.append(value)
+            elif self._fixed[place]:
+                head.append(_plain(value, kind))
+            else:
+                tail = _tail(value, kind)
+                head.append(len(tail))
+                tails.append(tail)
+        return b"".join((self._head.pack(missing.to_bytes(self._bits, "little"), *head), *tails))
+
+    def decoded(self, data: bytes) -> tuple[Any, ...]:
+        """The value of bytes."""
+        bits, *head = self._head.unpack_from(data)
+        missing = int.from_bytes(bits, "little")
+        at = self._head.size
+        for place, kind in enumerate(self._types):
+            if missing >> place & 1:
+                head[place] = None
+            elif self._as_they_are[place]:
+                continue
+            elif self._fixed[place]:
+                head[place] = _shown(head[place], kind)
+            else:
+                end = at + head[place]
+                head[place] = _from_tail(data[at:end], kind)
+                at = end
+        return tuple(head)
+
+    def encoded_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The bytes of every row's value, as a binary array."""
+        rows = len(columns[0])
+        fields: list[tuple[str, Any]] = [("missing", f"V{self._bits}")]
+        fields += [(f"c{place}", _LETTERS_OF_NUMPY.get(_LETTERS.get(kind.name, "I"), "")) for place, kind in enumerate(self._types)]
+        head = np.zeros(rows, np.dtype(fields))
+        missing = np.zeros((rows, self._bits), np.uint8)
+        tails = []
+        for place, (column, kind) in enumerate(zip(columns, self._types, strict=True)):
+            if column.null_count:
+                gone = column.is_null().to_numpy(zero_copy_only=False)
+                missing[gone, place // 8] |= np.uint8(1 << place % 8)
+            if self._fixed[place]:
+                head[f"c{place}"] = _numbers(column, kind)
+                continue
+            tail = _tails(column, kind)
+            head[f"c{place}"] = np.diff(np.frombuffer(tail.buffers()[1], np.int32, rows + 1, tail.offset * 4)) if rows else 0
+            tails.append(tail)
+        head["missing"] = missing.reshape(-1).view(f"V{self._bits}") if rows else head["missing"]
+        heads = fixed_binary(head.view(np.uint8).reshape(rows, head.dtype.itemsize), head.dtype.itemsize)
+        return pc.binary_join_element_wise(heads, *tails, b"") if tails else heads
+
+
+_LETTERS_OF_NUMPY = {"?": "?", "b": "<i1", "h": "<i2", "i": "<i4", "q": "<i8", "f": "<f4", "d": "<f8", "16s": "V16", "I": "<u4"}
+
+
+def _plain(value: Any, kind: DataType) -> Any:
+    if kind.name == "date":
+        return value.toordinal() - _EPOCH_DAY
+    if kind.name == "decimal":
+        return unscaled(value, kind.scale).to_bytes(16, "little", signed=True)
+    return microseconds(value)
+
+
+def _shown(value: Any, kind: DataType) -> Any:
+    if kind.name == "date":
+        return datetime.date.fromordinal(value + _EPOCH_DAY)
+    if kind.name == "decimal":
+        return decimal.Decimal(int.from_bytes(value, "little", signed=True)).scaleb(-kind.scale, _WIDE)
+    return time_of(value, kind.name == "timestamp")
+
+
+def _numbers(column: pa.Array, kind: DataType) -> Any:
+    """A fixed-width column as numpy writes it into the head; zero where it is null."""
+    if kind.name == "decimal":
+        if not len(column):
+            return np.empty(0, "V16")
+        words = np.frombuffer(column.buffers()[1], "<u8", 2 * len(column), column.offset * 16).copy()
+        if column.null_count:
+            words.reshape(-1, 2)[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return words.view("V16")
+    if kind.name == "date":
+        column = column.cast(pa.int32())
+    elif kind.name in ("timestamp", "timestamp_ntz"):
+        column = column.cast(pa.int64())
+    if column.null_count:
+        column = column.fill_null(False if kind.name == "boolean" else 0)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _tails(column: pa.Array, kind: DataType) -> pa.Array:
+    if kind.name in ("string", "binary"):
+        column = column.cast(pa.binary())
+        return column.fill_null(b"") if column.null_count else column
+    return pa.array([b"" if value is None else _tail(value, kind) for value in column.to_pylist()], pa.binary())
+
+
+def _tail(value: Any, kind: DataType) -> bytes:
+    if kind.name == "string":
+        return value.encode()  # type: ignore[no-any-return]
+    if kind.name == "binary":
+        return bytes(value)
+    out = bytearray()
+    _write(out, value, kind)
+    return bytes(out)
+
+
+def _from_tail(data: bytes, kind: DataType) -> Any:
+    if kind.name == "string":
+        return data.decode()
+    return data if kind.name == "binary" else _read(data, 0, kind)[0]
+
+
+# -- nested values -----------------------------------------------------------------------------------------------------
+
+
+def _write(out: bytearray, value: Any, kind: DataType) -> None:
+    if kind.name == "array":
+        out += _SIZE.pack(len(value))
+        for part in value:
+            _write_part(out, part, kind.children[0])
+    elif kind.name == "map":
+        entries = value.items() if isinstance(value, dict) else value
+        out += _SIZE.pack(len(entries))
+        for key, part in entries:
+            _write_part(out, key, kind.children[0])
+            _write_part(out, part, kind.children[1])
+    elif kind.name == "struct":
+        for name, child in zip(kind.names, kind.children, strict=True):
+            _write_part(out, value[name], child)
+    elif kind.name in _LETTERS:
+        plain = value if kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double") else _plain(value, kind)
+        out += struct.pack(f"<{_LETTERS[kind.name]}", plain)
+    else:
+        data = _tail(value, kind)
+        out += _SIZE.pack(len(data))
+        out += data
+
+
+def _write_part(out: bytearray, value: Any, kind: DataType) -> None:
+    out.append(value is None)
+    if value is not None:
+        _write(out, value, kind)
+
+
+def _read(data: bytes, at: int, kind: DataType) -> tuple[Any, int]:
+    if kind.name == "struct":
+        parts: dict[str, Any] = {}
+        for name, child in zip(kind.names, kind.children, strict=True):
+            parts[name], at = _read_part(data, at, child)
+        return parts, at
+    if kind.name in _LETTERS:
+        letter = f"<{_LETTERS[kind.name]}"
+        (plain,) = struct.unpack_from(letter, data, at)
+        whole = kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
+        return plain if whole else _shown(plain, kind), at + struct.calcsize(letter)
+    (count,) = _SIZE.unpack_from(data, at)
+    at += _SIZE.size
+    if kind.name in ("string", "binary"):
+        return _from_tail(data[at : at + count], kind), at + count
+    items: list[Any] = []
+    for _ in range(count):
+        item, at = _read_part(data, at, kind.children[0])
+        if kind.name == "map":
+            part, at = _read_part(data, at, kind.children[1])
+            item = (item, part)
+        items.append(item)
+    return items, at
+
+
+def _read_part(data: bytes, at: int, kind: DataType) -> tuple[Any, int]:
+    return (None, at + 1) if data[at] else _read(data, at + 1, kind)
