@@ -95,6 +95,7 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[StandaloneClus
         # An address for each: Spark sees several hosts, and starts no second try at a task on the host of the first.
         host = f"127.0.0.{number + 1}"
         environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work")}
+        environment["HOST_FOLDER"] = str(folder / f"{name}-{number}")  # as if each had a disk of its own
         # Not ours to inherit: a cluster elsewhere has none of the submitter's environment.
         environment.pop("PYTHONPATH", None)
         with log.open("wb") as output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +40,12 @@ class Server:
     place = "the Spark Connect server sc://spark:15002"
     passes_properties = False
     knows_executors = False
+
+    def executors(self) -> Sequence[Any]:
+        return ()
+
+    def frame_at(self, *_: Any) -> Any:
+        raise NotImplementedError
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
         return nullcontext()
