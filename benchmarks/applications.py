@@ -44,6 +44,48 @@ def w2(app: Any) -> None:
     counted.send_to(results(app, "views-per-page"))
 
 
+PROFILES = "member_id bigint, name string, company string, age int"
+
+
+def profiles(app: Any) -> Any:
+    """A table of a profile per member: each task reads all of them, as the views lie anyhow."""
+    side_input = app.side_input(
+        "profiles-file", system="lake", schema=PROFILES, path="profiles.parquet", partitions=1, format="parquet", broadcast=True
+    )
+    return app.table("profiles", key="member_id", schema=PROFILES, side_inputs=[side_input])
+
+
+@stream_application("bench-w3")
+def w3(app: Any) -> None:
+    """Views with the profiles of their members, columns beside columns."""
+    page_views(app).join(profiles(app), id="with-profile").send_to(results(app, "views-with-profile"))
+
+
+@stream_application("bench-w3-topics")
+def w3_topics(app: Any) -> None:
+    """The same behind topics by member of both: a table of which each task holds its part."""
+    members = app.input_stream("members", system="lake", schema=PROFILES, path="profiles.parquet", partitions=PARTITIONS, format="parquet")
+    table = app.local_table("members-table", key="member_id", schema=PROFILES)
+    members.partition_by("member_id", id="members-by-id").send_to(table)
+    views = page_views(app).partition_by("member_id", id="views-by-member")
+    views.join(table, id="with-profile").send_to(results(app, "views-with-profile"))
+
+
+def with_profile(view: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """What an author writes who joins by a callable: the peer calls this very function."""
+    return {**view, "name": profile["name"], "company": profile["company"], "age": profile["age"]}
+
+
+WITH_PROFILE = f"{PAGE_VIEWS}, name string, company string, age int"
+
+
+@stream_application("bench-w3-python")
+def w3_python(app: Any) -> None:
+    """The same with a callable per message."""
+    joined = page_views(app).join(profiles(app), with_profile, id="with-profile", schema=WITH_PROFILE)
+    joined.send_to(results(app, "views-with-profile"))
+
+
 @stream_application("bench-w4")
 def w4(app: Any) -> None:
     """Views per minute and country: windows of event time, behind a topic by country."""

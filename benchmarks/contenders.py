@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from airflow_samza.config import STORE_LOCAL_DIR
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
@@ -44,6 +45,7 @@ class OurRuns:
         self.output = work / workload.name / workload.output
         self._views, self._clicks = views_file(data, rows), clicks_file(data, rows)
         root = work / f"{workload.name}-root"
+        self._hosts = work / f"{workload.name}-host"
         shutil.rmtree(root, ignore_errors=True)  # run records of an earlier benchmark would be taken up
         bindings = {
             "lake": SystemBinding("files", {"root": str(data)}),
@@ -62,7 +64,8 @@ class OurRuns:
         # Not this process's children: the peers are among them.
         with Meter(self._runners, children=False) as meter:
             begin = time.perf_counter()
-            config = {"views": self._views.name, "clicks": self._clicks.name}
+            # A folder of stores of its own: each run loads its tables.
+            config = {"views": self._views.name, "clicks": self._clicks.name, STORE_LOCAL_DIR: str(self._hosts / str(self._generation))}
             self._run = self._runtime.prepare(self.workload.application, "bench", generation=self._generation, config=config)
             self.stages = {"plan": round(time.perf_counter() - begin, 3)}
             for stage in self._run.plan.stages:

@@ -80,6 +80,9 @@ class InProcess:
             inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
+            side_inputs={
+                stream_id: dataclasses.replace(run.side_input(stream_id), slice=None).to_dict() for stream_id in program.stage.side_inputs
+            },
         )
         lap("intent")
         for number in range(intent.tasks):

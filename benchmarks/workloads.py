@@ -49,6 +49,30 @@ WORKLOADS = {
             ),
         ),
         Workload(
+            "W3",
+            "views joined with a table of 1,000,000 profiles, which is loaded as part of it",
+            "benchmarks.applications:w3",
+            "views-with-profile",
+            (
+                Peer("W3shuffle", "one DataFrame job, shuffle join (sort-merge), nothing durable between", 2.0),
+                Peer("W3broadcast", "one DataFrame job, broadcast join"),
+            ),
+        ),
+        Workload(
+            "W3-topics",
+            "the same behind topics by member, each task with its part of the table",
+            "benchmarks.applications:w3_topics",
+            "views-with-profile",
+            (Peer("W3mat", "three DataFrame jobs, with both sides' rows in Parquet between them"),),
+        ),
+        Workload(
+            "W3-python",
+            "the same join by a Python callable per message",
+            "benchmarks.applications:w3_python",
+            "views-with-profile",
+            (Peer("W3dicts", "`mapInArrow` over dicts, the profiles in a dict per Python worker, the same function"),),
+        ),
+        Workload(
             "W4",
             "event-time windows per minute and country, behind a re-partitioning by country",
             "benchmarks.applications:w4",

@@ -14,9 +14,9 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from benchmarks.applications import SLOW_VIEWS, STAGES, is_slow, slow_batch, with_seconds
+from benchmarks.applications import SLOW_VIEWS, STAGES, WITH_PROFILE, is_slow, slow_batch, with_profile, with_seconds
 from benchmarks.gen_data import clicks_file, views_file
 from benchmarks.measuring import Meter
 
@@ -49,6 +49,30 @@ def over_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield chosen.assign(slow=(chosen.dwell_ms // 1000).astype("int32"))
 
 
+class WithProfiles:
+    """The function of W3-python on the dicts of each batch; a Python worker loads the profiles once."""
+
+    loaded: ClassVar[dict[int, dict[str, Any]]] = {}
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The views of which the member is known, with the profile."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from airflow_samza.schema import Schema
+
+        schema = Schema.of(WITH_PROFILE).to_arrow()
+        if not self.loaded:
+            self.loaded.update({profile["member_id"]: profile for profile in pq.read_table(self._path).to_pylist()})
+        profiles = self.loaded
+        for batch in batches:
+            views = [view for view in batch.to_pylist() if view["member_id"] in profiles]
+            yield pa.RecordBatch.from_pylist([with_profile(view, profiles[view["member_id"]]) for view in views], schema)
+
+
 class Peers:
     """The workloads over one session."""
 
@@ -61,6 +85,10 @@ class Peers:
             "W1": self.long_views,
             "W2mat": self.counts_of_topic,
             "W2agg": self.counts,
+            "W3shuffle": lambda: self.views().join(self.profiles().hint("merge"), "member_id"),
+            "W3broadcast": lambda: self.views().join(self.profiles().hint("broadcast"), "member_id"),
+            "W3mat": self.joined_topics,
+            "W3dicts": lambda: self.views().mapInArrow(WithProfiles(str(self.data / "profiles.parquet")), WITH_PROFILE),
             "W4": lambda: self.per_minute(self.views()),
             "W4mat": lambda: self.per_minute(self._through(self.views(), "country", "W4mat-middle")),
             "W5": lambda: self.clicked(self.views(), self.clicks()),
@@ -91,6 +119,15 @@ class Peers:
     def counts_of_topic(self) -> DataFrame:
         """W2 with the re-partitioned rows made durable between two jobs."""
         return self._through(self.views(), "page_id", "W2mat-middle").groupBy("page_id").count()
+
+    def profiles(self) -> DataFrame:
+        """The profiles."""
+        return self.spark.read.parquet(str(self.data / "profiles.parquet"))
+
+    def joined_topics(self) -> DataFrame:
+        """W3 with the re-partitioned rows of both sides made durable before."""
+        profiles = self._through(self.profiles(), "member_id", "W3mat-profiles")
+        return self._through(self.views(), "member_id", "W3mat-views").join(profiles.hint("merge"), "member_id")
 
     def per_minute(self, views: DataFrame) -> DataFrame:
         """W4: Spark's own windows."""
