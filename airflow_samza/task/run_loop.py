@@ -349,7 +349,7 @@ class SectionRun:
         for task in self._instance.low_level_tasks:
             report.metrics.update(task.context.metrics.values)
         report.checkpoint = self._checkpoint()
-        self._state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot()}
+        self._state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
         report.boundary = self._boundary()
         report.seconds = round(time.perf_counter() - self._started, 6)
 

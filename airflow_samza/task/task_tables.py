@@ -74,11 +74,16 @@ class TaskTables:
         report.metrics.update(filled.metrics)
         self._ignored = filled.ignored
 
-    def snapshot(self) -> dict[str, Mapping[str, pa.Table]]:
-        """What tables that the application writes hold, by ``table:<id>``; those of side inputs are filled anew."""
+    def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:
+        """What tables that the application writes hold, by ``table:<id>``; those of side inputs are filled anew.
+
+        When the task has ``ended``, the next run alone will want it: nothing is left of what is declared with ``changelog=False``.
+        """
         found: dict[str, Mapping[str, pa.Table]] = {}
         for table_id in self._ids:
-            tables = self.stores[table_id].snapshot() if not self._program.spec.table(table_id).side_inputs else {}
+            declared = self._program.spec.table(table_id)
+            lost = ended and dict(declared.options).get("changelog") == "false"
+            tables = self.stores[table_id].snapshot() if not declared.side_inputs and not lost else {}
             if tables:
                 found[f"table:{table_id}"] = tables
         return found

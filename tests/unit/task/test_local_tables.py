@@ -154,3 +154,23 @@ def test_what_cannot_be_a_key_or_a_row_is_refused_with_the_line(item: str, words
         counting(Wrong).pipe("sales", [Sale(item, START)]).run()
     assert words in str(caught.value)
     assert "test_local_tables.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(("changelog", "left"), [(True, 2), (False, 1)])
+def test_a_table_without_a_changelog_is_lost_with_the_run(changelog: bool, left: int) -> None:
+    def describe(app: Any) -> None:
+        sales = app.input_stream("sales", schema=Sale, key="item", bounded=False)
+        sales.send_to(app.local_table("sold", key="item", schema=Sale, changelog=changelog))
+
+    driver = TestDriver(stream_application("scratch")(describe)).pipe("sales", [Sale("tea", START)]).catch_up()
+    driver.pipe("sales", [Sale("rice", START)]).catch_up()
+    assert len(driver.table_rows("sold")) == left
+
+
+def test_a_table_without_a_changelog_goes_on_from_epoch_to_epoch() -> None:
+    def describe(app: Any) -> None:
+        sales = app.input_stream("sales", schema=Sale, key="item")
+        sales.send_to(app.local_table("sold", key="item", schema=Sale, changelog=False))
+
+    driver = TestDriver(stream_application("scratch")(describe)).pipe("sales", SALES).run(mode="pipelined", epoch_messages=1)
+    assert len(driver.table_rows("sold")) == 3
