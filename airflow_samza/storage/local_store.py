@@ -113,6 +113,14 @@ class LocalStores:
         self._discard(path, wrong)
         return None
 
+    @contextlib.contextmanager
+    def locked(self, topic: str, partition: int) -> Iterator[None]:
+        """One process of the host at a time: for who finds out what to build while it is built, as tasks that all read one broadcast do."""
+        place = os.path.dirname(self._path(topic, partition, "-"))
+        os.makedirs(place, exist_ok=True)
+        with _locked(f"{place}.lock"):
+            yield
+
     def forget(self, topic: str) -> None:
         """Removes all that is kept of a topic."""
         shutil.rmtree(os.path.join(self.folder, _safe(topic)), ignore_errors=True)

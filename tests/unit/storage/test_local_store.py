@@ -214,6 +214,26 @@ def test_who_has_opened_a_store_keeps_it_when_it_is_swept(tmp_path: Path) -> Non
     assert table.rows.column("value")[999].as_py() == "x"
 
 
+def test_who_builds_by_hand_keeps_others_out(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+
+    def build() -> None:
+        stores = LocalStores(str(tmp_path))
+        with stores.locked("t", 0):
+            if stores.find("t", 0, "1") is None:
+                stores.columnar("t", 0, "1", Built(20_000))
+                results.put("built")
+
+    processes = [context.Process(target=build) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert results.get(timeout=10) == "built"
+    assert results.empty()
+
+
 def test_roots_have_folders_of_their_own(tmp_path: Path) -> None:
     assert default_folder("hdfs://a/root", str(tmp_path)) != default_folder("hdfs://b/root", str(tmp_path))
     assert default_folder("x", str(tmp_path)).startswith(str(tmp_path))
