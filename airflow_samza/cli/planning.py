@@ -39,9 +39,9 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
         return Preview(
             plan, {}, ("No system was asked (no --env, --root or --system): the counts are those that the application declares.",)
         )
-    from airflow_samza.spark.not_yet import refuse_what_cannot_run
     from airflow_samza.spark.prepare import preview_run
     from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.task.not_yet import refuse_not_yet
 
     run = preview_run(
         open_filesystem(environment.root),
@@ -54,7 +54,7 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
     )
     engines = run.engine_texts
     try:
-        refuse_what_cannot_run(spec, run.plan)
+        refuse_not_yet(spec)
     except PlanErrors as errors:
         return Preview(run.plan, engines, tuple(str(error) for error in errors.errors), run.notes)
     except PlanError as error:

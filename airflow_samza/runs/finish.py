@@ -115,7 +115,9 @@ def end_stage(
 
 def output_stream(run_plan: RunPlan, stream_id: str, generation: Generation) -> BoundStream:
     """An output of a stage as this generation of the stage writes it."""
-    return run_plan.intermediate(stream_id, generation) if run_plan.is_own(stream_id) else run_plan.stream(stream_id)
+    if run_plan.is_own(stream_id):
+        return run_plan.intermediate(stream_id, generation)
+    return run_plan.through(run_plan.stream(stream_id), generation)
 
 
 def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed: Commit, facts: Facts) -> StageResult:

@@ -85,6 +85,11 @@ class StageFolder:
         return f"{self.path}/result.json"
 
     @property
+    def needs_runner(self) -> str:
+        """Written before the first intent of a stage whose output only its runner can publish (tables of Spark)."""
+        return f"{self.path}/needs-runner.json"
+
+    @property
     def abort(self) -> str:
         """Written when the stage failed and nobody will try again: those who read what it writes stop."""
         return f"{self.path}/abort.json"

@@ -121,6 +121,13 @@ class RunPlan:
         name = intermediate_topic(self.application, self.app_id, stream_id, self.run_id, writer)
         return replace(bound, spec=replace(bound.spec, name=name))
 
+    def through(self, bound: BoundStream, generation: Generation) -> BoundStream:
+        """A stream with the topic that it goes through, where tasks cannot reach the place itself (kind ``spark``)."""
+        if self.systems.get(bound.system, {}).get("kind") != "spark":
+            return bound
+        name = intermediate_topic(self.application, self.app_id, bound.stream_id, self.run_id, generation)
+        return replace(bound, spec=replace(bound.spec, through=name))
+
     def is_own(self, stream_id: str) -> bool:
         """Whether the stream is one of the run's own topics."""
         return self.plan.stream(stream_id).role == "intermediate"

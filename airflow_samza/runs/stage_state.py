@@ -192,7 +192,12 @@ def is_committed(files: Filesystem, folder: StageFolder) -> bool:
 
 
 def can_finish(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether the stage can be brought to its result from its records alone: its last epoch is committed, or every manifest is there."""
+    """Whether the stage can be brought to its result from its records alone, by whoever comes: no Spark is needed any more."""
+    return is_staged(files, folder) and not files.exists(folder.needs_runner)
+
+
+def is_staged(files: Filesystem, folder: StageFolder) -> bool:
+    """Whether no task has to run any more: the stage's last epoch is committed, or every manifest is there."""
     intent = _newest(files, folder)
     if intent is None:
         return False

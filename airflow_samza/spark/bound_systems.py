@@ -19,12 +19,17 @@ from airflow_samza.systems.system import System, SystemBinding
 EMBEDDED = "log"
 """The system that is always there: the log under the root."""
 
+DATAFRAMES = "dataframe"
+"""The system of what ``from_dataframe`` makes, of kind ``spark``."""
+
 # Topics of a run carry control messages in band; plain files have no place for them.
-_WITHOUT_TOPICS = frozenset({"files"})
+_WITHOUT_TOPICS = frozenset({"files", "spark"})
 
 
 def system_name(spec: ApplicationSpec, stream: StreamDescriptor, bindings: Mapping[str, SystemBinding], default_system: str | None) -> str:
     """The name of the system in which a stream lives."""
+    if stream.reader is not None:
+        return DATAFRAMES
     if stream.system is not None:
         return stream.system
     name = spec.default_system or default_system or EMBEDDED
@@ -98,4 +103,4 @@ def _kind(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBinding
     declared = spec.systems.get(name)
     if declared is not None and declared.kind:
         return declared.kind
-    return "log" if name == EMBEDDED else None
+    return {EMBEDDED: "log", DATAFRAMES: "spark"}.get(name)

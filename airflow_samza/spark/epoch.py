@@ -14,12 +14,13 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs.epoch_records import InputIntent, Intent, newest_intent
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.folders import adopt, must_read
+from airflow_samza.runs.folders import adopt, must_read, write_once
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_result import describe_result
-from airflow_samza.runs.stage_state import StageHandle, can_finish
+from airflow_samza.runs.stage_state import StageHandle, is_staged
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.catalyst import stage_frame
+from airflow_samza.spark.dataframe_inputs import read_inputs
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.producers import Producers
 from airflow_samza.spark.side_inputs import planned_side_inputs
@@ -27,8 +28,10 @@ from airflow_samza.spark.stage_context import Attempt, StageContext
 from airflow_samza.spark.stage_job import lost, refuse_unwanted, run_job
 from airflow_samza.spark.stage_loop import StageLoop
 from airflow_samza.spark.stage_setup import set_up_stage
+from airflow_samza.spark.table_writer import connect_tables
 from airflow_samza.spark.worker_errors import shown_as_written
 from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.spark_system import SparkSystem
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")
@@ -41,10 +44,13 @@ def run_stage(
     handle = attempt.handle
     run = RunPlan.from_dict(must_read(files, handle.run.plan(handle.generation.plan)))
     systems = bind_systems(bindings, files.root)
-    if not can_finish(files, handle.folder):
-        origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
-        context = StageContext(driver, files, bindings, systems, run, attempt, origins)
+    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
+    context = StageContext(driver, files, bindings, systems, run, attempt, origins)
+    connect_tables(systems, context)
+    if not is_staged(files, handle.folder):
         try:
+            _note_who_finishes(context)
+            context = dataclasses.replace(context, run=read_inputs(context))
             if run.runs_epochs(handle.stage_id):
                 StageLoop(context).run()
             else:
@@ -59,6 +65,13 @@ def run_stage(
     result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder)
     for line in describe_result(result):
         log.info("%s", line)
+
+
+def _note_who_finishes(context: StageContext) -> None:
+    """Leaves word, before there is an intent, that what this stage writes to Spark only a runner can publish."""
+    outputs = context.run.plan.stage(context.handle.stage_id).outputs
+    if any(isinstance(context.systems[context.run.stream(stream_id).system], SparkSystem) for stream_id in outputs):
+        write_once(context.files, context.handle.folder.needs_runner, {"outputs": list(outputs)})
 
 
 def _run_epoch(context: StageContext) -> None:

@@ -33,7 +33,6 @@ from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
-from airflow_samza.spark.not_yet import refuse_what_cannot_run
 from airflow_samza.spark.run_together import check_mode
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
 from airflow_samza.spark.side_inputs import (
@@ -44,10 +43,12 @@ from airflow_samza.spark.side_inputs import (
     told_columns,
     with_side_input_notes,
 )
+from airflow_samza.spark.spark_streams import refuse_endless, refuse_side_inputs, with_spark_notes
 from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
+from airflow_samza.task.not_yet import refuse_not_yet
 from airflow_samza.task.pruning.notes import flow_notes
 from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.schemas import CompiledOperator
@@ -83,7 +84,7 @@ def prepare_run(
         return RunPlan.from_dict(known)
     outline = plan_shape(spec)
     _same_shape(outline, shape)
-    refuse_what_cannot_run(spec, outline)
+    refuse_not_yet(spec)
     check_mode(spec, mode)
     check_names(spec, sections or {})
     taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds) if carries_state(spec) else None
@@ -99,6 +100,7 @@ def prepare_run(
             starts = write_starts(files, folder, generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
+        refuse_endless(run, systems)
         create_topics(run, systems)
         _check_outputs(run, systems)
         pin_versions(files, run)
@@ -150,6 +152,7 @@ def _planned(
         stream_id: BoundStream(stream.stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
         for stream_id, stream in streams.items()
     }
+    refuse_side_inputs(bound, kept)
     metadata = _metadata(systems, bound, spec)
     plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
         spec, pinned=version.plan if version is not None else None
@@ -177,13 +180,14 @@ def _planned(
     contents = reduce_topics(spec, plan, compiled)
     if contents:
         compiled = check_application(spec, plan, told, contents)
+    notes = with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version)
     return dataclasses.replace(
         run,
         streams=_with_schemas(run, spec, compiled),
         engines=_engines(plan, compiled),
         schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
         contents=contents,
-        notes=with_side_input_notes(with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version), run),
+        notes=with_spark_notes(with_side_input_notes(notes, run), run, spec, systems),
     )
 
 

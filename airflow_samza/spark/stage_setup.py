@@ -17,7 +17,8 @@ from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_context import StageContext
-from airflow_samza.systems.system import System
+from airflow_samza.systems.spark_system import KIND
+from airflow_samza.systems.system import System, SystemBinding
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
         files.put_if_absent(path, source.to_json().encode())
         task = EpochTask(
             root=files.root,
-            bindings=bindings_to_json(context.bindings),
+            bindings=bindings_to_json(_for_workers(context.bindings)),
             stage=handle.stage_id,
             stage_folder=handle.folder.path,
             program=path,
@@ -91,3 +92,8 @@ def bound_output(run: RunPlan, program: StageProgram, stream_id: str, generation
     bound = output_stream(run, stream_id, generation)
     schema = program.streams.get(stream_id)
     return bound if schema is None else dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=schema.ddl()))
+
+
+def _for_workers(bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:
+    """The bindings without what tasks have no use for: they never see a database, so no password of one leaves the driver."""
+    return {name: SystemBinding(KIND) if binding.kind == KIND else binding for name, binding in bindings.items()}

@@ -7,7 +7,7 @@ import difflib
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import System, SystemBinding
 
-KINDS = ("memory", "log", "files")
+KINDS = ("memory", "log", "files", "spark")
 
 
 def bind_system(name: str, binding: SystemBinding, root: str) -> System:
@@ -27,6 +27,10 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
         from airflow_samza.systems.files import FilesSystem
 
         return FilesSystem(name, binding)
+    if binding.kind == "spark":
+        from airflow_samza.systems.spark_system import SparkSystem
+
+        return SparkSystem(name, binding, root)
     near = difflib.get_close_matches(binding.kind, KINDS, 1)
     raise ConfigError(
         f"The system {name!r} is bound to the kind {binding.kind!r}, which is not known.",

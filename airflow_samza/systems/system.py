@@ -158,7 +158,8 @@ class StreamSpec:
 
     ``path``: the rendered path template of an input; ``interval``: (from, to) in UTC microseconds of ``timestamp`` when
     the slice is by a column. ``written``: the application writes the stream, it does not read it. ``tolerant``: messages
-    that cannot be read come as :class:`UnreadableRun` instead of being an error.
+    that cannot be read come as :class:`UnreadableRun` instead of being an error. ``through``: the run's own topic through which
+    messages go on their way from or to a place that tasks cannot reach (kind ``spark``).
     """
 
     name: str
@@ -173,6 +174,7 @@ class StreamSpec:
     options: tuple[tuple[str, str], ...] = ()
     written: bool = False
     tolerant: bool = False
+    through: str | None = None
 
 
 @dataclass(frozen=True)

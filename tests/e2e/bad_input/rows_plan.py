@@ -167,14 +167,3 @@ def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
     scene.runtime()
     return raised(lambda: plan_shape(load_application(APPLICATION).spec()).stage("by-contry"))
-
-
-@row("plan", "What this version cannot run yet, all of it at once", PLAN)
-def _(scene: Scene) -> str:
-    scene.application(
-        'views = app.from_dataframe(lambda spark: spark.table("views"), id="views", schema="member_id bigint", key="member_id",',
-        "    partitions=2)",
-        'tiers = app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=2)',
-        'views.join(tiers, id="with-tier").send_to(app.output_stream("a"))',
-    )
-    return scene.prepare()

@@ -1,0 +1,252 @@
+"""What Spark reads for a stage: each input of kind ``spark``, and each ``from_dataframe``, goes into a topic of the run, once.
+
+The topic belongs to the run and its plan's generation, not to the stage: every stage that reads the input, every retry and every clear
+of a stage reads the same rows. The record of what was read decides: who dies before it reads anew, who comes later adopts it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.callables import name_of
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.loader import load_application
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.errors import SamzaError, SchemaError, StageFailed
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.folders import adopt, read
+from airflow_samza.runs.names import Generation, safe
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.schema import Schema
+from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.shuffles import shuffles
+from airflow_samza.spark.stage_context import StageContext
+from airflow_samza.spark.staging_tasks import PLACE_COLUMN, ReadTask
+from airflow_samza.spark.worker_errors import find_error
+from airflow_samza.systems.spark_system import SparkSystem
+from airflow_samza.systems.spark_tables import SparkTable
+from airflow_samza.systems.system import Publication
+from airflow_samza.task.user_errors import user_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_samza.runner")
+
+_AS_USUAL = {"spark.sql.adaptive.enabled": "true", "spark.sql.optimizer.excludedRules": ""}
+"""A reader is an ordinary Spark job: what stages forbid themselves (their partitions are their tasks) is of use to it."""
+
+_READING: dict[str, threading.Lock] = {}
+"""Stages of one runner that read the same input wait for each other instead of reading it twice."""
+
+
+def read_inputs(context: StageContext) -> RunPlan:
+    """The run's plan with slices of what Spark has read for the stage; reads what nobody has read yet."""
+    run, streams, schemas = context.run, dict(context.run.streams), dict(context.run.schemas)
+    spec: ApplicationSpec | None = None
+    for stream_id in run.plan.stage(context.handle.stage_id).inputs:
+        system = context.systems[run.stream(stream_id).system]
+        if run.is_own(stream_id) or not isinstance(system, SparkSystem):
+            continue
+        spec = spec or load_application(run.reference).spec(run.config)
+        bound = run.through(run.stream(stream_id), Generation(run.generation, 1))
+        with _READING.setdefault(f"{context.files.root}/{bound.spec.through}", threading.Lock()):
+            record = _Reading(context, system, spec.inputs[stream_id], bound).record()
+        slice_ = {**(run.stream(stream_id).slice or {}), **record["slice"]}
+        streams[stream_id] = dataclasses.replace(bound, slice=slice_)
+        if bound.spec.schema is None:
+            schemas[stream_id] = record["schema"]
+    return dataclasses.replace(run, streams=streams, schemas=schemas)
+
+
+class _Reading:
+    """One input that Spark reads."""
+
+    def __init__(self, context: StageContext, system: SparkSystem, stream: StreamDescriptor, bound: BoundStream) -> None:
+        self._context = context
+        self._system = system
+        self._stream = stream
+        self._bound = bound
+        self._table: SparkTable | None = system.table(bound.spec) if stream.reader is None else None
+        handle = context.handle
+        self._path = f"{handle.run.path}/read-by-spark/{handle.generation.plan}/{safe(stream.stream_id)}.json"
+
+    def record(self) -> dict[str, Any]:
+        """What was read, by whomever: the schema, and the slice of the topic."""
+        files = self._context.files
+        known = read(files, self._path)
+        if known is None:
+            known = adopt(files, self._path, self._read())
+            reach("read-after-record")
+        run = self._context.run
+        spec = dataclasses.replace(self._bound.spec, schema=known["schema"])
+        self._system.admin.create([spec])
+        publication = Publication(
+            producer=f"{run.producer('read-by-spark')}/{safe(self._stream.stream_id)}",
+            generation=f"{run.generation}.1",
+            epoch=0,
+            staged={int(task): described for task, described in known["staged"].items()},
+        )
+        self._system.log.publish(dataclasses.replace(spec, name=str(spec.through)), publication)
+        reach("read-after-publish")
+        return {"schema": known["schema"], "slice": self._system.slice(spec)}
+
+    def _read(self) -> dict[str, Any]:
+        context = self._context
+        with context.driver.stage_session(context.attempt.request.get("spark_conf", {}), own=True) as spark:
+            for key, value in _AS_USUAL.items():
+                spark.conf.set(key, value)
+            description = f"reads {self._stream.stream_id} for {context.handle.application}, run {context.handle.run_id}"
+            with context.driver.tagged(spark, context.attempt.group, description), self._failures():
+                frame = self._columns(self._frame(spark))
+                notes = shuffles(frame) if self._stream.reader is not None else []
+                for note in notes:
+                    log.info("from_dataframe %r: %s", self._stream.stream_id, note)
+                schema = self._bound.spec.schema or Schema.of(_arrow_schema(frame)).ddl()
+                self._system.admin.create([dataclasses.replace(self._bound.spec, schema=schema)])
+                staged = self._stage(frame, schema)
+        reach("read-before-record")
+        rows = sum(int(described.get("total_rows", 0)) for described in staged.values())
+        log.info("%s: Spark has read %d messages of %s", context.attempt.group, rows, self._stream.stream_id)
+        return {"schema": schema, "staged": staged, "rows": rows, "shuffles": notes}
+
+    def _frame(self, spark: SparkSession) -> DataFrame:
+        if self._stream.reader is not None:
+            made = self._stream.reader(spark)
+            if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
+                kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
+                raise SchemaError(
+                    f"{self._name} returned {kind}, and must return a DataFrame that is read once.",
+                    hint="Return spark.read… or spark.table(…); for what goes on, use an input stream.",
+                    stream=self._stream.stream_id,
+                )
+            frame: DataFrame = made
+        else:
+            assert self._table is not None
+            frame = read_table(spark, self._table)
+        return self._interval(frame)
+
+    def _interval(self, frame: DataFrame) -> DataFrame:
+        """The rows of the data interval, where the input is sliced by its timestamp."""
+        from pyspark.sql import functions
+
+        spec = self._bound.spec
+        if spec.interval is None or spec.timestamp is None:
+            return frame
+        column = functions.col(spec.timestamp)
+        first, end = (functions.timestamp_micros(functions.lit(bound)) for bound in spec.interval)
+        if dict(frame.dtypes).get(spec.timestamp) == "bigint":
+            column = functions.timestamp_millis(column)
+        return frame.where((column >= first) & (column < end))
+
+    def _columns(self, frame: DataFrame) -> DataFrame:
+        """The declared columns, in their order."""
+        if self._bound.spec.schema is None:
+            return frame
+        names = Schema.of(self._bound.spec.schema).names
+        lacking = [name for name in names if name not in frame.columns]
+        if lacking:
+            raise SchemaError(
+                f"What Spark reads as {self._stream.stream_id!r} has no column {lacking[0]!r}.",
+                hint=f"{did_you_mean(lacking[0], frame.columns)}It has {', '.join(frame.columns)}; declare those.",
+                stream=self._stream.stream_id,
+                column=lacking[0],
+            )
+        return frame.select(*(f"`{name}`" for name in names))
+
+    def _stage(self, frame: DataFrame, schema: str) -> dict[str, Any]:
+        """Runs the job: each Spark partition stages its rows by the partition of the stream to which they go."""
+        spec = self._bound.spec
+        partitions = spec.partitions or 1
+        if partitions > 1 and not spec.key:
+            frame = frame.withColumn(PLACE_COLUMN, _place(frame, partitions))
+        task = ReadTask(
+            self._context.files.root, str(spec.through), schema, tuple(spec.key), partitions, self._context.handle.stage_id, spec.name
+        )
+        rows = frame.mapInArrow(task, "task int, staged string").collect()
+        return {str(row["task"]): json.loads(row["staged"]) for row in rows}
+
+    @property
+    def _name(self) -> str:
+        reader = self._stream.reader
+        at = user_location(reader, None) if reader is not None else None
+        return f"{name_of(reader)}, the function of from_dataframe {self._stream.stream_id!r}{f' ({at})' if at is not None else ''},"
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Puts what Spark says into words, without secrets."""
+        try:
+            yield
+        except SamzaError:
+            raise
+        except Exception as error:
+            if is_gone(error):
+                raise
+            found = find_error(str(error), self._context.origins)
+            if found is not None:
+                raise found from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> StageFailed:
+        stream_id = self._stream.stream_id
+        said = first_line(error, self._table)
+        if self._stream.reader is not None:
+            at = user_location(self._stream.reader, error.__traceback__)
+            return StageFailed(
+                f"{name_of(self._stream.reader)}, the function of from_dataframe {stream_id!r}"
+                f"{f' ({at})' if at is not None else ''}, failed with {said}.",
+                hint="It gets the stage runner's Spark session: does it run in a notebook on the same Spark?",
+                stream=stream_id,
+                stage=self._context.handle.stage_id,
+            )
+        assert self._table is not None
+        return StageFailed(
+            f"Spark cannot read the input {stream_id!r} from {self._table.place} (system {self._system.name!r}): {said}.",
+            hint="Does it exist, may this Spark read it, and has it the reader (a JDBC driver, a catalog) that it takes?",
+            stream=stream_id,
+            stage=self._context.handle.stage_id,
+        )
+
+
+def read_table(spark: SparkSession, table: SparkTable) -> DataFrame:
+    """What a DataFrame reader reads of a table."""
+    if table.query and table.format != "jdbc":
+        return spark.sql(table.query)
+    reader = spark.read.options(**table.options)
+    if table.format == "jdbc":
+        where = {"query": table.query} if table.query else {"dbtable": table.table or table.stream}
+        return reader.format("jdbc").options(**where).load()
+    if table.path is not None:
+        return (reader.format(table.format) if table.format else reader).load(table.path)
+    return reader.table(table.table or table.stream)
+
+
+def first_line(error: BaseException, table: SparkTable | None) -> str:
+    """What an exception of Spark says first, without secrets."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = text if table is None else table.without_secrets(text)
+    kind = type(error).__name__
+    return f"{kind}: {text[:300]}" if text else kind
+
+
+def _place(frame: DataFrame, partitions: int) -> Any:
+    """The partition of a row without a key: of a hash of all that Spark can hash, so that equal data are packed in the same way."""
+    from pyspark.sql import functions
+
+    names = [name for name, kind in frame.dtypes if "map<" not in kind and "variant" not in kind]
+    if not names:
+        return functions.lit(0)
+    return functions.pmod(functions.hash(*(functions.col(f"`{name}`") for name in names)), functions.lit(partitions))
+
+
+def _arrow_schema(frame: DataFrame) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema, timezone="UTC")

@@ -1,0 +1,64 @@
+"""The shuffles of a DataFrame, by name, each with the operator of an application that would do its work through a topic."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NUMBERS = re.compile(r"#\d+L?|, ENSURE_REQUIREMENTS|, \[plan_id=\d+\]|, REPARTITION_BY_\w+")
+_KEYS = re.compile(r"hashpartitioning\((.*), \d+\)")
+
+
+def shuffles(frame: DataFrame) -> list[str]:
+    """A sentence for each exchange in the plan of a DataFrame, from the source to the end.
+
+    What an aggregation or a join does over the rows of a key, an application does behind a ``partition_by`` of that key.
+    """
+    try:
+        plan = parse_plan(explained(frame))
+    except ValueError:  # an explanation of another form: better silent than wrong
+        return []
+    found = []
+    for root in (plan.root, *plan.subqueries):
+        found += [_sentence(node, above) for node, above in _exchanges(root, None)]
+    return found[::-1]
+
+
+def _exchanges(node: PlanNode, above: PlanNode | None) -> list[tuple[PlanNode, PlanNode | None]]:
+    """The exchanges of a plan, from its end on, each with the operator that asked for it."""
+    is_exchange = node.name.split(" ")[0] in ("Exchange", "ShuffleExchange")
+    found = [(node, above)] if is_exchange else []
+    mine = above if node.name.split(" ")[0] in ("Sort", "AQEShuffleRead", "InputAdapter", "WholeStageCodegen") else node
+    for child in node.children:
+        found += _exchanges(child, mine)
+    return found
+
+
+def _sentence(exchange: PlanNode, above: PlanNode | None) -> str:
+    text = _NUMBERS.sub("", exchange.arguments).strip()
+    for_whom = f" for its {above.name.split(' ')[0]}" if above is not None else ""
+    keys = _columns(exchange.arguments)
+    if keys:
+        columns = ", ".join(f'"{key}"' for key in keys)
+        key = columns if len(keys) == 1 else f"[{columns}]"
+        follows = _follows(above)
+        return f"it shuffles{for_whom} ({text}); .partition_by({key}, id=…){follows} would do that through a topic, as a stage of its own"
+    return f"it shuffles{for_whom} ({text or exchange.name}); no partition_by replaces that"
+
+
+def _columns(arguments: str) -> list[str]:
+    match = _KEYS.search(arguments)
+    return re.findall(r"([A-Za-z_]\w*)#\d+", match[1]) if match else []
+
+
+def _follows(above: PlanNode | None) -> str:
+    if above is not None and "Aggregate" in above.name:
+        return " and .aggregate(…)"
+    if above is not None and "Join" in above.name:
+        return " on both sides and .join(…)"
+    return ""

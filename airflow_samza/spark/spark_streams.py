@@ -1,0 +1,78 @@
+"""Streams of systems of kind ``spark`` in a run's plan: what is said of them, what is promised of outputs, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.errors import ConfigError, UnsupportedShape
+from airflow_samza.planner.describe import callable_name
+from airflow_samza.runs.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.systems.spark_system import KIND, SparkSystem
+from airflow_samza.systems.system import System
+
+Notes = Mapping[str, Mapping[str, str]]
+
+
+def refuse_side_inputs(bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses tables that are fed by what Spark reads: a push is what brings that into a table, once for all."""
+    for stream in bound.values():
+        if stream.role == StreamRole.SIDE_INPUT.value and kept[stream.system]["kind"] == KIND:
+            raise UnsupportedShape(
+                f"The side input {stream.stream_id!r} lies in the system {stream.system!r} of kind spark, where no store can follow it.",
+                hint="Push it: app.pushed_table(…) and a TablePushOperator, whose source may be anything that Spark reads.",
+                stream=stream.stream_id,
+            )
+
+
+def refuse_endless(run: RunPlan, systems: Mapping[str, System]) -> None:
+    """Refuses outputs that are written when the stage ends, in a run that does not end."""
+    for stream_id, system in _outputs(run, systems):
+        table = system.table(run.stream(stream_id).spec)
+        if run.mode == CONTINUOUS and table.waits_for_the_end:
+            raise ConfigError(
+                f"The output {stream_id!r} has mode={table.mode!r}, which is written when the stage ends, and a continuous run does not.",
+                hint='Write it with mode="append", or run it staged or pipelined.',
+                key="mode",
+                value=table.mode,
+                stream=stream_id,
+            )
+
+
+def with_spark_notes(notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]) -> dict[str, dict[str, str]]:
+    """The notes of a plan, with what stages read by Spark, and what is promised of what Spark writes."""
+    found = {stage: dict(told) for stage, told in notes.items()}
+    outputs = dict(_outputs(run, systems))
+    for stage in run.plan.stages:
+        texts: dict[str, str] = {}
+        for stream_id in stage.outputs:
+            if stream_id in outputs:
+                table = outputs[stream_id].table(run.stream(stream_id).spec)
+                texts[stream_id] = f"written by Spark to {table.place}; {table.delivery}"
+        for stream_id in stage.inputs:
+            system = systems[run.stream(stream_id).system]
+            if not run.is_own(stream_id) and isinstance(system, SparkSystem):
+                texts[stream_id] = f"read once by Spark, before the stage: {_source(spec, run, system, stream_id)}"
+        for stream_id, text in texts.items():
+            told = found.setdefault(stage.stage_id, {})
+            told[stream_id] = f"{told[stream_id]}; {text}" if stream_id in told else text
+    return found
+
+
+def _source(spec: ApplicationSpec, run: RunPlan, system: SparkSystem, stream_id: str) -> str:
+    reader = spec.inputs[stream_id].reader
+    if reader is None:
+        return system.table(run.stream(stream_id).spec).place
+    at = spec.inputs[stream_id].location
+    return f"the DataFrame of {callable_name(reader)}" + (f", line {at.line}" if at is not None else "")
+
+
+def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, SparkSystem]]:
+    found = []
+    for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
+        system = systems[run.stream(stream_id).system]
+        if not run.is_own(stream_id) and isinstance(system, SparkSystem):
+            found.append((stream_id, system))
+    return found

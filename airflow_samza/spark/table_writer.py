@@ -1,0 +1,122 @@
+"""Writes what a stage has committed to a table of Spark: Parquet, JDBC, a catalog's table, whatever a DataFrame writer writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.errors import SamzaError, StageFailed
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.schema import Schema
+from airflow_samza.spark.dataframe_inputs import first_line
+from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.stage_context import StageContext
+from airflow_samza.spark.stage_job import lost
+from airflow_samza.spark.staging_tasks import WriteTask
+from airflow_samza.spark.worker_errors import find_error
+from airflow_samza.systems.spark_system import SparkSystem, Staged
+from airflow_samza.systems.spark_tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
+from airflow_samza.systems.system import System
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+log = logging.getLogger("airflow_samza.runner")
+
+_ROWS_OF_A_TASK = 1_000_000
+"""At most, of one Spark task that writes: enough for a file of good size, few enough that all cores have something to do."""
+
+_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+
+
+class SparkTableWriter:
+    """Writes tables in the session of a stage: a :class:`~airflow_samza.systems.spark_system.TableWriter`."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._context = context
+
+    def write(self, table: SparkTable, staged: Staged) -> None:
+        """Writes all rows, as the table's mode says."""
+        context = self._context
+        reach("table-before-write")
+        conf = {**context.attempt.request.get("spark_conf", {}), **(_DYNAMIC if table.mode == OVERWRITE_PARTITIONS else {})}
+        with context.driver.stage_session(conf, own=False) as spark:
+            description = f"writes {table.stream} for {context.handle.application}, run {context.handle.run_id}"
+            with context.driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
+                try:
+                    _write(_frame(spark, context, staged), table, staged)
+                except SamzaError:
+                    raise
+                except Exception as error:
+                    if is_gone(error):
+                        raise lost(context.driver, context.handle) from None
+                    raise find_error(str(error), context.origins) or self._failed(error, table) from None
+        log.info("%s: Spark has written %d messages to %s", context.attempt.group, staged.rows, table.place)
+        reach("table-after-write")
+
+    def _failed(self, error: Exception, table: SparkTable) -> StageFailed:
+        return StageFailed(
+            f"Spark cannot write the output {table.stream!r} to {table.place} (system {table.system!r}): {first_line(error, table)}.",
+            hint="The output is committed: when the cause is mended, a retry writes it, and runs no task again.",
+            stream=table.stream,
+            stage=self._context.handle.stage_id,
+        )
+
+
+def connect_tables(systems: Mapping[str, System], context: StageContext) -> None:
+    """Gives systems of kind spark what writes their tables."""
+    for system in systems.values():
+        if isinstance(system, SparkSystem):
+            system.writer = SparkTableWriter(context)
+
+
+def _frame(spark: SparkSession, context: StageContext, staged: Staged) -> DataFrame:
+    """The staged rows, in parts of the topic's partitions."""
+    parts = tuple(
+        (partition, start, min(start + _ROWS_OF_A_TASK, end))
+        for partition, (first, end) in enumerate(staged.slice["offsets"])
+        for start in range(first, end, _ROWS_OF_A_TASK)
+    )
+    assert staged.schema is not None
+    task = WriteTask(context.files.root, staged.topic, int(staged.slice["partitions"]), staged.slice, parts, context.handle.stage_id)
+    source = spark.range(0, len(parts), 1, max(len(parts), 1))
+    return source.mapInArrow(task, _spark_schema(staged.schema))
+
+
+def _spark_schema(ddl: str) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(Schema.of(ddl).to_arrow())
+
+
+def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
+    options: dict[str, str] = dict(table.options)
+    if table.skips_repeats:
+        options |= {"txnAppId": staged.transaction[0], "txnVersion": str(staged.transaction[1])}
+    if table.mode == OVERWRITE_PARTITIONS:
+        options["partitionOverwriteMode"] = "dynamic"
+    mode = "append" if table.mode == "append" else "overwrite"
+    writer = frame.write.options(**options)
+    if table.format == "jdbc":
+        writer.format("jdbc").option("dbtable", table.table or table.stream).mode(mode).save()
+    elif table.path is not None:
+        _partitioned(writer.format(table.format or "parquet"), table).mode(mode).save(table.path)
+    else:
+        _to_catalog(frame, writer, table, mode)
+
+
+def _to_catalog(frame: DataFrame, writer: DataFrameWriter, table: SparkTable, mode: str) -> None:
+    """A table that is there keeps its format and columns, unless all of it is replaced; one that is missing is made."""
+    name = table.table or table.stream
+    spark = frame.sparkSession
+    if spark.catalog.tableExists(name) and table.mode != OVERWRITE:
+        frame.select(*(f"`{column}`" for column in spark.table(name).columns)).write.options(**table.options).insertInto(
+            name, overwrite=mode == "overwrite"
+        )
+        return
+    _partitioned(writer.format(table.format) if table.format else writer, table).mode(mode).saveAsTable(name)
+
+
+def _partitioned(writer: DataFrameWriter, table: SparkTable) -> DataFrameWriter:
+    return writer.partitionBy(*table.partition_by) if table.partition_by else writer

@@ -1,0 +1,151 @@
+"""What a stream of a system of kind ``spark`` is: what a DataFrame reader reads of it, how a writer writes it, what that promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+
+APPEND, OVERWRITE, OVERWRITE_PARTITIONS = MODES = ("append", "overwrite", "overwrite_partitions")
+
+_OF_BINDING = ("root", "format", "partitions")
+_OF_STREAM = ("table", "query", "mode", "partition_by")
+_TABLE_FORMATS = ("jdbc",)
+"""Formats whose place is a table of a server, and never a path."""
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """A stream as Spark sees it. One of ``path``, ``table`` and ``query`` says where; ``format`` None is the catalog's own.
+
+    ``options`` go to the reader or writer as they are, and may hold secrets (``secrets`` are their values): no text shows them.
+    ``mode`` and ``partition_by`` are for what is written.
+    """
+
+    stream: str
+    system: str
+    format: str | None = None
+    path: str | None = None
+    table: str | None = None
+    query: str | None = None
+    mode: str = APPEND
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, system: str, binding: SystemBinding, stream: StreamSpec) -> SparkTable:
+        """The table of a stream: options of the stream stand above those of the environment."""
+        said = dict(stream.options)
+        options = {str(name): _text(value) for name, value in binding.options.items() if name not in _OF_BINDING}
+        options |= {name: value for name, value in said.items() if name not in _OF_STREAM}
+        made = cls(
+            stream=stream.name,
+            system=system,
+            format=stream.format or (str(binding.options["format"]) if binding.options.get("format") else None),
+            path=_path(binding, stream),
+            table=said.get("table"),
+            query=said.get("query"),
+            mode=said.get("mode", APPEND),
+            partition_by=tuple(name.strip() for name in said.get("partition_by", "").split(",") if name.strip()),
+            options=options,
+            secrets=tuple(str(binding.options[name]) for name in sorted(binding.secret) if binding.options.get(name)),
+        )
+        made._check(stream)
+        return made if made._has_place else _named(made, binding)
+
+    @property
+    def _has_place(self) -> bool:
+        return bool(self.path or self.table or self.query)
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for people."""
+        where = self.path or self.table or (f"the query {self.query!r}" if self.query else self.stream)
+        return f"{self.format} {where}" if self.format else where
+
+    @property
+    def waits_for_the_end(self) -> bool:
+        """Whether it is written once, when the stage ends: what replaces cannot be written bit by bit."""
+        return self.mode != APPEND
+
+    @property
+    def skips_repeats(self) -> bool:
+        """Whether the writer itself knows a publication again."""
+        return self.format == "delta" and self.mode == APPEND
+
+    @property
+    def delivery(self) -> str:
+        """What is promised of the output, as the plan says it."""
+        if self.mode == OVERWRITE:
+            return "exactly once: the stage's end replaces the whole table, and a repeat replaces it by the same"
+        if self.mode == OVERWRITE_PARTITIONS:
+            columns = ", ".join(self.partition_by)
+            return f"exactly once: the stage's end replaces the partitions by {columns} that it has rows for; a repeat does the same again"
+        if self.skips_repeats:
+            return "exactly once: Delta skips a transaction that it has; a cleared stage appends again"
+        return "at least once: an append that dies between Spark's write and the record of it is made again; a cleared stage appends again"
+
+    def without_secrets(self, text: str) -> str:
+        """A text for people, in which no secret option stands."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def _check(self, stream: StreamSpec) -> None:
+        what = f"The {'output' if stream.written else 'input'} {stream.name!r} of the system {self.system!r} (spark)"
+        if sum(1 for place in (stream.path, self.table, self.query) if place) > 1:
+            raise ConfigError(
+                f"{what} names more than one of path, table and query.", hint="One says where it lies.", key="options", stream=stream.name
+            )
+        if self.mode not in MODES:
+            raise ConfigError(
+                f"{what} has mode={self.mode!r}.",
+                hint=f"{did_you_mean(self.mode, MODES)}The modes are {', '.join(MODES)}.",
+                key="mode",
+                value=self.mode,
+                stream=stream.name,
+            )
+        if not stream.written:
+            return
+        if self.query:
+            raise TopicError(f"{what} is a query, and cannot be written.", hint="Name a table or a path.", stream=stream.name)
+        if self.mode == OVERWRITE_PARTITIONS and not self.partition_by:
+            raise ConfigError(
+                f"{what} replaces partitions, and does not say by which columns they are.",
+                hint='Name them: options={"mode": "overwrite_partitions", "partition_by": "day"}.',
+                key="partition_by",
+                stream=stream.name,
+            )
+        if self.mode == OVERWRITE_PARTITIONS and self.format in _TABLE_FORMATS:
+            raise ConfigError(
+                f"{what} replaces partitions, which {self.format} does not have.",
+                hint='Write it with mode="overwrite", or "append".',
+                key="mode",
+                value=self.mode,
+                stream=stream.name,
+            )
+
+
+def _path(binding: SystemBinding, stream: StreamSpec) -> str | None:
+    if stream.path is None:
+        return None
+    root = binding.options.get("root")
+    absolute = stream.path.startswith("/") or "://" in stream.path
+    return stream.path if absolute or not root else f"{str(root).rstrip('/')}/{stream.path}"
+
+
+def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
+    """A stream that says no place is called as it is: a folder below the system's root, else a table."""
+    root = binding.options.get("root")
+    if root and table.format not in _TABLE_FORMATS:
+        return replace(table, path=f"{str(root).rstrip('/')}/{table.stream}")
+    return replace(table, table=table.stream)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

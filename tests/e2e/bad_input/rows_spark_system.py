@@ -1,0 +1,50 @@
+"""Rows of systems of kind spark: what the plan says before Spark is asked."""
+
+from __future__ import annotations
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.rows_plan import PLAN
+from tests.e2e.bad_input.scene import VIEWS, Scene
+
+ENDLESS = VIEWS.replace("schema=View", "schema=View, bounded=False")
+
+
+def _warehouse(scene: Scene, options: str, *, views: str = VIEWS, mode: str = "staged") -> str:
+    scene.application(
+        'app.system("warehouse", kind="spark")',
+        f'{views}.send_to(app.output_stream("per-day", system="warehouse", options={options}))',
+    )
+    return scene.prepare(mode=mode)
+
+
+@row("plan", "A way of writing that Spark tables do not have", PLAN)
+def _(scene: Scene) -> str:
+    return _warehouse(scene, '{"table": "per_day", "mode": "overwrite_partition"}')
+
+
+@row("plan", "Partitions of a table that are to be replaced, and nobody says which", PLAN)
+def _(scene: Scene) -> str:
+    return _warehouse(scene, '{"table": "per_day", "mode": "overwrite_partitions"}')
+
+
+@row("plan", "A query that is to be written", PLAN)
+def _(scene: Scene) -> str:
+    return _warehouse(scene, '{"query": "SELECT 1"}')
+
+
+@row("plan", "A table that is replaced when the stage ends, in a run that does not end", PLAN)
+def _(scene: Scene) -> str:
+    scene.views()
+    return _warehouse(scene, '{"table": "per_day", "mode": "overwrite"}', views=ENDLESS, mode="continuous")
+
+
+@row("plan", "A table fed by what Spark reads", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'app.system("warehouse", kind="spark")',
+        'tiers = app.side_input("tiers", system="warehouse", schema="member_id bigint, tier string", key="member_id", partitions=2)',
+        'table = app.table("tiers-table", key="member_id", side_inputs=[tiers])',
+        f'views = {VIEWS}.partition_by("member_id", id="by-member")',
+        'views.join(table, id="with-tier").send_to(app.output_stream("a"))',
+    )
+    return scene.prepare()

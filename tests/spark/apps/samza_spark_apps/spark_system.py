@@ -1,0 +1,82 @@
+"""What a system of kind ``spark`` reads and writes, and an existing PySpark job that comes in by ``from_dataframe``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza import count, stream_application, sum_
+
+VIEWS = "member_id bigint, country string, dwell_ms int"
+
+
+@stream_application("spark-table-to-table")
+def table_to_table(app: Any) -> None:
+    views = app.input_stream("views", system="warehouse", schema=VIEWS, partitions=3, format="parquet", path="views")
+    long = views.where("dwell_ms > 1000")
+    long.send_to(
+        app.output_stream("long", system="warehouse", format="csv", path="out/long", options={"mode": "overwrite", "header": True})
+    )
+    per_country = long.partition_by("country", id="by-country").aggregate(
+        "country", views=count(), dwell=sum_("dwell_ms"), id="per-country"
+    )
+    per_country.send_to(app.output_stream("per-country", system="warehouse", options={"table": "per_country"}))
+
+
+@stream_application("spark-keyed")
+def keyed(app: Any) -> None:
+    views = app.input_stream(
+        "views", system="warehouse", schema=VIEWS, partitions=4, key="country", options={"query": "SELECT * FROM views"}
+    )
+    counted = views.aggregate("country", views=count(), id="per-country")
+    counted.send_to(
+        app.output_stream(
+            "counted",
+            system="warehouse",
+            options={"table": "counted", "mode": "overwrite_partitions", "partition_by": "country"},
+        )
+    )
+
+
+def busy_countries(spark: Any) -> Any:
+    from pyspark.sql import functions
+
+    return spark.table("views").groupBy("country").agg(functions.count("*").alias("views")).where("views > 1")
+
+
+@stream_application("spark-existing-job")
+def existing_job(app: Any) -> None:
+    busy = app.from_dataframe(busy_countries, id="busy", schema="country string, views bigint", partitions=2)
+    busy.select("upper(country) AS country", "views").send_to(app.output_stream("busy-out", system="warehouse", options={"table": "busy"}))
+
+
+@stream_application("spark-columns-unsaid")
+def columns_unsaid(app: Any) -> None:
+    busy = app.from_dataframe(busy_countries, id="busy")
+    busy.where("views > 10").send_to(app.output_stream("busy-out", system="lake", path="busy", format="json"))
+
+
+@stream_application("spark-database")
+def database(app: Any) -> None:
+    members = app.input_stream("members", system="db", schema="ID bigint, NAME string", partitions=2)
+    members.select("ID", "upper(NAME) AS NAME").send_to(app.output_stream("shouted", system="db", options={"mode": "overwrite"}))
+
+
+@stream_application("spark-missing")
+def missing(app: Any) -> None:
+    app.input_stream("nowhere", system="warehouse", schema="a int").send_to(app.output_stream("o", system="lake", path="o", format="json"))
+
+
+@stream_application("spark-other-columns")
+def other_columns(app: Any) -> None:
+    app.input_stream("views", system="warehouse", schema="member bigint").send_to(
+        app.output_stream("o", system="lake", path="o", format="json")
+    )
+
+
+def failing(spark: Any) -> Any:
+    raise ValueError("the job is broken")
+
+
+@stream_application("spark-failing")
+def failing_job(app: Any) -> None:
+    app.from_dataframe(failing, id="broken", schema="a int").send_to(app.output_stream("o", system="lake", path="o", format="json"))

@@ -1,0 +1,266 @@
+"""The system of kind spark on a real session: tables, files and a database in and out, and an existing PySpark job."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost
+from airflow_samza.planner.explain import explain
+from airflow_samza.runs.folders import RunFolder, read, write_once
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_state import StageHandle, can_finish, is_staged
+from airflow_samza.spark.bound_systems import run_bindings
+from airflow_samza.spark.classic_session import ClassicSession
+from airflow_samza.spark.code_shipping import ship_code
+from airflow_samza.spark.epoch import run_stage
+from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.spark.server import AttemptState
+from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.spark.conftest import APPS, VIEWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+LONG = [view for view in VIEWS if view["dwell_ms"] > 1000]
+PASSWORD = "s3cret-of-the-database"
+COLUMNS = "member_id bigint, country string, dwell_ms int"
+
+
+class Warehouse:
+    """A session, a root, and the systems that applications name."""
+
+    def __init__(self, session: ClassicSession, folder: Path) -> None:
+        self.folder = folder
+        self.root = str(folder / "root")
+        self.session = session
+        self.files = open_filesystem(self.root)
+        database = f"jdbc:derby:{folder / 'db'};create=true"
+        options = {"url": database, "format": "jdbc", "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+        self.bindings = {
+            "warehouse": SystemBinding("spark", {"root": str(folder / "data")}),
+            "db": SystemBinding("spark", {**options, "user": "app", "password": PASSWORD}, frozenset({"password"})),
+            "lake": SystemBinding("files", {"root": str(folder / "lake")}),
+        }
+        self.runtime = SparkRuntime(self.root, self.bindings)
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session._session
+
+    def prepare(self, name: str, run_id: str = "r1", **more: Any) -> RunPlan:
+        return self.runtime.prepare(f"samza_spark_apps.spark_system:{name}", run_id, **more)
+
+    def stage(self, run: RunPlan, stage_id: str, attempt: int = 1, generation: int = 1) -> None:
+        """Runs an attempt at a stage in this process, as a stage runner does."""
+        request = {"stage": stage_id, "generation": str(Generation(run.generation, generation)), "attempt": attempt}
+        folder = self.handle(run, stage_id, generation).folder
+        write_once(self.files, folder.attempt(attempt, "request"), request)
+        state = AttemptState(self.files, RunFolder(run.application, run.run_id), request)
+        run_stage(self.session, self.files, run_bindings(run.systems, self.bindings), state, {})
+
+    def handle(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
+        return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
+
+    def run(self, name: str, run_id: str = "r1") -> RunPlan:
+        run = self.prepare(name, run_id)
+        for stage in run.plan.stages:
+            self.stage(run, stage.stage_id)
+        return run
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        self.spark.catalog.refreshTable(name)
+        return sorted((row.asDict() for row in self.spark.table(name).collect()), key=repr)
+
+    def recorded(self, run: RunPlan, stream_id: str) -> Mapping[str, Any]:
+        found = read(self.files, f"{RunFolder(run.application, run.run_id).path}/read-by-spark/{run.generation}/{stream_id}.json")
+        assert found is not None
+        return found
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicSession]:
+    sys.path.insert(0, str(APPS))
+    import samza_spark_apps.spark_system as module
+
+    folder = tmp_path_factory.mktemp("session")
+    made = ClassicSession("spark system", "local[2]", {"spark.sql.warehouse.dir": str(folder / "warehouse")})
+    shipped = ship_code(open_filesystem(str(folder)), RunFolder("shared", "code"), module, ())
+    made.ship([str(folder / shipped.path)], ())
+    yield made
+    made.stop()
+    sys.path.remove(str(APPS))
+
+
+@pytest.fixture
+def warehouse(session: ClassicSession, tmp_path: Path) -> Warehouse:
+    made = Warehouse(session, tmp_path)
+    for table in ("views", "per_country", "counted", "busy"):
+        made.spark.sql(f"DROP TABLE IF EXISTS {table}")
+    views = made.spark.createDataFrame(VIEWS, COLUMNS).repartition(3)
+    views.write.parquet(str(tmp_path / "data" / "views"))
+    views.write.saveAsTable("views")
+    return made
+
+
+def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return dict(Counter(row["country"] for row in rows))
+
+
+# -- in and out --------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_is_read_and_tables_and_files_are_written(warehouse: Warehouse) -> None:
+    warehouse.run("table_to_table")
+    expected = counted(LONG)
+    assert {row["country"]: row["views"] for row in warehouse.table("per_country")} == expected
+    written = warehouse.spark.read.csv(str(warehouse.folder / "data/out/long"), header=True, schema=COLUMNS)
+    assert sorted(row.asDict()["member_id"] for row in written.collect()) == [view["member_id"] for view in LONG]
+
+
+def test_a_query_is_read_by_key_and_partitions_of_a_table_are_replaced(warehouse: Warehouse) -> None:
+    warehouse.spark.sql("CREATE TABLE counted (views bigint, country string) USING parquet PARTITIONED BY (country)")
+    warehouse.spark.sql("INSERT INTO counted VALUES (1, 'nl'), (7, 'gr')")
+    for run_id in ("r1", "r2"):
+        warehouse.run("keyed", run_id)
+        assert {row["country"]: row["views"] for row in warehouse.table("counted")} == {**counted(VIEWS), "gr": 7}
+
+
+def test_a_database_is_read_and_written_by_jdbc(warehouse: Warehouse) -> None:
+    members = warehouse.spark.createDataFrame([(1, "ann"), (2, "bo")], "ID bigint, NAME string")
+    options = {name: str(value) for name, value in warehouse.bindings["db"].options.items() if name != "format"}
+    members.write.format("jdbc").options(**options).option("dbtable", "members").save()
+    run = warehouse.run("database")
+    found = warehouse.spark.read.format("jdbc").options(**options).option("dbtable", "shouted").load()
+    assert sorted(tuple(row) for row in found.collect()) == [(1, "ANN"), (2, "BO")]
+    kept = [path for path in Path(warehouse.root).rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+    assert not kept, "no plan, record or topic holds the password"
+    assert PASSWORD not in str(run.to_dict())
+
+
+def test_an_existing_job_comes_in_and_its_shuffles_are_named(warehouse: Warehouse) -> None:
+    run = warehouse.run("existing_job")
+    assert {row["country"]: row["views"] for row in warehouse.table("busy")} == {k.upper(): v for k, v in counted(VIEWS).items()}
+    (shuffle,) = warehouse.recorded(run, "busy")["shuffles"]
+    assert "for its HashAggregate" in shuffle
+    assert '.partition_by("country", id=…) and .aggregate(…)' in shuffle
+
+
+def test_columns_that_nobody_declared_are_those_of_the_dataframe(warehouse: Warehouse) -> None:
+    run = warehouse.run("columns_unsaid")
+    assert warehouse.recorded(run, "busy")["schema"] == "country string, views bigint not null"
+    lines = [line for path in (warehouse.folder / "lake/busy").glob("*.json*") for line in path.read_text().splitlines()]
+    assert len(lines) == 4
+
+
+# -- what is read stays ------------------------------------------------------------------------------------------------
+
+
+def test_what_was_read_stays_for_retries_and_clears_and_a_new_plan_reads_anew(warehouse: Warehouse) -> None:
+    run = warehouse.prepare("existing_job")
+    (stage,) = run.plan.stages
+    warehouse.stage(run, stage.stage_id)
+    warehouse.spark.sql("INSERT INTO views VALUES (1, 'xx', 1), (2, 'xx', 1)")
+    warehouse.stage(run, stage.stage_id, generation=2)
+    assert "XX" not in {row["country"] for row in warehouse.table("busy")}
+    again = warehouse.prepare("existing_job", generation=2)
+    warehouse.stage(again, stage.stage_id)
+    assert "XX" in {row["country"] for row in warehouse.table("busy")}
+
+
+def test_rows_without_a_key_are_packed_in_the_same_way_every_time(warehouse: Warehouse) -> None:
+    def partitions(run: RunPlan) -> list[set[int]]:
+        bound = run.through(run.stream("views"), Generation(1, 1))
+        topic = LogSystem("log", SystemBinding("log", {"root": warehouse.root}))
+        assert bound.spec.through is not None
+        rows = topic_rows_by_partition(topic, bound.spec.through)
+        return [{row["member_id"] for row in part} for part in rows]
+
+    packed = []
+    for run_id in ("r1", "r2"):
+        run = warehouse.prepare("table_to_table", run_id)
+        warehouse.stage(run, run.plan.stages[0].stage_id)
+        packed.append(partitions(run))
+    assert packed[0] == packed[1]
+    assert all(250 < len(part) < 420 for part in packed[0])
+
+
+def topic_rows_by_partition(log: LogSystem, topic: str) -> list[list[dict[str, Any]]]:
+    consumer = log.consumer(StreamSpec(topic))
+    found = []
+    for partition in range(consumer.topic.partitions):
+        envelopes = consumer.read(SystemStreamPartition("log", topic, partition))
+        found.append([row for envelope in envelopes if isinstance(envelope, MessageRun) for row in envelope.batch.to_pylist()])
+    consumer.close()
+    return found
+
+
+# -- what is promised --------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_says_what_is_read_and_what_is_promised(warehouse: Warehouse) -> None:
+    run = warehouse.prepare("table_to_table")
+    text = " ".join(explain(run.plan, run.engine_texts, run.notes).split())
+    assert "read once by Spark, before the stage: parquet" in text
+    assert "exactly once: the stage's end replaces the whole table" in text
+    assert "at least once: an append that dies between Spark's write and the record of it is made again" in text
+    job = warehouse.prepare("existing_job")
+    assert "the DataFrame of samza_spark_apps.spark_system.busy_countries" in " ".join(explain(job.plan, None, job.notes).split())
+
+
+def test_who_has_no_session_leaves_the_writing_to_a_runner(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = warehouse.prepare("existing_job")
+    (stage,) = run.plan.stages
+    monkeypatch.setattr("airflow_samza.spark.table_writer._write", _breaks)
+    with pytest.raises(StageFailed, match="Spark cannot write the output 'busy-out' to busy"):
+        warehouse.stage(run, stage.stage_id)
+    folder = warehouse.handle(run, stage.stage_id).folder
+    assert is_staged(warehouse.files, folder)
+    assert not can_finish(warehouse.files, folder)
+    from airflow_samza.runs.finish import finish_stage
+    from airflow_samza.spark.bound_systems import bind_systems
+
+    systems = bind_systems(run_bindings(run.systems, warehouse.bindings), warehouse.root)
+    with pytest.raises(StageLost, match=r"not yet written to busy .*which only a stage runner can do"):
+        finish_stage(warehouse.files, systems, run, stage.stage_id, Generation(1, 1), folder)
+    monkeypatch.undo()
+    warehouse.stage(run, stage.stage_id, attempt=2)
+    assert len(warehouse.table("busy")) == 4, "written once, by the retry"
+
+
+def _breaks(*_: Any) -> None:
+    raise ConnectionError("the catalog is away")
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("missing", StageFailed, "Spark cannot read the input 'nowhere' from .*nowhere"),
+        ("other_columns", SchemaError, "What Spark reads as 'views' has no column 'member'"),
+        ("failing_job", StageFailed, r"failing, the function of from_dataframe 'broken' \(.*spark_system.py:\d+\), failed with ValueError"),
+    ],
+)
+def test_says_what_cannot_be_read(warehouse: Warehouse, name: str, error: type[SamzaError], said: str) -> None:
+    run = warehouse.prepare(name)
+    with pytest.raises(error, match=said):
+        warehouse.stage(run, run.plan.stages[0].stage_id)
+
+
+def test_a_database_that_refuses_shows_no_password(warehouse: Warehouse) -> None:
+    run = warehouse.prepare("database")
+    with pytest.raises(StageFailed, match="Spark cannot read the input 'members' from jdbc members") as caught:
+        warehouse.stage(run, run.plan.stages[0].stage_id)
+    assert PASSWORD not in str(caught.value)
