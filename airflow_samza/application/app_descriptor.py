@@ -257,7 +257,7 @@ class ApplicationDescriptor:
         key: Columns,
         schema: type[T],
         ttl: str | int | timedelta | None = ...,
-        changelog: bool = ...,
+        changelog: bool | str = ...,
         options: Mapping[str, object] | None = ...,
         renamed_from: str | None = ...,
     ) -> Table[T]: ...
@@ -270,7 +270,7 @@ class ApplicationDescriptor:
         key: Columns,
         schema: object = ...,
         ttl: str | int | timedelta | None = ...,
-        changelog: bool = ...,
+        changelog: bool | str = ...,
         options: Mapping[str, object] | None = ...,
         renamed_from: str | None = ...,
     ) -> Table[Any]: ...
@@ -282,11 +282,16 @@ class ApplicationDescriptor:
         key: Columns,
         schema: object = None,
         ttl: str | int | timedelta | None = None,
-        changelog: bool = True,
+        changelog: bool | str = True,
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """A table that the application writes with ``send_to``; its changelog brings it back when the disk is lost (S10)."""
+        """A table that the application writes with ``send_to``; its changelog brings it back when the disk is lost (S10).
+
+        The changelog lies under the root, with the run's state. ``changelog="system.stream"`` (or ``stores.<id>.changelog``) also writes
+        what is written to the table to that stream, for others to read; False: what the table holds is lost with the run.
+        ``ttl``: how long a row is found after it was written, by event time where all that writes and reads it has one, else by the clock.
+        """
         return self._tables.local(id, key=key, schema=schema, ttl=ttl, changelog=changelog, options=options, renamed_from=renamed_from)
 
     def remote_table(

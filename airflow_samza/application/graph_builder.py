@@ -35,6 +35,8 @@ class GraphBuilder:
         self.systems: dict[str, SystemDescriptor] = {}
         self.streams: dict[str, StreamDescriptor] = {}
         self.side_inputs: dict[str, StreamDescriptor] = {}
+        self.changelogs: dict[str, StreamDescriptor] = {}
+        """The streams to which goes what is written to a table, by table."""
         self.tables: dict[str, TableDescriptor] = {}
         self.operators: list[OperatorSpec] = []
         self._places: dict[str, SourceLocation | None] = {}

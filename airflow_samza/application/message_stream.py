@@ -434,6 +434,9 @@ class MessageStream(Generic[T]):
         more = on_error_fields(on_error, self._graph, named("send_to", id))
         time = self._event_time if table.ttl_ms is not None else None
         self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table, time_column=time, **more)
+        changelog = self._graph.changelogs.get(table.table_id)
+        if changelog is not None:
+            self._graph.add(SendToSpec, None, inputs=(self._operator,), schema=self.schema, stream=changelog)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Hands every message to a Python callable, for its effect: at least once, so repeating it must be harmless."""

@@ -67,13 +67,20 @@ class TableDeclarations:
         key: Columns,
         schema: object,
         ttl: str | int | timedelta | None,
-        changelog: bool,
+        changelog: bool | str,
         options: Mapping[str, object] | None,
         renamed_from: str | None,
     ) -> Table[Any]:
         """A table that the application writes."""
         table = self._described(id, TableKind.LOCAL, key, schema, options, renamed_from)
-        return self._added(replace(table, ttl_ms=_milliseconds(ttl), options=_with_changelog(table, changelog)))
+        if changelog is True:
+            changelog = self._config.changelog(table.table_id) or True
+        stream = _changelog_stream(table, changelog) if isinstance(changelog, str) else None
+        table = replace(table, ttl_ms=_milliseconds(ttl), options=_with_changelog(table, changelog))
+        added = self._added(table, stream)
+        if stream is not None:
+            self._graph.changelogs[table.table_id] = stream
+        return added
 
     def remote(
         self,
@@ -224,9 +231,26 @@ def _milliseconds(ttl: str | int | timedelta | None) -> int | None:
         return None if ttl is None else duration_ms(ttl)
 
 
+def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
+    """The stream to which goes what is written to a table: ``system.stream``, or a stream of the default system."""
+    if not is_system_stream(name.strip()):
+        refuse(
+            f"Table {table.table_id!r} has the changelog {name!r}, which is no stream",
+            hint='Write "system.stream", or the name of a stream in the default system.',
+            kind=BadId,
+            value=name,
+        )
+    system, _, topic = name.strip().rpartition(".")
+    return declared_stream(topic, StreamRole.OUTPUT, system=system or None, schema=table.schema, key=table.key)
+
+
 def _with_changelog(table: TableDescriptor, changelog: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(changelog, bool):
-        refuse(f"Table {table.table_id!r} has changelog={changelog!r}", hint="Write True or False.", table=table.table_id)
+    if not isinstance(changelog, bool | str):
+        refuse(
+            f"Table {table.table_id!r} has changelog={changelog!r}",
+            hint='Write True or False, or the stream to which changes go: "system.stream".',
+            table=table.table_id,
+        )
     return table.options if changelog else tuple(sorted((*table.options, ("changelog", "false"))))
 
 

@@ -174,3 +174,24 @@ def test_a_table_without_a_changelog_goes_on_from_epoch_to_epoch() -> None:
 
     driver = TestDriver(stream_application("scratch")(describe)).pipe("sales", SALES).run(mode="pipelined", epoch_messages=1)
     assert len(driver.table_rows("sold")) == 3
+
+
+@pytest.mark.parametrize("config", [{}, {"stores.sold.changelog": "sold-changes"}])
+def test_what_is_written_to_a_table_is_in_its_changelogs_stream_for_others_to_read(config: dict[str, str]) -> None:
+    def describe(app: Any) -> None:
+        sales = app.input_stream("sales", schema=Sale, key="item")
+        sales.where("item != 'drop'").send_to(
+            app.local_table("sold", key="item", schema=Sale, changelog=True if config else "sold-changes")
+        )
+
+    driver = TestDriver(stream_application("told")(describe), config=config).pipe("sales", SALES).run()
+    assert driver.output("sold-changes") == [sale for sale in SALES if sale.item != "drop"]
+
+
+@pytest.mark.parametrize("changelog", ["no stream", 7, ""])
+def test_a_changelog_that_is_no_stream_is_refused(changelog: Any) -> None:
+    def describe(app: Any) -> None:
+        app.local_table("sold", key="item", schema=Sale, changelog=changelog)
+
+    with pytest.raises(SamzaError, match="changelog"):
+        stream_application("told")(describe).spec()
