@@ -1,7 +1,7 @@
 """Where files are: a filesystem and a path in it, from a local path or a URL.
 
-pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are fsspec's);
-fsspec opens everything else.
+HDFS is reached over WebHDFS. For the rest pyarrow's own filesystems are taken where the build has them and no storage options are given
+(their names are fsspec's); fsspec opens everything else.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.systems.webhdfs.address import is_hdfs
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
-_ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
+_ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "viewfs", "abfs", "abfss"})
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def open_location(url: str, options: Mapping[str, Any] | None = None, *, secret:
                 value=url,
             )
         return Location(pafs.LocalFileSystem(), os.path.normpath("/" + unquote(path)))
+    if is_hdfs(url):
+        return _on_hdfs(url, options)
     shown = _without_credentials(rest)
     if not options and scheme in _ARROW_SCHEMES:
         try:
@@ -77,6 +80,21 @@ def open_location(url: str, options: Mapping[str, Any] | None = None, *, secret:
         else:
             return Location(filesystem, path.rstrip("/"), _prefix(scheme, shown, path))
     return _by_fsspec(url, scheme, options or {}, secret)
+
+
+def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
+    """WebHDFS needs neither libhdfs nor a Java; ``options`` are ``user``, ``token`` and ``ssl_verify``."""
+    from airflow_samza.systems.webhdfs.arrow import open_arrow_hdfs
+
+    unknown = sorted(set(options or ()) - {"user", "token", "ssl_verify"})
+    if unknown:
+        raise ConfigError(
+            f"HDFS has no storage option {unknown[0]!r}.",
+            hint="Its options are user, token (a delegation token) and ssl_verify.",
+            key=unknown[0],
+        )
+    filesystem, path, prefix = open_arrow_hdfs(url, options)
+    return Location(filesystem, path, prefix)
 
 
 def _prefix(scheme: str, shown: str, path: str) -> str:
@@ -94,7 +112,7 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
     except ImportError as error:
         raise RuntimeMissing(
             f"The filesystem of {shown} needs a package that is not installed: {error}.",
-            hint=f"pip install 'fsspec[{scheme}]'" + (", or use webhdfs://" if scheme == "hdfs" else "") + ".",
+            hint=f"pip install 'fsspec[{scheme}]'.",
             scheme=scheme,
         ) from error
     except ValueError as error:
@@ -110,7 +128,7 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
             reason = reason.replace(str(options.get(name) or "\0"), "***")
         raise RuntimeMissing(
             f"The filesystem of {shown} does not open: {reason}.",
-            hint="Check the connection's storage options" + ("; without libhdfs, use webhdfs://" if scheme == "hdfs" else "") + ".",
+            hint="Check the connection's storage options.",
             scheme=scheme,
         ) from error
     path = str(path).rstrip("/")
