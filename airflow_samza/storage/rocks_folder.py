@@ -55,7 +55,6 @@ class RocksFolder:
 
     def new_work(self, lineage: str) -> str:
         """A path for a clone of one attempt; nothing is there yet."""
-        os.makedirs(os.path.join(self.folder, lineage), exist_ok=True)
         return os.path.join(self.folder, lineage, f"work-{os.getpid()}-{uuid.uuid4().hex[:12]}")
 
     def clone(self, version: str, work: str) -> None:

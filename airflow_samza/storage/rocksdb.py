@@ -290,12 +290,19 @@ class RocksStore:
     def _take(self, work: str) -> None:
         self._db = open_database(work, self.layout.name)
         self._work = work
-        self._forget = weakref.finalize(self, shutil.rmtree, work, True)
+        self._forget = weakref.finalize(self, _removed, work)
+
+
+def _removed(work: str) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+    with contextlib.suppress(OSError):  # versions of the store are there
+        os.rmdir(os.path.dirname(work))
 
 
 def open_database(path: str, store: str) -> Any:
     """The database of a folder, for one process at a time: who comes second gets a :class:`StoreError`."""
     try:
+        os.makedirs(path, exist_ok=True)
         db = Rdict(path, _options())
     except Exception as error:  # RocksDB's errors have no class of their own
         if "lock" in str(error).lower():

@@ -42,6 +42,12 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("call", "A backend of stores that does not exist", CALL)
+def _(scene: Scene) -> str:
+    _task(scene, key='"string", backend="disk"')
+    return scene.plan()
+
+
 @row("call", "A coroutine function where a plain one belongs", CALL)
 def _(scene: Scene) -> str:
     scene.application("async def faster(view):", "    return view", f"{VIEWS}.map(faster)")
@@ -75,6 +81,35 @@ def _(scene: Scene) -> str:
 @row("stage", "A low-level task looks up what is no key", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, 'self.context.get_store("counts").get(envelope.message.member_id)')
+    return scene.drive()
+
+
+PUT = 'self.context.get_store("counts").put(envelope.message.country, envelope.message.dwell_ms)'
+LIMITS = ', config={{"stores.counts.factory": "{factory}", "stores.counts.max.{what}.bytes": "{most}"}}'
+
+
+@row("stage", "A store whose configured backend does not exist", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, PUT, config=LIMITS.format(factory="org.example.CassandraFactory", what="value", most=4))
+    return scene.drive()
+
+
+@row("stage", "A value that is too large for a store", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, PUT, config=LIMITS.format(factory="rocksdb", what="value", most=4))
+    return scene.drive()
+
+
+@row("stage", "A key that is too large for a store", STAGE)
+def _(scene: Scene) -> str:
+    _task(scene, PUT, config=LIMITS.format(factory="rocksdb", what="key", most=1))
+    return scene.drive()
+
+
+@row("stage", "A store that has grown too large", STAGE)
+def _(scene: Scene) -> str:
+    config = ', config={"stores.counts.factory": "rocksdb", "stores.counts.max.bytes": "5"}'
+    _task(scene, PUT, config=config)
     return scene.drive()
 
 

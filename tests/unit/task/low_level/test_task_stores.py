@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -210,3 +211,63 @@ def test_a_store_is_declared_once() -> None:
 
     with pytest.raises(DuplicateId, match=r"store 'counts' is declared twice: first at .*test_task_stores\.py:\d+"):
         task_application("twice")(describe).spec()
+
+
+# -- on the host's disk ------------------------------------------------------------------------------------------------
+
+
+def on_disk(folder: Any, **more: str) -> TestDriver:
+    class Counting(StreamTask):
+        def init(self, context: Any) -> None:
+            self.store = context.get_store("counts")
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            word = envelope.message.word
+            self.store.put(word, (self.store.get(word) or 0) + 1)
+            collector.send("out", {"text": f"{word} {self.store.get(word)}"})
+
+    def describe(app: Any) -> None:
+        app.input_stream("words", schema="word string", bounded=False)
+        app.output_stream("out", schema="text string")
+        app.store("counts", key="string", value="bigint", backend="rocksdb", ttl="1 minute")
+        app.task(Counting)
+
+    config = {"job.store.local.dir": str(folder), **more}
+    return TestDriver(task_application("counting", config=config)(describe), config=config)
+
+
+@pytest.mark.parametrize("keeps_host", [True, False])
+def test_a_store_on_disk_goes_from_epoch_to_epoch_whether_or_not_the_host_still_has_it(tmp_path: Any, keeps_host: bool) -> None:
+    driver = on_disk(tmp_path)
+    expected = []
+    for epoch in range(5):
+        driver.pipe("words", words("a", f"b{epoch}")).step()
+        expected += [f"a {epoch + 1}", f"b{epoch} 1"]
+        assert said(driver) == expected
+        assert not list(tmp_path.rglob("work-*"))
+        if not keeps_host:
+            shutil.rmtree(tmp_path / "rocksdb")
+
+
+def test_an_entry_with_a_time_to_live_is_gone_by_the_drivers_clock(tmp_path: Any) -> None:
+    driver = on_disk(tmp_path)
+    driver.pipe("words", words("a", "a")).step()
+    driver.advance("2 minutes")
+    driver.pipe("words", words("a")).step()
+    assert said(driver) == ["a 1", "a 2", "a 1"]
+
+
+@pytest.mark.parametrize("factory", ["memory", "org.apache.samza.storage.kv.inmemory.InMemoryKeyValueStorageEngineFactory"])
+def test_the_configuration_says_another_backend_and_another_time_to_live(tmp_path: Any, factory: str) -> None:
+    driver = on_disk(tmp_path, **{"stores.counts.factory": factory, "stores.counts.rocksdb.ttl.ms": "-1"})
+    driver.pipe("words", words("a")).step()
+    driver.advance("2 minutes")
+    driver.pipe("words", words("a")).step()
+    assert said(driver) == ["a 1", "a 2"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backend_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InvalidApplication, match="The store 'counts' has backend='disk'") as caught:
+        driver_of(count, {"counts": {**KEY_AND_VALUE, "backend": "disk"}})
+    assert "rocksdb" in caught.value.hint
