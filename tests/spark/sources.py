@@ -1,0 +1,86 @@
+"""What a Spark session of tests needs to read Avro, Hive tables and databases, and a database to read from.
+
+The jars come from Maven (``scripts/setup-jars.sh sources``); Hive's metastore is a Derby in a folder, of which one process at a time can
+have the lock.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from demo.hdfs import jars
+
+DRIVER = "org.h2.Driver"
+
+
+def source_jars() -> list[str]:
+    """Spark's Avro and the driver of the database."""
+    return sorted(str(jar) for jar in jars("sources").glob("*.jar"))
+
+
+def source_conf() -> dict[str, str]:
+    """The Spark settings with which they are found."""
+    return {"spark.jars": ",".join(source_jars())}
+
+
+def hive_conf(folder: Path) -> dict[str, str]:
+    """The Spark settings of a Hive whose metastore and warehouse lie in a folder."""
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
+    }
+
+
+class Database:
+    """An H2 server, a process of its own, whose databases lie in a folder."""
+
+    user, password = "reader", "hush hush"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jar = next(jar for jar in source_jars() if Path(jar).name.startswith("h2-"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = int(free.getsockname()[1])
+        command = self._java("org.h2.tools.Server", "-tcp", "-tcpPort", str(self._port), "-baseDir", str(folder), "-ifNotExists")
+        self._server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._await()
+
+    @property
+    def url(self) -> str:
+        """The JDBC URL of its database."""
+        return f"jdbc:h2:tcp://127.0.0.1:{self._port}/./members"
+
+    def options(self, table: str) -> dict[str, str]:
+        """Spark's options for reading a table, all but the password."""
+        return {"url": self.url, "dbtable": table, "user": self.user, "driver": DRIVER}
+
+    def run(self, sql: str) -> None:
+        """Runs statements."""
+        shell = self._java("org.h2.tools.Shell", "-url", self.url, "-user", self.user, "-password", self.password, "-sql", sql)
+        subprocess.run(shell, check=True, capture_output=True, text=True)
+
+    def stop(self) -> None:
+        """Ends the server."""
+        self._server.kill()
+        self._server.wait()
+
+    def _java(self, program: str, *arguments: str) -> list[str]:
+        java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
+        return [java, "-Dh2.bindAddress=127.0.0.1", "-cp", self._jar, program, *arguments]
+
+    def _await(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+                return
+            except OSError:
+                assert self._server.poll() is None, "the database did not start"
+                time.sleep(0.05)
+        raise TimeoutError("the database did not start")
