@@ -15,7 +15,7 @@ from airflow_samza.systems.system import SystemBinding
 
 GetConnection = Callable[[str], Any]
 
-SUPPORTED = "samza (a log under a root) and fs (files under a path)"
+SUPPORTED = "samza (a log under a root), fs (files under a path), jdbc (a database) and spark_sql (what else Spark reads and writes)"
 
 
 def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
@@ -38,12 +38,42 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
                 value=conn_id,
             )
         return SystemBinding("files", {"root": path})
+    if kind == "jdbc":
+        return _database(name, conn_id, connection)
+    if kind == "spark_sql":
+        options = extra_of(conn_id, connection)
+        return SystemBinding("spark", options, frozenset(option for option in options if _looks_secret(option)))
     raise ConfigError(
         f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
-        hint=f"Types that can: {SUPPORTED}. Kafka, JDBC, Hive and cloud stores come in later versions.",
+        hint=f"Types that can: {SUPPORTED}. Kafka and cloud stores come in later versions.",
         key="systems",
         value=conn_id,
     )
+
+
+def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
+    """A database as Airflow's ``jdbc`` connections describe it: the URL is the host, the driver's class stands in the extra."""
+    url = str(connection.host or "").strip()
+    if not url.startswith("jdbc:"):
+        raise ConfigError(
+            f"The connection {conn_id!r}, which binds the system {name!r}, has no JDBC URL.",
+            hint="Set its host to the connection URL, such as jdbc:postgresql://host:5432/database.",
+            key="systems",
+            value=conn_id,
+        )
+    extra = extra_of(conn_id, connection)
+    options: dict[str, Any] = {"format": "jdbc", "url": url}
+    if extra.get("driver_class"):
+        options["driver"] = extra["driver_class"]
+    if connection.login:
+        options["user"] = connection.login
+    if connection.password:
+        options["password"] = connection.password
+    return SystemBinding("spark", options, frozenset({"password", "url"}))  # a URL may hold a password, too
+
+
+def _looks_secret(option: str) -> bool:
+    return any(word in option.lower() for word in ("password", "secret", "token", "credential", "key"))
 
 
 def root_of(conn_id: str, connection: Any) -> str:

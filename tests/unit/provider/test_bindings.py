@@ -62,3 +62,20 @@ def test_settings_become_texts_as_spark_writes_them() -> None:
 def test_settings_that_are_no_mapping_are_refused(value: object) -> None:
     with pytest.raises(ConfigError, match="spark_conf is not a mapping"):
         text_map("spark_conf", value)
+
+
+def test_a_jdbc_connection_binds_what_spark_reads_and_hides_its_secrets() -> None:
+    extra = {"driver_class": "org.postgresql.Driver"}
+    found = binding_of("shop", "c", connection("jdbc", host="jdbc:postgresql://db/shop", login="ann", password="s3cret", extra=extra))
+    assert (found.kind, found.options["driver"], found.options["user"]) == ("spark", "org.postgresql.Driver", "ann")
+    assert "s3cret" not in repr(found)
+
+
+def test_a_jdbc_connection_without_its_url_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'shop_db', which binds the system 'shop', has no JDBC URL"):
+        binding_of("shop", "shop_db", connection("jdbc", host="db"))
+
+
+def test_a_spark_sql_connection_holds_options_of_readers_and_writers() -> None:
+    found = binding_of("lake", "c", connection("spark_sql", extra={"format": "delta", "root": "/lake", "fs.token": "s3cret"}))
+    assert (found.kind, found.options["format"], found.secret) == ("spark", "delta", frozenset({"fs.token"}))

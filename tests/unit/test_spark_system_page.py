@@ -1,0 +1,50 @@
+"""The page on systems of kind spark: its application plans, and its test runs without Spark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.systems.spark_tables import MODES, SparkTable
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+from airflow_samza.testing import TestDriver
+
+PAGE = (Path(__file__).parents[2] / "docs/spark-system.md").read_text(encoding="utf-8")
+
+
+def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    scope: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, "page", "exec", dont_inherit=True), scope)
+    driver = TestDriver(scope["airports"]).pipe("members", [{"id": n, "country": "nl"} for n in range(3)])
+    driver.pipe("busy", [{"origin": "JFK", "hour": 7, "departures": 30}, {"origin": "JFK", "hour": 3, "departures": 1}]).run()
+    assert driver.output("per-country") == [{"country": "nl", "members": 3}]
+    assert [row["hour"] for row in driver.output("busy-hours")] == [7]
+
+
+def test_every_mode_has_its_line() -> None:
+    assert all(f"| `{mode}`" in PAGE for mode in MODES)
+
+
+def table(binding: dict[str, Any] | None = None, **stream: Any) -> SparkTable:
+    return SparkTable.of("warehouse", SystemBinding("spark", binding or {}), StreamSpec("views", **stream))
+
+
+def test_a_stream_that_says_no_place_is_a_folder_below_the_root_else_a_table() -> None:
+    assert table({"root": "/lake"}).path == "/lake/views"
+    assert table({"root": "/lake"}, path="in/views").path == "/lake/in/views"
+    assert table().table == "views"
+    assert table({"root": "/lake", "format": "jdbc"}).table == "views"
+
+
+def test_options_of_the_stream_stand_above_those_of_the_environment() -> None:
+    found = table({"fetchsize": 10, "url": "u"}, options=(("fetchsize", "99"), ("table", "t")))
+    assert (dict(found.options), found.table) == ({"fetchsize": "99", "url": "u"}, "t")
+
+
+def test_only_delta_skips_what_it_has() -> None:
+    assert table(format="delta", options=(("mode", "append"),)).skips_repeats
+    assert not table(format="parquet").skips_repeats
+    assert "at least once" in table(format="parquet").delivery
+    assert "exactly once" in table(format="delta").delivery
