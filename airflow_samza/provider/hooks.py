@@ -131,6 +131,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         mode: str = STAGED,
         state: str = LINEAGE,
         sections: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
         """Plans a run and stores the plan; the same generation again returns the plan that stands.
@@ -150,6 +151,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
             mode=mode,
             state=state,
             sections=sections,
+            tables=tables,
             wait_seconds=0.0,
         )
         if origin is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -35,11 +35,13 @@ class PlanningOperator(SamzaOperator):
     :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end`` (templated).
     :param state_from: What a run starts from whose application carries state from run to run: ``lineage`` (what the run before left),
         ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others carry the lineage on (templated).
+    :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default), ``as_of_interval`` (the one
+        that was current when the run's data interval began), or the id of a push (templated).
     :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be retried.
     :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
     """
 
-    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_for", "data_interval", "state_from")
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_for", "data_interval", "state_from", "table_versions")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class PlanningOperator(SamzaOperator):
         run_for: Any = None,
         data_interval: Any = None,
         state_from: str | None = None,
+        table_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
         shape: str | None = None,
         **kwargs: Any,
@@ -58,6 +61,7 @@ class PlanningOperator(SamzaOperator):
         self.run_for = run_for
         self.data_interval = data_interval
         self.state_from = state_from
+        self.table_versions = table_versions
         self.wait_for_state = wait_for_state
         self.shape = shape
 
@@ -76,6 +80,7 @@ class PlanningOperator(SamzaOperator):
                 mode=STAGED if self.mode == FUSED else self.mode,
                 state=self._state(context, hook, spec.name),
                 sections=self._sections(context, spec),
+                tables=text_map("table_versions", self.table_versions),
                 origin=airflow_run_of(context),
             )
         except StateBusy as busy:

@@ -47,6 +47,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
     :param archives: Archives that the workers unpack, by path (templated).
     :param data_interval: The slice of time instead of the run's data interval (templated).
     :param state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state (templated).
+    :param table_versions: Which version of a pushed table a run reads, by table: ``current``, ``as_of_interval`` or a push id (templated).
     :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may be retried.
     :param poll_interval: Seconds between two questions for a stage's state.
     :param progress_interval: Seconds between two reports of a stage's progress.
@@ -69,6 +70,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
         archives: Sequence[str] = (),
         data_interval: Any = None,
         state_from: str | None = None,
+        table_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
         poll_interval: float | None = None,
         progress_interval: float | None = None,
@@ -99,6 +101,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                 run_for=run_for,
                 data_interval=data_interval,
                 state_from=state_from,
+                table_versions=dict(table_versions or {}),
                 wait_for_state=wait_for_state,
                 expected_stages=stage_ids,
                 shape=shape.fingerprint,

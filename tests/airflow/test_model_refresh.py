@@ -1,0 +1,172 @@
+"""The scheduled model refresh in a real Airflow: exactly the versions expected score exactly the flights expected."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from airflow_samza.runs import table_versions as versions
+from airflow_samza.systems.filesystem import open_filesystem
+from dags.pipelines.delay_model import train
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
+
+FIRST = date(2013, 3, 4)
+"""A Monday of which no other test knows."""
+
+PLACE = ("log", "delay-model-push")
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What has happened: models of Monday and Tuesday were pushed, and the second taken back; flights came before each of the three."""
+
+    scored: tuple[str, ...]
+    pushed: tuple[str, ...]
+    rolled_back: str
+
+
+def day(number: int) -> date:
+    return FIRST + timedelta(days=number)
+
+
+def moment(number: int) -> datetime:
+    return datetime.combine(day(number), datetime.min.time(), timezone.utc)
+
+
+def succeeds(airflow: Any, dag_id: str, run_id: str) -> str:
+    assert airflow.wait_for_run(dag_id, run_id, timeout=1200)["state"] == "success", airflow.task_states(dag_id, run_id)
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def refreshed(flights: Any) -> Refreshed:
+    airflow = flights.airflow
+    airflow.wait_for_dag("delay_scores")
+    scored: list[str] = []
+
+    def feed(number: int) -> None:
+        succeeds(airflow, "delay_flights_feed", airflow.trigger("delay_flights_feed", conf={"day": str(day(number))}))
+
+    def refresh(number: int) -> str:
+        interval = {"data_interval_start": moment(number).isoformat(), "data_interval_end": moment(number + 1).isoformat()}
+        run_id = airflow.trigger("delay_model_refresh", logical_date=moment(number), **interval)
+        return succeeds(airflow, "delay_model_refresh", run_id)
+
+    def follows() -> None:
+        """The run of the scoring Dag that the event has started."""
+        begun = airflow.wait_until(lambda: airflow.runs("delay_scores")[len(scored) :] or None, 600, "a run scheduled by the asset")
+        scored.append(succeeds(airflow, "delay_scores", begun[0]["dag_run_id"]))
+
+    feed(1)
+    first = refresh(0)
+    follows()
+    feed(2)
+    second = refresh(1)
+    follows()
+    feed(3)
+    back = succeeds(airflow, "delay_model_rollback", airflow.trigger("delay_model_rollback"))
+    follows()
+    return Refreshed(tuple(scored), (first, second), back)
+
+
+Row = tuple[Any, ...]
+
+
+def flights_of(data: Path, number: int) -> list[Row]:
+    """Every flight of a day."""
+    rows: list[Row] = duckdb.sql(
+        f"SELECT carrier, flight, origin, hour FROM read_parquet('{data}/flights/{day(number)}.parquet') ORDER BY ALL"
+    ).fetchall()
+    return rows
+
+
+def scores_in(folder: Path) -> list[Row]:
+    rows: list[Row] = duckdb.sql(
+        f"SELECT carrier, flight, origin, hour, late, trained_to FROM read_parquet('{folder}/*.parquet') ORDER BY ALL"
+    ).fetchall()
+    return rows
+
+
+def scored_by(data: Path, flights_day: int, model_day: int) -> list[Row]:
+    """What the model of a day says of the flights of another, computed anew."""
+    weights = {row["carrier"]: row for row in train(data, day(model_day))}
+    found: list[Row] = []
+    for flight in flights_of(data, flights_day):
+        known = weights.get(flight[0])
+        late = 1 / (1 + math.exp(-(known["bias"] + known["per_hour"] * flight[3]))) if known else None
+        found.append((*flight, late, str(day(model_day)) if known else None))
+    return sorted(found, key=repr)
+
+
+def is_scored(folder: Path, right: list[Row]) -> bool:
+    """Whether a folder holds just these scores; a model that is trained twice comes out alike but for the last digits."""
+    found = sorted(scores_in(folder), key=repr)
+    assert len(found) == len(right)
+    for got, wanted in zip(found, right, strict=True):
+        assert (*got[:4], got[5]) == (*wanted[:4], wanted[5])
+        assert got[4] == pytest.approx(wanted[4], rel=1e-9)
+    return True
+
+
+def output_of(flights: Any, dag_id: str, run_id: str) -> Path:
+    return Path(flights.airflow.xcom(dag_id, run_id, "scores.run")["outputs"]["scores"]["path"])
+
+
+def test_each_push_scores_what_came_since_the_last_with_the_newest_version(flights: Any, refreshed: Refreshed) -> None:
+    first, second, _ = refreshed.scored
+    assert is_scored(output_of(flights, "delay_scores", first), scored_by(flights.data, 1, 0))
+    assert is_scored(output_of(flights, "delay_scores", second), scored_by(flights.data, 2, 1))
+
+
+def test_after_the_rollback_the_older_model_scores(flights: Any, refreshed: Refreshed) -> None:
+    assert flights.airflow.xcom("delay_model_rollback", refreshed.rolled_back, "rollback")["reads"] == 1
+    assert is_scored(output_of(flights, "delay_scores", refreshed.scored[2]), scored_by(flights.data, 3, 0))
+
+
+def test_a_push_tells_version_rows_and_interval_with_its_event(flights: Any, refreshed: Refreshed) -> None:
+    found = flights.airflow.api("GET", "/assets/events", params={"limit": 100})["asset_events"]
+    ours = sorted((event["extra"] for event in found if event["extra"].get("table") == "delay-model"), key=lambda extra: extra["version"])
+    assert [(extra["version"], extra["kind"], extra["reads"]) for extra in ours] == [(1, "full", 1), (2, "full", 2), (3, "rollback", 1)]
+    assert ours[0]["rows"] == len(train(flights.data, day(0)))
+    assert datetime.fromisoformat(ours[1]["interval"][1]) == moment(2)
+
+
+def test_the_log_of_a_push_tells_rows_bytes_version_and_offsets(flights: Any, refreshed: Refreshed) -> None:
+    log = flights.airflow.log("delay_model_refresh", refreshed.pushed[0], "push")
+    assert "Table delay-model: version 1 (full)" in log
+    assert "partition 0: offsets [0, " in log
+
+
+def test_a_cleared_push_finds_its_version(flights: Any, refreshed: Refreshed) -> None:
+    run_id = refreshed.pushed[1]
+    flights.airflow.clear("delay_model_refresh", run_id, "push")
+    succeeds(flights.airflow, "delay_model_refresh", run_id)
+    assert flights.airflow.xcom("delay_model_refresh", run_id, "push")["version"] == 2
+    assert len(versions.versions(open_filesystem(str(flights.root)), *PLACE)) == 3
+
+
+def test_a_backfill_scores_each_day_with_the_version_that_was_current_on_it(flights: Any, refreshed: Refreshed) -> None:
+    airflow = flights.airflow
+    airflow.wait_for_dag("delay_scores_daily")
+    airflow.backfill("delay_scores_daily", str(day(1)), str(day(3)), "--max-active-runs", "2")
+    runs = airflow.runs("delay_scores_daily")
+    assert len(runs) == 3
+    for run in runs:
+        succeeds(airflow, "delay_scores_daily", run["dag_run_id"])
+    # Tuesday by Monday's model; Wednesday and Thursday by Tuesday's: it was taken back long after them.
+    for number, model in ((1, 0), (2, 1), (3, 1)):
+        assert is_scored(flights.warehouse / "delay-scores-of-a-day" / str(day(number)), scored_by(flights.data, number, model))
+
+
+def test_the_plan_of_a_run_says_which_version_it_reads(flights: Any, refreshed: Refreshed) -> None:
+    plan = flights.airflow.xcom("delay_scores", refreshed.scored[1], "scores.plan")
+    (stored,) = (flights.root / "runs" / "delay-scores" / plan["run_id"] / "plan").glob("*.json")
+    assert json.loads(stored.read_text())["tables"]["delay-model"]["number"] == 2
