@@ -8,13 +8,11 @@ offsets do not travel through Catalyst).
 from __future__ import annotations
 
 import functools
-import getpass
 import json
-import os
 import platform
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +25,10 @@ from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs
-from airflow_samza.spark.task_side_inputs import SideInputs
+from airflow_samza.spark.warm_tables import FilledTables, filled_tables
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.storage.host_files import HostFiles, sweep_host
+from airflow_samza.storage.local_store import host_folder
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
@@ -131,8 +130,9 @@ class _Section:
 
     def _run_to_the_boundary(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         before = self._before()
-        section = self._section_run(before, {})
-        yield from self._output_of(section, before, batches)
+        with self._side_tables() as filled:
+            section = self._section_run(before, {}, filled)
+            yield from self._output_of(section, before, batches)
         state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
         replace(self._files, self._note(self._epoch.section), {"report": section.report.to_dict(), "state": state})
 
@@ -146,9 +146,10 @@ class _Section:
             producers[stream_id] = self._systems[bound.system].producer(bound.spec, attempt)
         try:
             before = self._before()
-            section = self._section_run(before, producers)
-            for _ in self._output_of(section, before, batches):
-                raise AssertionError("the last section yields nothing")
+            with self._side_tables() as filled:
+                section = self._section_run(before, producers, filled)
+                for _ in self._output_of(section, before, batches):
+                    raise AssertionError("the last section yields nothing")
             reach("task-before-output")
             described = {stream_id: dict(producer.finish()) for stream_id, producer in producers.items()}
             report, state = self._whole_report(section.report)
@@ -188,7 +189,22 @@ class _Section:
             return _Before(found.get("checkpoint"), found.get("state"))
         return _Before(None, None)
 
-    def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer]) -> SectionRun:
+    @contextmanager
+    def _side_tables(self) -> Iterator[FilledTables]:
+        """The tables of the section that side inputs feed, filled; they are kept for the next epoch unless this one fails."""
+        with filled_tables(
+            self._files.root,
+            self._epoch.program,
+            self._program,
+            self._systems,
+            _bound(self._epoch.side_inputs),
+            self._intent,
+            self._task,
+            self._epoch.section,
+        ) as found:
+            yield found
+
+    def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables) -> SectionRun:
         self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
         start = TaskStart(before.start, self._state)
         number, intent = self._epoch.section, self._intent
@@ -197,6 +213,8 @@ class _Section:
             number,
             self._task,
             producers,
+            side_tables=filled.tables,
+            filled=filled.read,
             start=start,
             whole=intent.whole,
             limit=intent.limit,
@@ -212,19 +230,16 @@ class _Section:
         )
 
     def _output_of(self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = SideInputs(self._program, self._systems, _bound(self._epoch.side_inputs), self._intent)
         inputs = TaskInputs(self._program, self._systems, _bound(self._epoch.inputs), self._epoch.own, self._intent)
         try:
-            side_inputs = tables.of(self._task, self._epoch.section)
             if not self._is_first:
-                yield from section.run_batches(batches, self._boundary, side_inputs=side_inputs)
+                yield from section.run_batches(batches, self._boundary)
                 return
             for _ in batches:  # the one row that stands for this task
                 pass
-            yield from section.run(inputs.of(self._task, before.start), side_inputs)
+            yield from section.run(inputs.of(self._task, before.start))
         finally:
             inputs.close()
-            tables.close()
 
     def _boundary(self) -> Boundary:
         """What the task section before has reached; its note is there when its last batch has come through."""
@@ -331,7 +346,7 @@ def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
     """The copies of a task's state on this host. ``$NAME`` in the folder's name is what the host's environment says; "": the default."""
-    folder = os.path.expandvars(host_dir) or os.path.join(tempfile.gettempdir(), f"airflow-samza-{getpass.getuser()}")
+    folder = host_folder(host_dir)
     _sweep_once(folder)
     return HostFiles(folder, root, f"{stage_folder}/{task}")
 

@@ -19,6 +19,7 @@ from airflow_samza.runs.epoch_records import InputIntent
 from airflow_samza.runs.pinned_tables import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
 from airflow_samza.runs.run_plan import BoundStream, RunPlan, side_input_key
 from airflow_samza.schema import Schema
+from airflow_samza.spark.task_side_inputs import MADE, made
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -79,9 +80,9 @@ class SideInputSlices:
             if version is not None:
                 check_columns(table, version)
                 self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, asked)
-                return {**version.slice, "schema": version.schema}
+                return {**version.slice, "schema": version.schema, MADE: made(system, stream)}
             _refuse_half_pushed(table, stream, system)
-        return _all_there_is(self._spec, system, stream)
+        return {**_all_there_is(self._spec, system, stream), MADE: made(system, stream)}
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:

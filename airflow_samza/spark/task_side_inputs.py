@@ -1,17 +1,25 @@
-"""What the tables of one task are filled from in an epoch: its partitions of the side inputs, as far as the intent says."""
+"""What the tables of one task are filled from in an epoch: its partitions of the side inputs, as far as the intent says.
+
+Tables that an earlier epoch has left are read on; those of which the topic was made anew, or another version is read, begin anew.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.epoch_records import Intent
 from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.storage.side_inputs import Place, resume
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.reading import TaskInput
+from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.stage_program import StageProgram
-from airflow_samza.task.task_tables import section_tables, side_partitions
+from airflow_samza.task.task_tables import side_partitions
+
+Slice = Mapping[str, Any]
 
 
 class SideInputs:
@@ -24,31 +32,65 @@ class SideInputs:
         self._intent = intent
         self._consumers: dict[str, SystemConsumer] = {}
 
-    def of(self, task: int, section: int) -> list[TaskInput]:
-        """The partitions that feed the tables of a section of the task."""
-        tables = section_tables(self._program, section)
-        fed = sorted({stream_id for table_id in tables for stream_id in self._program.spec.table(table_id).side_inputs})
-        return [self._input(stream_id, partition) for stream_id in fed for partition in side_partitions(self._program, stream_id, task)]
+    def of(self, tables: SideTables, task: int) -> list[TaskInput]:
+        """What the tables of a section of the task have not read yet."""
+        wanted = {stream_id: self._intent.side_inputs[stream_id].slice for stream_id in tables.streams}
+        for stream_id, slice_ in wanted.items():
+            former = tables.sources.get(stream_id)
+            if former is not None and not _goes_on(former, slice_, self._reached(tables, stream_id, task)):
+                tables.forget(stream_id)
+        found: list[TaskInput] = []
+        for stream_id, slice_ in wanted.items():
+            found += self._inputs(tables, stream_id, slice_, task)
+            tables.sources[stream_id] = slice_
+        return found
 
     def close(self) -> None:
         """Closes what was opened."""
         for consumer in self._consumers.values():
             consumer.close()
 
-    def read(self, stream_id: str, partition: int, offsets: OffsetRange | None) -> Iterator[Envelope]:
+    def read(self, stream_id: str, partition: int, slice_: Slice, offsets: OffsetRange | None) -> Iterator[Envelope]:
         """The envelopes of one partition; None: all of them, of a stream that counts no offsets."""
-        bound, read = self._streams[stream_id], self._intent.side_inputs[stream_id]
-        if offsets is not None and offsets.start >= offsets.end:
-            return
+        bound = self._streams[stream_id]
         if stream_id not in self._consumers:
-            self._consumers[stream_id] = self._opened(stream_id)
-        place = SystemStreamPartition(bound.system, read.stream, partition)
+            self._consumers[stream_id] = self._opened(stream_id, slice_)
+        place = SystemStreamPartition(bound.system, self._intent.side_inputs[stream_id].stream, partition)
         yield from self._consumers[stream_id].read(place, offsets)
 
-    def _opened(self, stream_id: str) -> SystemConsumer:
-        bound, read = self._streams[stream_id], self._intent.side_inputs[stream_id]
+    def _inputs(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> Iterator[TaskInput]:
+        former = tables.sources.get(stream_id)
+        ranges = slice_.get("offsets")
+        if ranges is None:
+            if former is None:
+                for partition in side_partitions(self._program, stream_id, task):
+                    yield TaskInput(stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None))
+            return
+        if former is not None and "sections" in slice_:
+            added = slice_["sections"][len(former["sections"]) :]
+            if not added:
+                return
+            for table in tables.tables:
+                table.read_again(stream_id)
+            slice_ = {**slice_, "sections": added}
+        for partition in side_partitions(self._program, stream_id, task):
+            first, end = map(int, ranges[partition])
+            start = tables.start(stream_id, partition, first)
+            if start < end or former is None:
+                envelopes = _Envelopes(self, stream_id, partition, slice_, OffsetRange(start, max(start, end)))
+                yield TaskInput(stream_id, partition, envelopes, start, end)
+
+    def _reached(self, tables: SideTables, stream_id: str, task: int) -> dict[Place, int]:
+        places = [(stream_id, partition) for partition in side_partitions(self._program, stream_id, task)]
+        found = {place: tables.start(*place, oldest=-1) for place in places}
+        return {place: offset for place, offset in found.items() if offset >= 0}
+
+    def _opened(self, stream_id: str, slice_: Slice) -> SystemConsumer:
+        bound = self._streams[stream_id]
+        system = self._systems[bound.system]
         try:
-            return self._systems[bound.system].consumer(bound.spec, read.slice)
+            refuse_made_anew(system, bound, slice_)
+            return system.consumer(bound.spec, {name: value for name, value in slice_.items() if name != MADE})
         except TopicError as error:
             raise TopicError(
                 f"The side input {stream_id!r} cannot be read as it was planned: {error.sentence}",
@@ -56,11 +98,41 @@ class SideInputs:
                 stream=stream_id,
             ) from error
 
-    def _input(self, stream_id: str, partition: int) -> TaskInput:
-        offsets = self._intent.side_inputs[stream_id].slice.get("offsets")
-        slice_ = OffsetRange(*map(int, offsets[partition])) if offsets is not None else None
-        start, head = slice_ if slice_ is not None else (0, None)
-        return TaskInput(stream_id, partition, _Envelopes(self, stream_id, partition, slice_), start, head)
+
+MADE = "made"
+"""Beside the offsets of a side input's slice: when its topic was made, where its system can tell."""
+
+
+def made(system: System, bound: BoundStream) -> Any:
+    """When the topic of a stream was made; None where its system does not tell."""
+    asked = getattr(system, "made", None)
+    return None if asked is None else asked(bound.spec.name)
+
+
+def refuse_made_anew(system: System, bound: BoundStream, slice_: Slice) -> None:
+    """Refuses a topic that is not the one of which the slice speaks."""
+    known, found = slice_.get(MADE), made(system, bound)
+    if known is not None and found is not None and found != known:
+        raise TopicError(
+            f"The topic {bound.spec.name!r} was made anew since the run was planned.",
+            hint="Clear the plan task.",
+            stream=bound.stream_id,
+        )
+
+
+def _goes_on(former: Slice, slice_: Slice, reached: Mapping[Place, int]) -> bool:
+    """Whether what was read under a former slice is a beginning of what is read now."""
+    if former.get(MADE) != slice_.get(MADE):
+        return False
+    ranges = slice_.get("offsets")
+    if ranges is None or former.get("offsets") is None:
+        return former == slice_
+    if "sections" in former or "sections" in slice_:
+        before, now = former.get("sections"), slice_.get("sections")
+        return before is not None and now is not None and now[: len(before)] == before
+    oldest = {place: int(ranges[place[1]][0]) for place in reached}
+    head = {place: int(ranges[place[1]][1]) for place in reached}
+    return resume({place: offset - 1 for place, offset in reached.items()} or None, oldest, head).rebuild is None
 
 
 @dataclass(frozen=True)
@@ -70,7 +142,10 @@ class _Envelopes:
     side_inputs: SideInputs
     stream_id: str
     partition: int
+    slice: Slice
     offsets: OffsetRange | None
 
     def __iter__(self) -> Iterator[Envelope]:
-        return self.side_inputs.read(self.stream_id, self.partition, self.offsets)
+        if self.offsets is not None and self.offsets.start >= self.offsets.end:
+            return iter(())
+        return self.side_inputs.read(self.stream_id, self.partition, self.slice, self.offsets)

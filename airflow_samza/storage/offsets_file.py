@@ -63,7 +63,7 @@ class OffsetsFile:
     def read(self, now: float | None = None) -> LocalOffsets | None:
         """What the store has read; None where nothing is known, with a warning when the file is damaged."""
         try:
-            with open(self._path, encoding="utf-8") as file:
+            with open(self._path, "rb") as file:
                 age = (time.time() if now is None else now) - os.fstat(file.fileno()).st_mtime
                 text = file.read()
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class OffsetsFile:
         return None
 
 
-def _parsed(text: str) -> tuple[LocalOffsets | None, str | None]:
+def _parsed(text: bytes) -> tuple[LocalOffsets | None, str | None]:
     """What a file says, or what is wrong with it."""
     try:
         body = json.loads(text)

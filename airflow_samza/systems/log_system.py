@@ -19,7 +19,7 @@ from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.log_index import Control, LogIndex, Run
 from airflow_samza.systems.log_records import Commit, Segment, control_message
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
-from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, open_topic
+from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic
 from airflow_samza.systems.sections import Section, SectionFilter, is_section, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
@@ -73,6 +73,10 @@ class LogSystem:
     def topics(self) -> list[str]:
         """The names of all topics."""
         return list(list_topics(self.filesystem))
+
+    def made(self, name: str) -> int | None:
+        """When the topic was made (ms since 1970): a topic that was deleted and made anew has another time; None: there is none."""
+        return made_at(self.filesystem, name)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account."""

@@ -126,6 +126,15 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     return Topic(filesystem, system, name, partitions, schema)
 
 
+def made_at(filesystem: Filesystem, name: str) -> int | None:
+    """When a topic was made, in ms since 1970; None when there is none."""
+    try:
+        found = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
+    except FileNotFoundError:
+        return None
+    return found if isinstance(found, int) else None
+
+
 def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
     """The topic of this name; one that is missing is a TopicError."""
     topic = find_topic(filesystem, system, name)

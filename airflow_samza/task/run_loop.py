@@ -30,7 +30,7 @@ from airflow_samza.task.source_watermarks import SourceWatermarks
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
 from airflow_samza.task.task_instance import State, TaskInstance
-from airflow_samza.task.task_tables import TaskTables
+from airflow_samza.task.task_tables import Filled, TaskTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,8 @@ class SectionRun:
     The first section gets ``inputs``, a later one batches (:meth:`run_batches`). Both yield what the section hands to the section behind;
     a section without a boundary yields nothing and must be exhausted all the same. :meth:`report` is complete when it is exhausted.
 
-    ``side_tables`` are the tables that side inputs feed, as a former epoch left them (None: empty). ``start`` is where the epoch before
+    ``side_tables`` are the tables that side inputs feed, as a former epoch left them (None: empty), ``filled`` what was
+    read into them for this one (None: nothing yet). ``start`` is where the epoch before
     ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
     end is an error; else it is one epoch, and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has
     taken ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
@@ -63,6 +64,7 @@ class SectionRun:
         clock: Callable[[], int] | None = None,
         *,
         side_tables: SideTables | None = None,
+        filled: Filled | None = None,
         start: TaskStart | None = None,
         whole: bool = True,
         limit: int | None = None,
@@ -81,6 +83,7 @@ class SectionRun:
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
         self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
         self._side_tables = side_tables or SideTables(program, section)
+        self._filled = filled
         stores = tables if tables is not None else {}
         stores.update(self._side_tables.stores)
         self._tables = TaskTables(program, section, stores)
@@ -118,7 +121,7 @@ class SectionRun:
     def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
         """Reads the inputs, table fillers first (M8); ``side_inputs`` fill their tables before anything else (S1)."""
         try:
-            self._tables.report_filled(self._side_tables.fill(side_inputs), self.report)
+            self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
             self._instance.start()
             self._restore()
             for event in self._control.restore(self._start.checkpoint.control):
@@ -141,7 +144,7 @@ class SectionRun:
     ) -> Iterator[pa.RecordBatch]:
         """Runs a later section: ``batches`` are what the section before gives; ``boundary`` is asked when they are exhausted."""
         try:
-            self._tables.report_filled(self._side_tables.fill(side_inputs), self.report)
+            self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
             self._instance.start()
             self._restore()
             yield from self._tick()

@@ -66,6 +66,10 @@ class SideTable:
             self._process(place, part)
         self.reached[place] = part.offset + part.messages
 
+    def read_again(self, stream_id: str) -> None:
+        """What comes next of a stream may lie before what was read of it; the rows stay."""
+        self.reached = {place: offset for place, offset in self.reached.items() if place[0] != stream_id}
+
     def pass_by(self, place: Place, offset: int) -> None:
         """All before an offset has been read: control messages stand there, or what is not for this table."""
         self.reached[place] = max(self.reached.get(place, 0), offset)
@@ -213,11 +217,22 @@ class SideTables:
     """The tables of one section of a task that side inputs feed, kept from epoch to epoch: only what is new is read."""
 
     def __init__(self, program: StageProgram, section: int) -> None:
-        spec, self._tables = program.spec, {}
-        for table_id in section_tables(program, section):
-            table = spec.table(table_id)
-            if table.side_inputs:
-                self._tables[table_id] = SideTable(spec, table, made_store(program, table_id), program.streams)
+        self._program = program
+        self.sources: dict[str, Mapping[str, Any]] = {}
+        """The slice of each stream that was read last, for who reads them."""
+        fed = [table_id for table_id in section_tables(program, section) if program.spec.table(table_id).side_inputs]
+        self._tables = {table_id: self._empty(table_id) for table_id in fed}
+
+    def _empty(self, table_id: str) -> SideTable:
+        program = self._program
+        return SideTable(program.spec, program.spec.table(table_id), made_store(program, table_id), program.streams)
+
+    def forget(self, stream_id: str) -> None:
+        """The tables that a stream feeds are empty again: they must be read from the beginning."""
+        for table_id, table in self._tables.items():
+            if stream_id in table.table.side_inputs:
+                self._tables[table_id] = self._empty(table_id)
+        self.sources.pop(stream_id, None)
 
     @property
     def stores(self) -> dict[str, TableStore]:

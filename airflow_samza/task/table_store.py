@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from airflow_samza.storage.columnar import ColumnarTable
     from airflow_samza.storage.key_index import KeyIndex
 
 ROWS, CHANGES = "rows", "changes-"
@@ -93,6 +94,12 @@ class TableStore:
         self._kept: dict[str, pa.Table] = {}
         self._now: int | None = None
         """The last time that anybody told: rows whose time to live is over by then need not be kept."""
+
+    def start_from(self, base: ColumnarTable) -> None:
+        """Takes over a table of the same columns that does not change, as a local store has it, in place of all that it holds."""
+        self._pending, self._fresh, self._changes, self._kept = [], [], None, {}
+        rows = base.rows if base.rows.schema.equals(self._arrow) else base.rows.cast(self._arrow)
+        self._base = _Part(rows, self.key, None, None, base.index)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

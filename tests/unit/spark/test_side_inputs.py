@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.runs.epoch_records import read_manifest
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.schema import Schema
+from airflow_samza.storage import local_store
+from airflow_samza.storage.local_store import default_folder
+from airflow_samza.systems.log_maintenance import expire
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES, VIEWS
 
@@ -37,7 +47,7 @@ def profiles(here: Here, **tiers: str) -> None:
 
 
 def scored(here: Here) -> list[tuple[int, str | None]]:
-    return sorted((row["member_id"], row["tier"]) for row in here.rows("scored"))
+    return sorted(((row["member_id"], row["tier"]) for row in here.rows("scored")), key=str)
 
 
 def test_a_table_holds_what_the_side_input_held_when_the_run_was_planned(here: Here) -> None:
@@ -62,3 +72,110 @@ def test_rejects_a_side_input_that_does_not_exist(here: Here) -> None:
     views(here, 1)
     with pytest.raises(TopicError, match="side input 'profile-changes' of the table 'profiles' does not exist"):
         here.plan(SCORED, "run-1")
+
+
+# -- what a host has read already --------------------------------------------------------------------------------------
+
+
+def read_of(here: Here, plan: RunPlan, stream: str = "profile-changes") -> int:
+    """The messages of a side input that the tasks of a run's last epoch read from its topic."""
+    folder = StageHandle(plan.application, plan.run_id, "views", Generation(plan.generation, 1)).folder
+    files = here.log.filesystem
+    epoch = max(int(name) for name in files.list(folder.epochs))
+    manifests = [read_manifest(files, folder, task, epoch) for task in range(2)]
+    return sum(manifest.read.get(stream, {}).get("messages", 0) for manifest in manifests)
+
+
+def many(here: Here, tier: str, first: int = 0) -> None:
+    profiles(here, **{f"m{n}": tier for n in range(first, first + 100)})
+
+
+def test_the_next_run_on_a_host_reads_only_what_is_new(here: Here) -> None:
+    many(here, "gold")
+    views(here, 1, 2)
+    assert read_of(here, here.whole(SCORED, "run-1")) == 100
+    assert read_of(here, here.whole(SCORED, "run-2")) == 0
+    profiles(here, m1="silver")
+    assert read_of(here, here.whole(SCORED, "run-3")) == 1
+    assert scored(here) == [(1, "gold"), (1, "gold"), (1, "silver"), (2, "gold"), (2, "gold"), (2, "gold")]
+
+
+def test_a_table_is_written_again_when_much_of_it_is_new(here: Here) -> None:
+    many(here, "gold")
+    views(here, 1)
+    here.whole(SCORED, "run-1")
+    many(here, "silver")
+    assert read_of(here, here.whole(SCORED, "run-2")) == 100
+    assert read_of(here, here.whole(SCORED, "run-3")) == 0
+    assert scored(here) == [(1, "gold"), (1, "silver"), (1, "silver")]
+
+
+def stored(here: Here, name: str) -> list[Path]:
+    return sorted(Path(default_folder(str(here.root))).glob(f"profiles-*/*/{name}"))
+
+
+@pytest.mark.parametrize("damaged", ["OFFSETS", "*/rows.arrow", "*/store.json"])
+def test_a_damaged_local_store_is_built_again_with_a_warning(here: Here, damaged: str, caplog: pytest.LogCaptureFixture) -> None:
+    many(here, "gold")
+    views(here, 1)
+    here.whole(SCORED, "run-1")
+    found = stored(here, damaged)
+    assert len(found) == 2
+    for path in found:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        path.chmod(0o644)
+        path.write_bytes(bytes(content))
+        path.touch()
+    local_store._checked.clear()  # as another process would
+    with caplog.at_level(logging.WARNING):
+        assert read_of(here, here.whole(SCORED, "run-2")) == 100
+    assert "built again" in caplog.text
+    assert scored(here) == [(1, "gold"), (1, "gold")]
+    assert read_of(here, here.whole(SCORED, "run-3")) == 0
+
+
+def test_a_store_that_has_missed_expired_messages_is_built_again(here: Here) -> None:
+    many(here, "gold")
+    views(here, 1)
+    here.whole(SCORED, "run-1")
+    many(here, "silver", 100)
+    time.sleep(0.002)
+    expire(here.log.topic("profile-changes"), time.time_ns() // 1_000_000)
+    many(here, "bronze", 200)
+    assert read_of(here, here.whole(SCORED, "run-2")) == 100
+    assert scored(here) == [(1, "gold"), (1, None)]  # who had read it does not go on with what nobody else can know
+
+
+def test_a_store_of_a_topic_that_was_made_anew_is_built_again(here: Here) -> None:
+    many(here, "gold")
+    views(here, 1, 2)
+    here.whole(SCORED, "run-1")
+    shutil.rmtree(here.root / "topics" / "profile-changes")
+    time.sleep(0.002)
+    for _ in range(3):  # its offsets go on beyond those of the former one
+        many(here, "silver", 1000)
+    profiles(here, m1="new")
+    here.whole(SCORED, "run-2")
+    assert scored(here) == [(1, "gold"), (1, "new"), (2, "gold"), (2, None)]
+
+
+def test_rejects_a_side_input_that_vanished_after_the_plan(here: Here) -> None:
+    many(here, "gold")
+    views(here, 1)
+    plan = here.plan(SCORED, "run-1")
+    shutil.rmtree(here.root / "topics" / "profile-changes")
+    with pytest.raises(SamzaError, match="cannot be read as it was planned: There is no topic"):
+        here.stages(plan)
+
+
+def test_rejects_a_side_input_that_was_made_anew_after_the_plan(here: Here) -> None:
+    many(here, "gold")
+    views(here, 1)
+    plan = here.plan(SCORED, "run-1")
+    shutil.rmtree(here.root / "topics" / "profile-changes")
+    time.sleep(0.002)
+    many(here, "silver")
+    many(here, "silver")
+    with pytest.raises(SamzaError, match="was made anew since the run was planned"):
+        here.stages(plan)
