@@ -18,6 +18,7 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     rows_files,
     rows_launch,
     rows_plan,
+    rows_push,
     rows_remote,
     rows_spark,
     rows_spark_system,

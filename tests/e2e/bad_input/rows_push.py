@@ -1,0 +1,165 @@
+"""Rows of table pushes: what is refused before Spark is asked, what the rows are refused for, and what a lost race says."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.push_checks import check_columns
+from airflow_samza.runs.push_request import request_path
+from airflow_samza.schema import Schema
+from airflow_samza.spark.push_job import make_topic, push_stream
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
+from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
+
+PUSH, CHECKED, MADE = "by the push", "by the push, before anything is seen", "when a version is looked for"
+
+TABLE = 'app.pushed_table("profiles", key="id", schema="id bigint, tier string", partitions=2)'
+
+
+def pushes(scene: Scene) -> Pushes:
+    return Pushes(scene.folder / "samza")
+
+
+def refused(scene: Scene, rows: dict[int, str | None], found: dict[str, Any] | None = None, **asked: Any) -> str:
+    """A push of these rows on top of a thousand."""
+    place = pushes(scene)
+    place.push("monday", dict.fromkeys(range(1000), "gold"))
+    asked = {"max_change_ratio": None, "min_rows": None, **asked}
+    request = place.stage(place.request("tuesday", **asked), rows, **(found or {}))
+    return raised(lambda: place.finish(request))
+
+
+def columns(scene: Scene, source: str) -> str:
+    return raised(lambda: check_columns(pushes(scene).request("tuesday"), Schema.of(source), SCHEMA, loose=False))
+
+
+def asked(scene: Scene, table: str, source: object, *lines: str) -> str:
+    scene.application(*(lines or (f"table = {TABLE}", "app.local_table('seen', key='id', schema='id bigint')")))
+    return raised(lambda: scene.runtime().push(APPLICATION, table, source, "monday"))
+
+
+@row("push", "A wrong key column in the source of a push", CHECKED)
+def _(scene: Scene) -> str:
+    return columns(scene, "member bigint, tier string")
+
+
+@row("push", "A source whose columns have drifted from the table's", CHECKED)
+def _(scene: Scene) -> str:
+    return columns(scene, "id string, tier string, score double")
+
+
+@row("push", "Null keys in a push", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, {1: "x"}, {"null_keys": 3})
+
+
+@row("push", "Duplicate keys in a push", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, {1: "x"}, {"duplicates": 2, "examples": ["7", "9"]})
+
+
+@row("push", "Nulls in a column that is never null", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, {1: "x"}, {"nulls": {"tier": 4}})
+
+
+@row("push", "A push that shrinks by 90 %", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, dict.fromkeys(range(100), "gold"))
+
+
+@row("push", "A push that changes more than it may", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, dict.fromkeys(range(1400), "gold"), max_change_ratio=0.2)
+
+
+@row("push", "A push with fewer rows than asked for", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, dict.fromkeys(range(900), "gold"), min_rows=1000)
+
+
+@row("push", "An empty push", CHECKED)
+def _(scene: Scene) -> str:
+    return refused(scene, {})
+
+
+@row("push", "An incremental push of a table that was never pushed", PUSH)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    return raised(lambda: place.push("tuesday", {1: "x"}, mode="incremental"))
+
+
+@row("push", "Two concurrent pushes to one table", PUSH)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    slow, fast = place.stage(place.request("slow"), {1: "slow"}), place.stage(place.request("fast"), {1: "fast"})
+    place.finish(fast)
+    return raised(lambda: place.finish(slow))
+
+
+@row("push", "A push killed half-way", PUSH)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    request = place.request("monday")
+    write_once(place.files, request_path(request.handle), request.to_dict())
+    write_once(place.files, request.handle.folder.attempt(1, "request"), {"runner": None})
+    return raised(lambda: scene.runtime().finish_push(request.handle))
+
+
+@row("push", "A table whose columns have changed since its first push", PUSH)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    request = place.request("tuesday")
+    return raised(lambda: make_topic(place.system, request, push_stream(request, Schema.of("id bigint, tier int"))))
+
+
+@row("push", "A push to a table that the application fills itself", PUSH)
+def _(scene: Scene) -> str:
+    return asked(scene, "seen", "/in")
+
+
+@row("push", "A push to a table that is not there", PUSH)
+def _(scene: Scene) -> str:
+    return asked(scene, "profile", "/in")
+
+
+@row("push", "A pushed table of unknown partition count", PUSH)
+def _(scene: Scene) -> str:
+    return asked(scene, "profiles", "/in", 'table = app.pushed_table("profiles", key="id", schema="id bigint")')
+
+
+@row("push", "A source that is a function nobody else can import", PUSH)
+def _(scene: Scene) -> str:
+    return asked(scene, "profiles", lambda spark: spark.range(1))
+
+
+@row("push", "A push that keeps the last of a key and does not say by what", PUSH)
+def _(scene: Scene) -> str:
+    return raised(lambda: pushes(scene).request("monday", on_duplicate="last"))
+
+
+@row("push", "A version that is expired", MADE)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    for number in range(3):
+        place.push(f"push-{number}", {1: "x"}, keep_versions=1)
+    text = raised(lambda: versions.by_number(place.files, "log", TOPIC.name, 1))
+    return text.replace(place.current().current_from[:19], "2026-01-05T00:00:00")
+
+
+@row("push", "No version was current at the time asked for", MADE)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    place.push("monday", {1: "x"}, interval=("2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"))
+    return raised(lambda: versions.as_of(place.files, "log", TOPIC.name, datetime(2026, 1, 5, tzinfo=timezone.utc)))
+
+
+@row("push", "Going back before the first version", MADE)
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    place.push("monday", {1: "x"}, interval=("2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"))
+    return raised(lambda: versions.rollback(place.files, "log", TOPIC.name, "previous", "undo"))
