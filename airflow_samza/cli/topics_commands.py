@@ -107,12 +107,30 @@ def expire(
         )
     if topic is not None:
         found = log.topic(topic)
+        _refuse_push_stream(log, topic, env, environments, root)
         what = f"the messages of {topic!r} that are older than {older_than}" if older_than else f"the whole topic {topic!r}"
         before = topic_reports.moment_before(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint="Answer y, or give --yes.", stream=topic)
         typer.echo(topic_reports.expire(found, before))
     typer.echo(topic_reports.sweep(log, time.time_ns() // 1_000_000))
+
+
+def _refuse_push_stream(log: LogSystem, topic: str, env: str | None, environments: object, root: str | None) -> None:
+    """Versions of a pushed table name their rows by offset; what is expired under them would be missing in silence."""
+    from pathlib import Path
+
+    from airflow_samza.runs.table_versions import newest
+    from airflow_samza.systems.filesystem import open_filesystem
+
+    file = environments if isinstance(environments, Path) else None
+    current = newest(open_filesystem(find_environment(env, file=file, root=root).root), log.name, topic)
+    if current is not None:
+        raise TopicError(
+            f"The topic {topic!r} holds the versions of table {current.table!r}, of which {current.number} is current.",
+            hint="keep_versions of its pushes says how many stay; 'topics expire' without a topic deletes the rows of the others.",
+            stream=topic,
+        )
 
 
 def _log(env: str | None, environments: object, root: str | None, system: list[str] | None, of: str | None) -> LogSystem:

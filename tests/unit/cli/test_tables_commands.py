@@ -66,6 +66,11 @@ def test_rollback_to_an_expired_version_is_refused(pushes: Pushes) -> None:
     assert "Version 1 of table 'profiles' (push 'monday') is expired" in done.stderr
 
 
+def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> None:
+    done = CliRunner().invoke(app, ["topics", "expire", "profiles-push", "--older-than", "1 day", "--yes", "--root", "root"])
+    assert "holds the versions of table 'profiles', of which 3 is current" in done.stderr
+
+
 def test_a_source_that_is_half_json_is_refused(pushes: Pushes) -> None:
     done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "{half")
     assert "SOURCE '{half' is not JSON" in done.stderr
