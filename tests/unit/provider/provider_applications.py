@@ -60,3 +60,11 @@ def with_table(app: Any) -> None:
     table = app.pushed_table("t", key="id", schema="id bigint, tier string", partitions=2)
     views = app.input_stream("views", schema="id bigint", key="id", partitions=2)
     views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(app.output_stream("out"))
+
+
+@stream_application("with-profiles")
+def with_profiles(app: Any) -> None:
+    """Looks up the table that tests push to."""
+    table = app.pushed_table("profiles", key="id", schema="id bigint, tier string", partitions=2)
+    views = app.input_stream("views", schema="id bigint", key="id", partitions=2)
+    views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(app.output_stream("out"))
