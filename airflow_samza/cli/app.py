@@ -77,6 +77,9 @@ def explain(
     system: System = None,
     config: Config = None,
     interval: Interval = None,
+    shuffles: Annotated[
+        bool, typer.Option("--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles.")
+    ] = False,
 ) -> None:
     """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
     from airflow_samza.cli import planning
@@ -85,6 +88,8 @@ def explain(
     look_from_here()
     environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
     found = planning.preview(application, environment, parse_interval(interval), environment.config)
+    if shuffles:
+        found = planning.with_shuffles(found, application, environment)
     _print(planning.render(found, "text"), None)
     for note in found.notes:
         typer.echo(f"Note: {note}", err=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.errors import ConfigError, PlanError, PlanErrors, SamzaError, UnknownName
+from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.data_interval import DataInterval
 
@@ -41,7 +41,6 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
         )
     from airflow_samza.spark.prepare import preview_run
     from airflow_samza.systems.filesystem import open_filesystem
-    from airflow_samza.task.not_yet import refuse_not_yet
 
     run = preview_run(
         open_filesystem(environment.root),
@@ -52,14 +51,22 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
         config=config,
         default_system=environment.default_system,
     )
-    engines = run.engine_texts
-    try:
-        refuse_not_yet(spec)
-    except PlanErrors as errors:
-        return Preview(run.plan, engines, tuple(str(error) for error in errors.errors), run.notes)
-    except PlanError as error:
-        return Preview(run.plan, engines, (str(error),), run.notes)
-    return Preview(run.plan, engines, (), run.notes)
+    return Preview(run.plan, run.engine_texts, (), run.notes)
+
+
+def with_shuffles(found: Preview, reference: str, environment: Environment) -> Preview:
+    """The plan with each shuffle of its ``from_dataframe`` functions, which a Spark session makes and nobody runs."""
+    from airflow_samza.application.loader import load_application
+    from airflow_samza.spark.shuffles import planned_shuffles
+
+    named = planned_shuffles(load_application(reference).spec(environment.config), environment.spark_conf)
+    flows = {stage.stage_id: dict(found.flows.get(stage.stage_id, {})) for stage in found.plan.stages}
+    for stage in found.plan.stages:
+        for stream_id in stage.inputs:
+            if named.get(stream_id):
+                told = [flows[stage.stage_id][stream_id]] if stream_id in flows[stage.stage_id] else []
+                flows[stage.stage_id][stream_id] = "; ".join([*told, *named[stream_id]])
+    return replace(found, flows=flows)
 
 
 def render(found: Preview, form: str) -> str:

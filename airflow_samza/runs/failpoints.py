@@ -51,6 +51,15 @@ PUSH_PLACES = (
 )
 """Every place in the life of a table push, in order."""
 
+SPARK_PLACES = (
+    "read-before-record",
+    "read-after-record",
+    "read-after-publish",
+    "table-before-write",
+    "table-after-write",
+)
+"""Every place in the life of what Spark reads before a stage, and writes behind its commit, in order."""
+
 _times = itertools.count(1)
 
 

@@ -48,7 +48,6 @@ from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
-from airflow_samza.task.not_yet import refuse_not_yet
 from airflow_samza.task.pruning.notes import flow_notes
 from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.schemas import CompiledOperator
@@ -84,7 +83,6 @@ def prepare_run(
         return RunPlan.from_dict(known)
     outline = plan_shape(spec)
     _same_shape(outline, shape)
-    refuse_not_yet(spec)
     check_mode(spec, mode)
     check_names(spec, sections or {})
     taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds) if carries_state(spec) else None

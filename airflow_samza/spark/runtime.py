@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import StageError, UnknownName
 from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.finish import finish_stage, output_stream
 from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import ProgressReport
@@ -44,6 +45,7 @@ from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.local_copies import local_copy
 from airflow_samza.systems.log_maintenance import mark_expired
 from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.spark_system import SparkSystem
 from airflow_samza.systems.system import System, SystemBinding
 
 POLL_SECONDS = 0.05
@@ -353,12 +355,19 @@ class SparkRuntime:
         folder = RunFolder(run.application, run.run_id)
         systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
         marked = []
+        first = Generation(run.generation, 1)
+        for stream in (run.stream(stream_id) for stage in run.plan.stages for stream_id in stage.inputs):
+            read = run.through(stream, first)
+            if read.spec.through is not None and _expire(systems, read, at):
+                marked.append(read.spec.through)
         for stage in run.plan.stages:
             known = {Generation(run.generation, 1), *folder.generations(self._files, stage.stage_id)}
             for generation in sorted(generation for generation in known if generation.plan == run.generation):
                 for stream_id in stage.outputs:
-                    if run.is_own(stream_id) and _expire(systems, run.intermediate(stream_id, generation), at):
-                        marked.append(run.intermediate(stream_id, generation).spec.name)
+                    topic = output_stream(run, stream_id, generation)
+                    own = run.is_own(stream_id) or topic.spec.through is not None
+                    if own and _expire(systems, topic, at):
+                        marked.append(topic.spec.through or topic.spec.name)
         return marked
 
     def _settings(
@@ -393,7 +402,9 @@ class SparkRuntime:
 def _expire(systems: Mapping[str, System], topic: BoundStream, at: float) -> bool:
     """Marks one topic to expire; False when it is not there, or its system looks after itself."""
     system = systems[topic.system]
-    if not isinstance(system, LogSystem) or not system.admin.metadata([topic.spec]):
+    log = system.log if isinstance(system, SparkSystem) else system
+    name = topic.spec.through if isinstance(system, SparkSystem) else topic.spec.name
+    if name is None or not isinstance(log, LogSystem) or not log.admin.metadata([replace(topic.spec, name=name)]):
         return False
-    mark_expired(system.topic(topic.spec.name), int(at * 1000))
+    mark_expired(log.topic(name), int(at * 1000))
     return True

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
+from airflow_samza.spark.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,6 +30,25 @@ def shuffles(frame: DataFrame) -> list[str]:
     for root in (plan.root, *plan.subqueries):
         found += [_sentence(node, above) for node, above in _exchanges(root, None)]
     return found[::-1]
+
+
+def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str, list[str]]:
+    """The shuffles of each ``from_dataframe`` function of an application, by stream: Spark plans them here, and runs nothing."""
+    readers = {stream.stream_id: stream.reader for stream in spec.inputs.values() if stream.reader is not None}
+    if not readers:
+        return {}
+    spark = start_session("airflow_samza explain", conf.get("spark.master", "local[1]"), conf)
+    try:
+        found = {}
+        for stream_id, reader in readers.items():
+            try:
+                found[stream_id] = shuffles(reader(spark))
+            except Exception as error:
+                line = next(iter(str(error).splitlines()), "")
+                found[stream_id] = [f"its shuffles are not known: here the function fails with {type(error).__name__}: {line[:200]}"]
+        return found
+    finally:
+        spark.stop()
 
 
 def _exchanges(node: PlanNode, above: PlanNode | None) -> list[tuple[PlanNode, PlanNode | None]]:

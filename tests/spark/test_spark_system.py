@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,10 +14,11 @@ import pytest
 
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost
 from airflow_samza.planner.explain import explain
+from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.folders import RunFolder, read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle, can_finish, is_staged
+from airflow_samza.runs.stage_state import LOST, StageHandle, can_finish, is_staged
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.classic_session import ClassicSession
 from airflow_samza.spark.code_shipping import ship_code
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 LONG = [view for view in VIEWS if view["dwell_ms"] > 1000]
+NAMES = {"nl": "the Netherlands", "de": "Germany", "fr": "France"}
 PASSWORD = "s3cret-of-the-database"
 COLUMNS = "member_id bigint, country string, dwell_ms int"
 
@@ -218,6 +222,17 @@ def test_the_plan_says_what_is_read_and_what_is_promised(warehouse: Warehouse) -
     assert "the DataFrame of samza_spark_apps.spark_system.busy_countries" in " ".join(explain(job.plan, None, job.notes).split())
 
 
+def test_explain_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "airflow_samza.cli", "explain", "samza_spark_apps.spark_system:counted_thirds"]
+    asked = [*program, "--root", str(tmp_path / "root"), "--shuffles"]
+    paths = os.pathsep.join([str(APPS), str(APPS.parents[2])])
+    done = subprocess.run(
+        asked, env={**os.environ, "PYTHONPATH": paths}, cwd=APPS, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert '.partition_by("third", id=…) and .aggregate(…)' in " ".join(done.stdout.split())
+
+
 def test_who_has_no_session_leaves_the_writing_to_a_runner(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     run = warehouse.prepare("existing_job")
     (stage,) = run.plan.stages
@@ -240,6 +255,57 @@ def test_who_has_no_session_leaves_the_writing_to_a_runner(warehouse: Warehouse,
 
 def _breaks(*_: Any) -> None:
     raise ConnectionError("the catalog is away")
+
+
+def test_a_remote_table_is_called_by_the_tasks(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMZA_SPARK_TEST_LINES", str(tmp_path / "lines"))
+    warehouse.spark.sparkContext.environment["SAMZA_SPARK_TEST_LINES"] = str(tmp_path / "lines")
+    warehouse.run("remote_table")
+    rows = warehouse.spark.read.parquet(str(tmp_path / "data/named")).collect()
+    assert {(row["country"], row["name"]) for row in rows} == {(c, NAMES.get(c)) for c in ("nl", "de", "fr", "us")}
+    lines = Counter((tmp_path / "lines").read_text().splitlines())
+    assert lines == {"nl the Netherlands": 2, "de Germany": 2, "fr France": 2, "us None": 2}
+
+
+# -- who dies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    _write_views(tmp_path / "data/views/1.parquet", VIEWS)
+    runtime = SparkRuntime(
+        str(tmp_path / "root"), {"warehouse": SystemBinding("spark", {"root": str(tmp_path / "data")})}, master="local[2]"
+    )
+    run = runtime.prepare("samza_spark_apps.spark_system:copies", "r1")
+    (stage,) = run.plan.stages
+    for place in ("read-before-record", "read-after-record", "table-before-write", "table-after-write"):
+        monkeypatch.setenv(VARIABLE, f"{place}@{tmp_path / place}")
+        assert runtime.wait(runtime.submit(run, stage.stage_id)).state == LOST
+        assert (tmp_path / place).exists()
+        if place == "read-after-record":
+            _write_views(tmp_path / "data/views/2.parquet", VIEWS)
+    monkeypatch.delenv(VARIABLE)
+    result = runtime.run_stage(run, stage.stage_id)
+    marked = runtime.close(run, wait_seconds=120)
+    assert result.inputs[0].messages == len(VIEWS), "what came after it was read is another run's"
+    assert _ids(tmp_path / "data/replaced") == [view["member_id"] for view in LONG]
+    assert _ids(tmp_path / "data/appended") == sorted(2 * [view["member_id"] for view in LONG]), "as the plan says: at least once"
+    assert [topic.split("/")[0] for topic in marked] == [f"spark-copies-1-{name}" for name in ("views", "appended", "replaced")]
+
+
+def _write_views(path: Path, views: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kinds = [("member_id", pa.int64()), ("country", pa.string()), ("dwell_ms", pa.int32())]
+    pq.write_table(pa.Table.from_pylist(views, pa.schema(kinds)), path)
+
+
+def _ids(folder: Path) -> list[int]:
+    import pyarrow.parquet as pq
+
+    return sorted(pq.read_table(folder, columns=["member_id"]).column("member_id").to_pylist())
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

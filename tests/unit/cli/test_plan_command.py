@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import xml.etree.ElementTree
@@ -205,14 +204,3 @@ def test_a_form_that_there_is_not_is_refused(module: str, arguments: tuple[str, 
     assert done.exit_code == 2
     assert "--format" in done.stderr
     assert "Hint:" in done.stderr
-
-
-def test_what_cannot_run_yet_is_planned_and_noted(module: str, tmp_path: Path) -> None:
-    table = 'app.pushed_table("tiers", key="country", schema="country string, tier string", partitions=3)'
-    joined = f'.partition_by("country", id="by-country")\n        .join({table}, id="tier")'
-    text = VIEWS.format(path="views", partitions="partitions=3, ").replace('.partition_by("country", id="by-country")', joined)
-    (tmp_path / f"{module}.py").write_text(text)
-    done = call("plan", f"{module}:views", *BOUND)
-    assert done.exit_code == 0, done.output
-    assert "cannot run it yet" in done.stderr
-    assert json.loads(call("plan", f"{module}:views", *BOUND, "--format", "json").stdout)["application"] == "views"

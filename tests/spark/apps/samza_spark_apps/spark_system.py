@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza import count, stream_application, sum_
@@ -49,6 +51,15 @@ def existing_job(app: Any) -> None:
     busy.select("upper(country) AS country", "views").send_to(app.output_stream("busy-out", system="warehouse", options={"table": "busy"}))
 
 
+def thirds(spark: Any) -> Any:
+    return spark.range(0, 90, 1, 4).selectExpr("id % 3 AS third", "id").groupBy("third").count()
+
+
+@stream_application("spark-thirds")
+def counted_thirds(app: Any) -> None:
+    app.from_dataframe(thirds, id="thirds", schema="third bigint, count bigint").send_to(app.output_stream("out"))
+
+
 @stream_application("spark-columns-unsaid")
 def columns_unsaid(app: Any) -> None:
     busy = app.from_dataframe(busy_countries, id="busy")
@@ -80,3 +91,54 @@ def failing(spark: Any) -> Any:
 @stream_application("spark-failing")
 def failing_job(app: Any) -> None:
     app.from_dataframe(failing, id="broken", schema="a int").send_to(app.output_stream("o", system="lake", path="o", format="json"))
+
+
+@stream_application("spark-copies")
+def copies(app: Any) -> None:
+    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where("dwell_ms > 1000")
+    views.send_to(app.output_stream("appended", system="warehouse", format="parquet", path="appended"))
+    views.send_to(app.output_stream("replaced", system="warehouse", format="parquet", path="replaced", options={"mode": "overwrite"}))
+
+
+@dataclass(frozen=True)
+class View:
+    member_id: int
+    country: str
+    dwell_ms: int
+
+
+@dataclass(frozen=True)
+class Country:
+    country: str
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Named(View):
+    name: str | None
+
+
+NAMES = {"nl": "the Netherlands", "de": "Germany", "fr": "France"}
+
+
+async def country_named(code: str) -> Country | None:
+    return Country(code, NAMES[code]) if code in NAMES else None
+
+
+def write_line(code: str, row: Country | None) -> None:
+    with open(os.environ["SAMZA_SPARK_TEST_LINES"], "a", encoding="utf-8") as file:
+        file.write(f"{code} {row and row.name}\n")
+
+
+def named(view: View, country: Country | None) -> Named:
+    return Named(view.member_id, view.country, view.dwell_ms, country.name if country else None)
+
+
+@stream_application("spark-remote-table")
+def remote_table(app: Any) -> None:
+    views = app.input_stream("views", system="warehouse", schema=View, partitions=2, format="parquet", path="views")
+    names = app.remote_table("names", key="country", schema=Country, reader=country_named, concurrency=4, cache_rows=100)
+    joined = views.join(names, named, how="left", id="with-name")
+    joined.send_to(app.output_stream("named", system="warehouse", format="parquet", path="named"))
+    written = app.remote_table("written", key="country", schema=Country, writer=write_line)
+    joined.where("member_id < 8").select("country", "name").send_to(written)
