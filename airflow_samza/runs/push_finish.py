@@ -38,6 +38,7 @@ def finish_push(files: Filesystem, system: System, request: PushRequest) -> Tabl
     known = _known(files, request)
     if known is None:
         try:
+            versions.refuse_late(files, request.system, request.topic, request.table, request.push_id, request.after)
             publication = _published(files, request) or _decide(files, system, request)
             known = _make_visible(files, system, request, publication)
         except PushError as error:
@@ -169,13 +170,14 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
 
 
 def discard(files: Filesystem, system: System, request: PushRequest) -> None:
-    """Throws away what was staged, so that the next attempt reads the source again; what was published stays unseen."""
+    """Throws away what was staged, and what was committed unseen, so that the next attempt reads the source again."""
     folder = request.handle.folder
     known = numbers(files, _publications(request))
     if known:
         last = read(files, f"{_publications(request)}/{known[-1]:06}.json")
         if last is not None and last["digest"]:
-            _add_publication(files, request, {"digest": "", "staged": {}})
+            nothing = _add_publication(files, request, {"digest": "", "staged": {}})
+            _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
     elif isinstance(system, LogSystem):
         for epoch in files.list(folder.epochs):
             for name in files.list(folder.manifests(int(epoch))) if epoch.isdigit() else ():

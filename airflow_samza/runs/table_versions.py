@@ -239,12 +239,24 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
     winner = TableVersion.from_dict(must_read(files, folder.version(version.number)))
     if winner.push_id == version.push_id:  # another attempt at the same push
         return winner
-    raise ConcurrentPush(
-        f"The push {version.push_id!r} of table {table!r} lost version {version.number} to the push {winner.push_id!r}, which was faster; "
+    raise lost(table, version.push_id, winner)
+
+
+def refuse_late(files: Filesystem, system: str, topic: str, table: str, push_id: str, after: int) -> None:
+    """Tells a push that began when version ``after`` was the newest that another has been faster meanwhile."""
+    winner = read(files, TableFolder(system, topic).version(after + 1))
+    if winner is not None and winner["push_id"] != push_id:
+        raise lost(table, push_id, TableVersion.from_dict(winner))
+
+
+def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
+    """What a push is told whose number another has taken."""
+    return ConcurrentPush(
+        f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which was faster; "
         "nothing of it is visible.",
         hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
         table=table,
-        number=version.number,
+        number=winner.number,
         winner=winner.push_id,
     )
 

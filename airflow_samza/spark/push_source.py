@@ -81,7 +81,8 @@ def load_callable(request: PushRequest, reference: str) -> Any:
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
     """The rows as the push stream has them, with a column to order by at the end where one is asked for, and the table's columns."""
     loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
-    columns = _expressions(request, source)
+    with _told(request):  # Spark Connect looks at the source only now
+        columns = _expressions(request, source)
     deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
     latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
     with _told(request):

@@ -12,6 +12,7 @@ from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.push_checks import check_columns
+from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.stage_state import can_finish
 from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.schema import Schema
@@ -22,6 +23,16 @@ from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
 @pytest.fixture
 def pushes(tmp_path: Path) -> Pushes:
     return Pushes(tmp_path)
+
+
+def killed(pushes: Pushes, request: PushRequest, place: str, folder: Path) -> None:
+    """Finishes a push in a process that dies on the way."""
+    child = os.fork()
+    if child == 0:
+        os.environ[VARIABLE] = f"{place}@{folder / 'struck'}"
+        pushes.finish(request)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 9
 
 
 def thousand(tier: str = "gold") -> dict[int, str | None]:
@@ -123,6 +134,19 @@ def test_what_is_refused_is_thrown_away_and_read_again(pushes: Pushes) -> None:
     assert pushes.rows_of(pushes.finish(pushes.stage(request, {1: "mended"}))) == {1: "mended"}
 
 
+def test_what_is_refused_after_it_was_committed_makes_room(pushes: Pushes, tmp_path: Path) -> None:
+    slow = pushes.stage(pushes.request("slow", max_change_ratio=0.2), {1: "slow"})
+    killed(pushes, slow, "push-after-publish", tmp_path)
+    pushes.push("fast", thousand())
+    with pytest.raises(ConcurrentPush):
+        pushes.finish(slow)
+    with pytest.raises(PushError, match="100% fewer"):
+        pushes.finish(pushes.retried(slow))
+    sweep(pushes.files, "log", grace_ms=-1)
+    assert len(pushes.files.list(f"topics/{TOPIC.name}/segments")) == 1
+    assert pushes.rows_of(pushes.finish(pushes.stage(pushes.retried(slow), thousand("mended")))) == thousand("mended")
+
+
 def test_of_two_pushes_at_once_the_later_is_told_and_comes_after_when_tried_again(pushes: Pushes) -> None:
     slow, fast = pushes.stage(pushes.request("slow"), {1: "slow"}), pushes.stage(pushes.request("fast"), {1: "fast"})
     pushes.finish(fast)
@@ -147,12 +171,7 @@ def test_changes_that_lost_the_race_apply_behind_those_that_won(pushes: Pushes) 
 def test_a_push_killed_half_way_shows_nothing_and_a_retry_completes_it(pushes: Pushes, place: str, tmp_path: Path) -> None:
     pushes.push("a", {1: "gold"})
     request = pushes.stage(pushes.request("b"), {2: "silver"})
-    child = os.fork()
-    if child == 0:
-        os.environ[VARIABLE] = f"{place}@{tmp_path / 'struck'}"
-        pushes.finish(request)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 9
+    killed(pushes, request, place, tmp_path)
     assert pushes.current().number == (2 if place == "push-after-version" else 1)
     done = pushes.finish(request)
     assert (done.number, pushes.rows_of(done)) == (2, {2: "silver"})
