@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import SystemBinding
+from airflow_samza.systems.webhdfs.address import is_hdfs
 
 GetConnection = Callable[[str], Any]
 
@@ -27,7 +28,7 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
     """What one connection binds the system ``name`` to; a type that cannot hold streams yet is refused."""
     kind = str(connection.conn_type or "")
     if kind == "samza":
-        return SystemBinding("log", {"root": root_of(conn_id, connection)})
+        return _with_access("log", root_of(conn_id, connection), connection)
     if kind == "fs":
         path = str(extra_of(conn_id, connection).get("path") or "").strip()
         if not path:
@@ -37,7 +38,7 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
                 key="systems",
                 value=conn_id,
             )
-        return SystemBinding("files", {"root": path})
+        return _with_access("files", path, connection)
     if kind == "jdbc":
         return _database(name, conn_id, connection)
     if kind == "spark_sql":
@@ -49,6 +50,14 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
         key="systems",
         value=conn_id,
     )
+
+
+def _with_access(kind: str, root: str, connection: Any) -> SystemBinding:
+    """A system under a root; of one on HDFS the login says as whom, and the password is a delegation token."""
+    options: dict[str, Any] = {"root": root}
+    if is_hdfs(root):
+        options |= {name: value for name, value in (("user", connection.login), ("token", connection.password)) if value}
+    return SystemBinding(kind, options, frozenset({"token"} & set(options)))
 
 
 def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:

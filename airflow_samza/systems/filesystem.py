@@ -11,7 +11,7 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 from urllib.parse import unquote, urlsplit
@@ -98,11 +98,12 @@ class Filesystem(Protocol):
         ...
 
 
-def open_filesystem(root_url: str) -> Filesystem:
+def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) -> Filesystem:
     """The filesystem of a root: a local path or ``file://`` URL, or a directory of an HDFS (``webhdfs://``, ``swebhdfs://``, ``hdfs://``).
 
-    The environment says who asks HDFS, as for Hadoop's own clients (:mod:`airflow_samza.systems.webhdfs.access`). Other schemes are
-    refused: a root needs an atomic *put if absent*, which each of them gives in a way of its own.
+    ``options`` say who asks HDFS (``user``, ``token``, ``ssl_verify``), or the environment does, as for Hadoop's own clients
+    (:mod:`airflow_samza.systems.webhdfs.access`). Other schemes are refused: a root needs an atomic *put if absent*, which each of them
+    gives in a way of its own.
     """
     if not root_url:
         raise ConfigError("The root is empty.", hint="Give an absolute path on a disk that all hosts of the run share.", value=root_url)
@@ -114,7 +115,7 @@ def open_filesystem(root_url: str) -> Filesystem:
     if parts.scheme in ("webhdfs", "swebhdfs", "hdfs"):
         from airflow_samza.systems.webhdfs.filesystem import open_webhdfs
 
-        return open_webhdfs(root_url)
+        return open_webhdfs(root_url, options)
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # never user and password
     raise ConfigError(
         f"The root {shown} is neither on a local or mounted filesystem nor on HDFS.",

@@ -43,7 +43,7 @@ class LogSystem:
     """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it.
 
     The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting for the
-    disk; commit records and ``append`` always do.
+    disk; commit records and ``append`` always do. ``user`` and ``token`` say who asks an HDFS.
     """
 
     kind = "log"
@@ -60,7 +60,7 @@ class LogSystem:
                     key=f"systems.{name}.root",
                     value="",
                 )
-            filesystem = open_filesystem(str(where))
+            filesystem = open_filesystem(str(where), binding.options)
         self.filesystem = filesystem
         # What a run stages can be made again from its input: by default only commit records wait for the disk.
         self.durable = str(binding.options.get("durable", "false")).lower() == "true"

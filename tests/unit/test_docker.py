@@ -51,14 +51,21 @@ def test_what_the_compose_file_names_exists() -> None:
     context = (COMPOSE.parent / service["build"]["context"]).resolve()
     assert context == ROOT
     assert (context / service["build"]["dockerfile"]).samefile(DOCKERFILE)
-    sources = [volume.split(":")[0] for volume in service["volumes"]]
+    sources = [volume.split(":")[0] for each in compose()["services"].values() for volume in each["volumes"]]
     assert {source for source in sources if "/" not in source} == set(compose()["volumes"])
     for source in sources:
         assert "/" not in source or (COMPOSE.parent / source).is_dir(), source
 
 
-def test_the_page_is_reachable_from_this_machine_only() -> None:
-    assert all(port.startswith("127.0.0.1:") for port in compose()["services"]["airflow"]["ports"])
+def test_what_listens_is_reachable_from_this_machine_only() -> None:
+    assert all(port.startswith("127.0.0.1:") for service in compose()["services"].values() for port in service["ports"])
+
+
+def test_hdfs_starts_only_where_it_is_asked_for() -> None:
+    hdfs = compose()["services"]["hdfs"]
+    assert hdfs["profiles"] == ["hdfs"]
+    assert re.fullmatch(r"apache/hadoop:3\.\d+\.\d+", hdfs["image"])
+    assert hdfs["environment"]["CORE-SITE.XML_fs.defaultFS"] == f"hdfs://{hdfs['hostname']}:8020"
 
 
 def copied_sources() -> list[str]:
@@ -96,7 +103,7 @@ def test_the_connection_of_the_image_is_one_that_the_provider_knows() -> None:
     assert any(volume.endswith(f":{connection['extra']['root']}") for volume in compose()["services"]["airflow"]["volumes"])
 
 
-@pytest.mark.parametrize("script", ["scripts/setup.sh", "scripts/setup-browser.sh", ".ci/run"])
+@pytest.mark.parametrize("script", ["scripts/setup.sh", "scripts/setup-browser.sh", "scripts/setup-jars.sh", ".ci/run"])
 def test_scripts_are_bash_that_can_be_read_and_started(script: str) -> None:
     path = ROOT / script
     assert path.stat().st_mode & 0o111, f"{script} is not executable"

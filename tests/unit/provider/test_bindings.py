@@ -30,6 +30,14 @@ def test_a_file_path_connection_binds_files() -> None:
     }
 
 
+@pytest.mark.parametrize(("kind", "system", "field"), [("samza", "log", "root"), ("fs", "files", "path")])
+def test_on_hdfs_a_connection_says_who_asks_and_its_token_is_secret(kind: str, system: str, field: str) -> None:
+    binding = binding_of("logs", "c", connection(kind, login="jo", password="hunter2", extra={field: "webhdfs://nn:9870/in"}))
+    assert (binding.kind, dict(binding.options)) == (system, {"root": "webhdfs://nn:9870/in", "user": "jo", "token": "hunter2"})
+    assert binding.secret == {"token"}
+    assert dict(binding_of("logs", "c", connection(kind, login="jo", extra={field: "/in"})).options) == {"root": "/in"}
+
+
 @pytest.mark.parametrize("kind", ["postgres", "kafka", "aws", "http"])
 def test_other_types_are_refused_with_what_can_be_used(kind: str) -> None:
     with pytest.raises(ConfigError, match=rf"of type '{kind}' cannot bind the system 'logs'.*\n.*samza.*fs"):
