@@ -180,15 +180,16 @@ class StageRunner:
         return found
 
     def _run(self, attempt: AttemptState) -> None:
-        from airflow_samza.spark.epoch import run_stage
-        from airflow_samza.spark.push_job import is_push, run_push
-
         log.info("%s: started", attempt.group)
         started = time.monotonic()
         try:
             if attempt.cancel_asked():
                 attempt.cancelled.set()
             else:
+                # Here, so that an import that fails is told, too: nobody else would ever hear of it.
+                from airflow_samza.spark.epoch import run_stage
+                from airflow_samza.spark.push_job import is_push, run_push
+
                 attempt.tell(RUNNING)
                 work = run_push if is_push(self._files, attempt.handle) else run_stage
                 work(self._spark, self._files, self._bindings, attempt, self._settings)

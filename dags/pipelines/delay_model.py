@@ -114,7 +114,9 @@ def feed(app: Any) -> None:
 @stream_application("delay-scores")
 def scores(app: Any) -> None:
     """Scores what came since the run before."""
-    flights = app.input_stream("planned-flights", system="log", schema=Flight, key="carrier", bounded=False, slice="checkpoint")
+    flights = app.input_stream(
+        "planned-flights", system="log", schema=Flight, key="carrier", partitions=PARTITIONS, bounded=False, slice="checkpoint"
+    )
     flights.join(delay_model(app), score, how="left", id="score").send_to(
         app.output_stream("scores", system="warehouse", schema=Score, path="delay-scores/{run_id}")
     )
