@@ -35,7 +35,7 @@ from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.report import Boundary, TaskReport
 from airflow_samza.task.run_loop import SectionRun
-from airflow_samza.task.stage_program import ProgramSource, StageProgram
+from airflow_samza.task.stage_program import TASK, ProgramSource, StageProgram
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -342,6 +342,20 @@ def _told(report: TaskReport) -> dict[str, Any]:
 
 def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
     return {stream_id: BoundStream.from_dict(data) for stream_id, data in streams.items()}
+
+
+def fill_tables(stage: EpochTask, number: int, task: int) -> int:
+    """Fills the tables of a task that side inputs feed, as it finds them in an epoch: they then lie on this host. The bytes read."""
+    files = open_filesystem(stage.root)
+    program = _program(stage.root, stage.program)
+    intent = _intent(files, StageFolder(stage.stage_folder).intent(number))
+    systems = _systems(json.dumps(stage.bindings, sort_keys=True), files.root)
+    taken = 0
+    for place, section in enumerate(program.sections):
+        if section.kind == TASK:
+            with filled_tables(files.root, stage.program, program, systems, _bound(stage.side_inputs), intent, task, place) as found:
+                taken += sum(report.bytes for report in found.read.inputs.values())
+    return taken
 
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:

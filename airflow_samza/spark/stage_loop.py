@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import closing
 
 from airflow_samza.config import Config
 from airflow_samza.errors import StageError
@@ -31,9 +32,9 @@ from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.runs.stage_state import StageProgress, restored_bytes
 from airflow_samza.spark.at_hand import AtHand
 from airflow_samza.spark.epoch_frames import EpochFrames
+from airflow_samza.spark.followed_tables import FollowedTables
 from airflow_samza.spark.positions import TaskPosition, lag
 from airflow_samza.spark.producers import Producers
-from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import refuse_unwanted, run_job
 from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
@@ -81,15 +82,16 @@ class StageLoop:
             at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former)
             placement = placement_of(self._context, setup)
             frames = EpochFrames(self._context.driver, setup.spark, setup.program, setup.task, placement)
-            with standbys_of(self._context, setup, placement) as standbys:
+            tables = FollowedTables(self._context, setup, self._former)
+            with standbys_of(self._context, setup, placement) as standbys, closing(tables):
                 while True:
-                    intent = self._open or self._decide(setup, at_hand)
+                    intent = self._open or self._decide(setup, at_hand, tables)
                     self._run_tasks(setup, frames, intent)
                     if self._is_over(intent):
                         return
                     self._open = None
                     assert self._commit is not None
-                    standbys.after(self._commit.standing)
+                    standbys.after(intent.epoch, self._commit.standing)
                     reach("after-epoch")
 
     # -- before the first epoch ----------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ class StageLoop:
 
     # -- an epoch ------------------------------------------------------------------------------------------------------
 
-    def _decide(self, setup: StageSetup, at_hand: AtHand) -> Intent:
+    def _decide(self, setup: StageSetup, at_hand: AtHand, tables: FollowedTables) -> Intent:
         """The next epoch, as soon as there is something to do in it."""
         waiting = Waiting()
         while True:
@@ -129,7 +131,7 @@ class StageLoop:
                 final = is_ending(self._files, self._attempt.handle.run, self._run.generation)
                 if final is not None:
                     at_hand.end(final, self._positions.values())
-            inputs = at_hand.look()
+            inputs, side_inputs = at_hand.look(), tables.look()
             active = self._open_tasks() if self._shuts_down else self._active(inputs)
             if active:
                 break
@@ -155,7 +157,7 @@ class StageLoop:
             start=self._run.start_of(self._stage.stage_id),
             keeps_state=self._run.keeps_state,
             shut_down=self._shuts_down,
-            side_inputs=planned_side_inputs(self._run, self._stage.stage_id),
+            side_inputs=side_inputs,
         )
         reach("before-intent")
         standing = Intent.from_dict(adopt(self._files, self._folder.intent(epoch), intent.to_dict()))

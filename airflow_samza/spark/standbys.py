@@ -18,7 +18,7 @@ from airflow_samza.config import Config
 from airflow_samza.runs.epoch_records import read_manifest
 from airflow_samza.runs.folders import StageFolder
 from airflow_samza.spark.driver_session import DriverSession
-from airflow_samza.spark.epoch_task import EpochTask, task_host_files
+from airflow_samza.spark.epoch_task import EpochTask, fill_tables, task_host_files
 from airflow_samza.spark.placement import Placement
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
@@ -39,14 +39,13 @@ RESULT = "place bigint, bytes bigint"
 
 @dataclass(frozen=True)
 class StandbyTask:
-    """What ``mapInArrow`` calls on a host: fetches the state of tasks whose newest manifests are those of the epochs given.
+    """What ``mapInArrow`` calls on a host: fetches the state of tasks as of the committed ``epoch``, and fills their tables.
 
-    ``tasks`` are pairs of task and epoch for each partition of the frame.
+    ``tasks`` are, for each partition of the frame, pairs of a task and the epoch of its newest manifest.
     """
 
-    root: str
-    stage_folder: str
-    host_dir: str
+    stage: EpochTask
+    epoch: int
     tasks: tuple[tuple[tuple[int, int], ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,13 +62,15 @@ class StandbyTask:
         yield pa.RecordBatch.from_arrays([pa.array([place], pa.int64()), pa.array([copied], pa.int64())], ["place", "bytes"])
 
     def fetch(self, task: int, epoch: int) -> int:
-        """Copies what this host lacks of a task's state after an epoch; the bytes."""
-        files = open_filesystem(self.root)
+        """Copies what this host lacks of a task's state, and reads what it lacks of its side inputs; the bytes."""
+        stage = self.stage
+        files = open_filesystem(stage.root)
         try:
-            manifest = read_manifest(files, StageFolder(self.stage_folder), task, epoch)
-            return prefetch(files, manifest.state, task_host_files(self.host_dir, files.root, self.stage_folder, task))
+            filled = fill_tables(stage, self.epoch, task) if stage.side_inputs else 0
+            manifest = read_manifest(files, StageFolder(stage.stage_folder), task, epoch)
+            return filled + prefetch(files, manifest.state, task_host_files(stage.host_dir or "", files.root, stage.stage_folder, task))
         except Exception as error:  # a later round has the newer state, of which this one's may have been deleted
-            log.warning("task %d of %s: its state after epoch %d was not copied: %s", task, self.stage_folder, epoch, error)
+            log.warning("task %d of %s: its state after epoch %d was not copied: %s", task, stage.stage_folder, epoch, error)
             return 0
 
 
@@ -107,7 +108,7 @@ class Standbys:
         self._last = 0.0
         self.bytes = 0
 
-    def after(self, standing: Mapping[int, int]) -> None:
+    def after(self, epoch: int, standing: Mapping[int, int]) -> None:
         """An epoch is committed: begins a round, unless one is at work or has just been. ``standing``: each task's newest epoch."""
         if self._placement is None:
             return
@@ -119,7 +120,7 @@ class Standbys:
         places = {host: tasks for host, tasks in wanted.items() if tasks}
         if places:
             executors = [self._placement.executor_on(host) for host in places]
-            work: Any = ([[executor.location] for executor in executors], tuple(places.values()))
+            work: Any = (StandbyTask(self._task, epoch, tuple(places.values())), [[executor.location] for executor in executors])
             self._thread = threading.Thread(target=self._round, args=work, name=self._tag, daemon=True)
             self._thread.start()
 
@@ -129,9 +130,7 @@ class Standbys:
             self._driver.cancel(self._tag)
             self._thread.join(timeout=10)
 
-    def _round(self, locations: list[list[str]], tasks: tuple[tuple[tuple[int, int], ...], ...]) -> None:
-        assert self._task.host_dir is not None
-        work = StandbyTask(self._task.root, self._task.stage_folder, self._task.host_dir, tasks)
+    def _round(self, work: StandbyTask, locations: list[list[str]]) -> None:
         try:
             with self._driver.tagged(self._spark, self._tag, f"copies of the state of {self._task.stage}", pool=self._tag):
                 rows = self._driver.frame_at(self._spark, locations).mapInArrow(work, RESULT).collect()

@@ -76,7 +76,7 @@ class SideInputs:
         for partition in side_partitions(self._program, stream_id, task):
             first, end = map(int, ranges[partition])
             start = tables.start(stream_id, partition, first)
-            if start < end or former is None:
+            if start < end or former is None or "sections" in slice_:
                 envelopes = _Envelopes(self, stream_id, partition, slice_, OffsetRange(start, max(start, end)))
                 yield TaskInput(stream_id, partition, envelopes, start, end)
 

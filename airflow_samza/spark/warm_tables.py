@@ -13,7 +13,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,15 +25,22 @@ from airflow_samza.spark.task_side_inputs import MADE, SideInputs
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
 from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
+from airflow_samza.storage.side_inputs import Place
 from airflow_samza.systems.system import System
 from airflow_samza.task.side_tables import SideTable, SideTables
-from airflow_samza.task.stage_program import StageProgram
-from airflow_samza.task.task_tables import Filled
+from airflow_samza.task.stage_program import TASK, StageProgram
+from airflow_samza.task.task_tables import Filled, side_partitions
 
 log = logging.getLogger("airflow_samza.tables")
 
 _SHARE = 8
 """A table is written to the host's folder again when more than this part of it is new: a row is then written about this many times."""
+
+_ALL = 0
+"""The place of a table that is alike in all tasks."""
+
+_LITTLE = 1_000
+"""So few messages are read rather than looked for among what lies on the host."""
 
 _MOST_BYTES = 256 << 20
 """Of tables that a worker process keeps for tasks that it does not run now; those that are mapped from files cost it little more."""
@@ -72,13 +79,16 @@ class HostTables:
         self._task = task
         self._stored_rows: dict[str, int] = {}
 
-    def open(self, tables: SideTables) -> None:
-        """Takes over what lies here of tables that hold nothing yet, and how far it has been read."""
+    def open(self, tables: SideTables, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        """Takes over what lies here of tables: just what is wanted; or, of those that hold nothing yet, as much as has been read.
+
+        ``wanted`` are the slices by stream.
+        """
         for table in tables.tables:
-            if not self._is_kept(table) or table.reached:
+            if not self._is_kept(table) or self._open_exactly(tables, table, wanted) or table.reached:
                 continue
             local = self._file(table).read()
-            base = self._stores.find(self._name(table), self._task, str(local.store["version"])) if local is not None else None
+            base = self._stores.find(self._name(table), self._place(table), str(local.store["version"])) if local is not None else None
             if local is None or base is None:
                 continue
             table.store.start_from(base)
@@ -87,19 +97,58 @@ class HostTables:
                 tables.sources.setdefault(stream_id, source)
             self._stored_rows[table.table.table_id] = len(base)
 
-    def keep(self, tables: SideTables, read: Mapping[str, int]) -> None:
-        """Writes tables of which much is new; ``read`` are the messages read of each stream."""
+    def _open_exactly(self, tables: SideTables, table: SideTable, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Takes over what another process, or a former run, has read to just this point, unless little is missing."""
+        streams = table.table.side_inputs
+        if any(wanted[stream_id].get("offsets") is None for stream_id in streams):
+            return False
+        places = [(s, p) for s in sorted(streams) for p in side_partitions(self._program, s, self._task)]
+        target = {(s, p): int(wanted[s]["offsets"][p][1]) for s, p in places}
+        same = all(tables.sources.get(s, {}).get("sections") == wanted[s].get("sections") for s in streams)
+        if table.reached and same and sum(max(end - table.reached.get(place, 0), 0) for place, end in target.items()) <= _LITTLE:
+            return True
+        base = self._stores.find(self._name(table), self._place(table), self._version(table, target, wanted))
+        if base is None:
+            return False
+        table.store.start_from(base)
+        table.reached = target
+        tables.sources.update({stream_id: wanted[stream_id] for stream_id in streams})
+        self._stored_rows[table.table.table_id] = len(base)
+        return True
+
+    def keep(self, tables: SideTables, read: Mapping[str, int], *, always: bool = False) -> None:
+        """Writes tables of which much is new, or any (``always``); ``read`` are the messages read of each stream."""
         for table in tables.tables:
             new = sum(read.get(stream_id, 0) for stream_id in table.table.side_inputs)
-            if not self._is_kept(table) or not new or new * _SHARE <= self._stored_rows.get(table.table.table_id, 0):
+            if not self._is_kept(table) or not new:
                 continue
-            version = self._version(table, tables.sources)
+            if not always and new * _SHARE <= self._stored_rows.get(table.table.table_id, 0):
+                continue
+            version = self._version(table, table.reached, tables.sources)
             rows = table.store.rows
-            self._stores.columnar(self._name(table), self._task, version, partial(ColumnarTable.of, rows, table.store.key))
+            self._stores.columnar(self._name(table), self._place(table), version, partial(ColumnarTable.of, rows, table.store.key))
             sources = {stream_id: _told(tables.sources[stream_id]) for stream_id in table.table.side_inputs}
             offsets = {place: offset - 1 for place, offset in table.reached.items()}
             self._file(table).write(LocalOffsets(offsets, {"version": version, "sources": sources}))
             self._stored_rows[table.table.table_id] = int(rows.num_rows)
+
+    @contextmanager
+    def alone(self, tables: SideTables, wanted: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+        """While tables that are alike in all tasks of a host are filled, the others wait, and map what one of them has read."""
+        with ExitStack() as held:
+            shared = [table for table in tables.tables if self._is_kept(table) and self._is_shared(table) and not table.reached]
+            for name in sorted(self._name(table) for table in shared):
+                held.enter_context(self._stores.locked(name, _ALL))
+            if shared:
+                self.open(tables, wanted)
+            yield
+
+    def _place(self, table: SideTable) -> int:
+        return _ALL if self._is_shared(table) else self._task
+
+    def _is_shared(self, table: SideTable) -> bool:
+        """Whether every task reads all of the table's side inputs."""
+        return all(self._program.plan.stream(stream_id).broadcast for stream_id in table.table.side_inputs)
 
     @staticmethod
     def _is_kept(table: SideTable) -> bool:
@@ -107,7 +156,7 @@ class HostTables:
         return table.table.processor is None
 
     def _file(self, table: SideTable) -> OffsetsFile:
-        return OffsetsFile(os.path.join(self._stores.folder, self._name(table), str(self._task), "OFFSETS"))
+        return OffsetsFile(os.path.join(self._stores.folder, self._name(table), str(self._place(table)), "OFFSETS"))
 
     def _name(self, table: SideTable) -> str:
         """Of a table's folder: whoever reads the same streams into the same columns by the same key may use it."""
@@ -117,15 +166,20 @@ class HostTables:
         )
         return f"{table.table.table_id[:60]}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
-    def _version(self, table: SideTable, sources: Mapping[str, Mapping[str, Any]]) -> str:
-        read: list[Any] = [[*place, offset] for place, offset in sorted(table.reached.items())]
+    @staticmethod
+    def _version(table: SideTable, reached: Mapping[Place, int], sources: Mapping[str, Mapping[str, Any]]) -> str:
+        read: list[Any] = [[*place, offset] for place, offset in sorted(reached.items())]
         told = json.dumps([read, {stream_id: _told(sources[stream_id]) for stream_id in sorted(table.table.side_inputs)}], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 def _told(slice_: Mapping[str, Any]) -> dict[str, Any]:
     """What of a slice says whether somebody may read on from it: not how many commits there were."""
-    return {name: slice_[name] for name in ("offsets", "sections", MADE) if name in slice_}
+    return (
+        {name: slice_[name] for name in ("offsets", "sections", MADE) if name in slice_}
+        if slice_.get("offsets") is not None
+        else dict(slice_)
+    )
 
 
 @dataclass(frozen=True)
@@ -155,18 +209,42 @@ def filled_tables(
     ``source`` names the program, and so the attempt that keeps them.
     """
     key = (root, source, task, section)
-    tables = _WARM.take(key)
-    host = HostTables(root, program, streams, task)
-    if tables is None:
-        tables = SideTables(program, section)
-        host.open(tables)
-    reader = SideInputs(program, systems, streams, intent)
-    try:
-        read = tables.fill(reader.of(tables, task))
-    finally:
-        reader.close()
-    if tables.tables:
-        host.keep(tables, {stream_id: report.messages for stream_id, report in read.inputs.items()})
-    yield FilledTables(tables, read)
+    tables = _WARM.take(key) or SideTables(program, section)
+    yield FilledTables(tables, _filled(root, program, systems, streams, intent, task, tables))
     if tables.tables and not intent.whole:
         _WARM.keep(key, tables)
+
+
+def prepare_tables(
+    root: str, program: StageProgram, systems: Mapping[str, System], streams: Mapping[str, BoundStream], intent: Intent, task: int
+) -> None:
+    """Reads what the tables of a task shall hold into the folder of its host."""
+    for section, found in enumerate(program.sections):
+        if found.kind == TASK:
+            _filled(root, program, systems, streams, intent, task, SideTables(program, section), always=True)
+
+
+def _filled(
+    root: str,
+    program: StageProgram,
+    systems: Mapping[str, System],
+    streams: Mapping[str, BoundStream],
+    intent: Intent,
+    task: int,
+    tables: SideTables,
+    *,
+    always: bool = False,
+) -> Filled:
+    if not tables.tables:
+        return Filled()
+    wanted = {stream_id: intent.side_inputs[stream_id].slice for stream_id in tables.streams}
+    host = HostTables(root, program, streams, task)
+    host.open(tables, wanted)
+    with host.alone(tables, wanted):
+        reader = SideInputs(program, systems, streams, intent)
+        try:
+            read = tables.fill(reader.of(tables, task))
+        finally:
+            reader.close()
+        host.keep(tables, {stream_id: report.messages for stream_id, report in read.inputs.items()}, always=always)
+    return read

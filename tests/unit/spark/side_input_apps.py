@@ -24,3 +24,30 @@ def pushed_views(app: Any) -> None:
     views = app.input_stream("views", schema=VIEWS, key="member_id")
     profiles = app.pushed_table("profiles", key="member_id", schema=PROFILES, partitions=2)
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("toured-views", default_system="log")
+def toured_views(app: Any) -> None:
+    """Views, each beside the profile of its member, of a side input of which every task reads all."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id")
+    changes = app.side_input("profile-changes", schema=PROFILES, broadcast=True)
+    views.join(app.table("profiles", key="member_id", side_inputs=[changes]), how="left", id="with-profile").send_to(
+        app.output_stream("scored", key="member_id")
+    )
+
+
+@stream_application("following", default_system="log")
+def following(app: Any) -> None:
+    """Views as they come, each beside the profile of its member as it is then."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id", bounded=False)
+    changes = app.side_input("profile-changes", schema=PROFILES, key="member_id", bounded=False)
+    profiles = app.table("profiles", key="member_id", side_inputs=[changes])
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("following-pushes", default_system="log")
+def following_pushes(app: Any) -> None:
+    """Views as they come, each beside the profile of the newest version."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id", bounded=False)
+    profiles = app.pushed_table("profiles", key="member_id", schema=PROFILES, partitions=2)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))

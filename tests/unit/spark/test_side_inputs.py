@@ -17,9 +17,12 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.schema import Schema
+from airflow_samza.spark.epoch_task import EpochTask
+from airflow_samza.spark.standbys import StandbyTask
 from airflow_samza.storage import local_store
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.log_maintenance import expire
+from tests.unit.spark import runs_here
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES, VIEWS
 
@@ -100,6 +103,26 @@ def test_the_next_run_on_a_host_reads_only_what_is_new(here: Here) -> None:
     assert scored(here) == [(1, "gold"), (1, "gold"), (1, "silver"), (2, "gold"), (2, "gold"), (2, "gold")]
 
 
+def test_a_standby_host_has_read_what_a_task_that_comes_to_it_needs(here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stages: list[EpochTask] = []
+    made = runs_here._Frame
+
+    def seen(task: EpochTask, tasks: int) -> Any:
+        stages.append(task)
+        return made(task, tasks)
+
+    monkeypatch.setattr(runs_here, "_Frame", seen)
+    config = {"job.store.local.dir": "$THIS_HOST"}
+    many(here, "gold")
+    views(here, 1)
+    monkeypatch.setenv("THIS_HOST", str(tmp_path / "host-a"))
+    here.whole(SCORED, "run-1", config=config)
+    monkeypatch.setenv("THIS_HOST", str(tmp_path / "host-b"))
+    work = StandbyTask(stages[0], 0, ())
+    assert all(work.fetch(task, 0) > 0 for task in range(2))
+    assert read_of(here, here.whole(SCORED, "run-2", config=config)) == 0
+
+
 def test_a_table_is_written_again_when_much_of_it_is_new(here: Here) -> None:
     many(here, "gold")
     views(here, 1)
@@ -112,6 +135,17 @@ def test_a_table_is_written_again_when_much_of_it_is_new(here: Here) -> None:
 
 def stored(here: Here, name: str) -> list[Path]:
     return sorted(Path(default_folder(str(here.root))).glob(f"profiles-*/*/{name}"))
+
+
+def test_of_tasks_that_all_read_a_broadcast_one_fills_the_table_of_the_host(here: Here) -> None:
+    app = SCORED.replace("scored", "toured")
+    send(here, "profile-changes", PROFILES, [{"member_id": n, "tier": "gold"} for n in range(100)], partitions=1)
+    views(here, 1, 2)
+    assert read_of(here, here.whole(app, "run-1")) == 100
+    assert read_of(here, here.whole(app, "run-2")) == 0
+    send(here, "profile-changes", PROFILES, [{"member_id": 1, "tier": "silver"}], partitions=1)
+    assert read_of(here, here.whole(app, "run-3")) == 2  # so little that no task writes it down for the others
+    assert scored(here) == [(1, "gold"), (1, "gold"), (1, "silver"), (2, "gold"), (2, "gold"), (2, "gold")]
 
 
 @pytest.mark.parametrize("damaged", ["OFFSETS", "*/rows.arrow", "*/store.json"])
@@ -128,10 +162,11 @@ def test_a_damaged_local_store_is_built_again_with_a_warning(here: Here, damaged
         path.write_bytes(bytes(content))
         path.touch()
     local_store._checked.clear()  # as another process would
+    profiles(here, m1="silver", m2="silver", m3="silver", m4="silver")
     with caplog.at_level(logging.WARNING):
-        assert read_of(here, here.whole(SCORED, "run-2")) == 100
+        assert read_of(here, here.whole(SCORED, "run-2")) == 104
     assert "built again" in caplog.text
-    assert scored(here) == [(1, "gold"), (1, "gold")]
+    assert scored(here) == [(1, "gold"), (1, "silver")]
     assert read_of(here, here.whole(SCORED, "run-3")) == 0
 
 

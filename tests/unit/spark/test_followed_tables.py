@@ -1,0 +1,131 @@
+"""A continuous run whose tables follow their side inputs, epoch by epoch. No Spark."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.spark import followed_tables
+from airflow_samza.systems.system import StreamSpec
+from tests.unit.spark.runs_here import Here
+from tests.unit.spark.side_input_apps import PROFILES
+from tests.unit.spark.test_pinned_tables import TOPIC, push
+from tests.unit.spark.test_side_inputs import many, profiles, scored, views
+
+FOLLOWING = "tests.unit.spark.side_input_apps:following"
+FOLLOWING_PUSHES = "tests.unit.spark.side_input_apps:following_pushes"
+
+
+class Frame:
+    """Stands for the job that prepares tables; it begins when it may."""
+
+    def __init__(self, task: followed_tables.PreparingTask, may: threading.Event) -> None:
+        self._task = task
+        self._may = may
+
+    def collect(self) -> None:
+        assert self._may.wait(30)
+        for task in range(self._task.tasks):
+            self._task.prepare(task)
+
+
+@contextmanager
+def running(here: Here, application: str) -> Iterator[tuple[RunPlan, threading.Event]]:
+    """A continuous run in a thread, drained at the end. The event lets tables be prepared."""
+    plan = here.plan(application, "run-1", mode=CONTINUOUS)
+    failed: list[BaseException] = []
+    may = threading.Event()
+
+    def work() -> None:
+        try:
+            here.stages(plan)
+        except BaseException as error:
+            failed.append(error)
+
+    with mock.patch.object(followed_tables, "preparing_frame", lambda spark, task: Frame(task, may)):
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            yield plan, may
+        finally:
+            may.set()
+            here.runtime.drain(plan)
+            thread.join(timeout=60)
+        assert not thread.is_alive()
+        assert not failed, failed
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+def view(here: Here, member: int) -> str | None:
+    """Sends a view; the tier that it comes out with."""
+    before = Counter(scored(here))
+    views(here, member)
+    until(lambda: len(scored(here)) == before.total() + 1)
+    (new,) = (Counter(scored(here)) - before).elements()
+    return new[1]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    made = Here(tmp_path)
+    made.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    return made
+
+
+def test_a_few_changes_are_there_in_the_next_epoch(here: Here) -> None:
+    profiles(here, m1="gold")
+    with running(here, FOLLOWING):
+        assert (view(here, 1), view(here, 2)) == ("gold", None)
+        profiles(here, m1="silver", m2="new")
+        assert (view(here, 1), view(here, 2)) == ("silver", "new")
+
+
+def test_many_changes_are_read_beside_the_epochs_and_hold_nothing_up(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 10)
+    profiles(here, m1="gold")
+    with running(here, FOLLOWING) as (_, may):
+        assert view(here, 1) == "gold"
+        many(here, "silver")
+        assert [view(here, 1) for _ in range(3)] == ["gold"] * 3  # nobody waits for what is being read
+        may.set()
+        until(lambda: view(here, 1) == "silver")
+
+
+def test_another_version_of_a_pushed_table_is_taken_over_whole(here: Here) -> None:
+    here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    push(here, "one", m1="gold", m2="gold")
+    with running(here, FOLLOWING_PUSHES) as (_, may):
+        assert view(here, 1) == "gold"
+        push(here, "two", m1="silver")
+        assert view(here, 1) == "gold"
+        may.set()
+        until(lambda: view(here, 1) == "silver")
+        assert view(here, 2) is None
+
+
+def test_a_topic_that_was_made_anew_is_read_anew(here: Here) -> None:
+    profiles(here, m1="gold", m2="gold")
+    with running(here, FOLLOWING) as (_, may):
+        may.set()
+        assert view(here, 1) == "gold"
+        shutil.rmtree(here.root / "topics" / "profile-changes")
+        time.sleep(0.002)
+        profiles(here, m1="anew")
+        until(lambda: view(here, 1) == "anew")
+        assert view(here, 2) is None
