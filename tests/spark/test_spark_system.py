@@ -223,8 +223,8 @@ def test_the_plan_says_what_is_read_and_what_is_promised(warehouse: Warehouse) -
 
 
 def test_explain_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "airflow_samza.cli", "explain", "samza_spark_apps.spark_system:counted_thirds"]
-    asked = [*program, "--root", str(tmp_path / "root"), "--shuffles"]
+    program = [sys.executable, "-c", "from airflow_samza.cli import main; main()"]
+    asked = [*program, "explain", "samza_spark_apps.spark_system:counted_thirds", "--root", str(tmp_path / "root"), "--shuffles"]
     paths = os.pathsep.join([str(APPS), str(APPS.parents[2])])
     done = subprocess.run(
         asked, env={**os.environ, "PYTHONPATH": paths}, cwd=APPS, capture_output=True, text=True, timeout=600, check=False
