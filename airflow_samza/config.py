@@ -145,6 +145,10 @@ class Config(Mapping[str, str]):
         """Whether tasks come back to the hosts where their state is: they do unless it is switched off."""
         return self.boolean(HOST_AFFINITY, True)
 
+    def check_placement(self) -> None:
+        """Refuses what the keys of host affinity and standby copies say wrongly, or against each other."""
+        _ = self.host_affinity, self.standby_replication
+
     @property
     def store_local_dir(self) -> str | None:
         """Where copies of state and stores lie on each host; ``$NAME`` is what the host's environment says. None: the default."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_specs import BroadcastSpec, PartitionBySpec, SendToSpec, SinkSpec
+from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
 from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
 from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_operator_graph
@@ -66,6 +67,7 @@ class ExecutionPlanner:
         """
         config = {**spec.config, **self._config}
         _check_mode(config)
+        Config(config).check_placement()
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph)
         errors = [*check_graph(spec), *check_streams(spec)]

@@ -109,6 +109,13 @@ def _(scene: Scene) -> str:
     return scene.plan("--config", "job.intermediate.stream.partitions=0")
 
 
+@row("plan", "Standby copies without host affinity", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
+    scene.views()
+    return scene.plan("--config", "job.host-affinity.enabled=false", "--config", "job.standbytasks.replication.factor=2")
+
+
 @row("plan", "A column that does not exist in an SQL expression", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"views = {VIEWS}", 'slow = views.where("dwel_ms > 1000")', f"slow.send_to({OUT})")
