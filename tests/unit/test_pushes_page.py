@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,23 @@ def test_links_lead_to_files() -> None:
 def test_the_dags_of_the_model_are_those_that_the_page_names() -> None:
     written = (DOCS.parent / "dags" / "delay_model.py").read_text(encoding="utf-8")
     assert re.findall(r'^with DAG\("(\w+)"', written, flags=re.MULTILINE) == re.findall(r"^\| `(\w+)` \|", REFRESH, flags=re.MULTILINE)
+
+
+def test_a_model_scores_flights_by_carrier_and_hour(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from airflow_samza import TestDriver
+    from dags.pipelines.delay_model import Flight, Weights, scores, train
+
+    (tmp_path / "flights").mkdir()
+    hours = list(range(5, 21)) * 20
+    flights = {"carrier": ["UA", "B6"] * (len(hours) // 2), "hour": hours, "dep_delay": [40 if hour > 14 else 0 for hour in hours]}
+    pq.write_table(pa.table(flights), tmp_path / "flights" / "2013-03-04.parquet")
+    weights = [Weights(**row) for row in train(tmp_path, date(2013, 3, 4))]
+    at = pytest.importorskip("pendulum").datetime(2013, 3, 5, 12, tz="UTC")
+    asked = [Flight("UA", 1, "EWR", 6, at), Flight("UA", 2, "EWR", 20, at), Flight("XX", 3, "EWR", 6, at)]
+    run = TestDriver(scores).pipe("planned-flights", asked).table("delay-model", weights).run()
+    early, late, unknown = sorted(run.output("scores"), key=lambda score: score.flight)
+    assert early.late < 0.1 < 0.9 < late.late
+    assert (late.trained_to, unknown.late) == ("2013-03-04", None)
