@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 NOT_STARTED = "not started"
@@ -65,7 +65,8 @@ class ProgressReport:
 
     ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do. ``read`` and ``sent``
     are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got no further, or were sent away. ``now`` is
-    the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first.
+    the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first. ``restored`` are
+    the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only under the ``root``.
     """
 
     stage_id: str
@@ -88,6 +89,7 @@ class ProgressReport:
     waiting_for: str | None = None
     partitions: tuple[PartitionProgress, ...] = ()
     several_epochs: bool = False
+    restored: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""

@@ -16,7 +16,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> li
     """The lines, none longer than a terminal of 140 columns is wide as long as names are of the usual length."""
     lines = [f"Stage {report.stage_id}: {_headline(report)}"]
     if report.state == SUCCEEDED:
-        return [*lines, *_losses(report)]
+        return [*lines, *_restored(report), *_losses(report)]
     width = max((len(name) for name in report.inputs), default=0)
     for stream_id in report.inputs if report.several_epochs else ():
         partitions = report.of(stream_id)
@@ -26,7 +26,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> li
             lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
             if len(behind) > worst:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
-    return [*lines, *_losses(report)]
+    return [*lines, *_restored(report), *_losses(report)]
 
 
 def duration(seconds: float) -> str:
@@ -93,6 +93,18 @@ def _watermark(watermark: int, at: float) -> str:
     age = at - watermark / 1000
     old = f"{duration(age)} old" if age >= 0 else f"{duration(-age)} ahead of the clock"
     return f"watermark {moment:%Y-%m-%d %H:%M:%SZ} ({old})"
+
+
+def _restored(report: ProgressReport) -> list[str]:
+    """Where tasks found the state with which they began their epochs, on a cluster: in a process, on the host, or only in the root."""
+    if not report.restored.get("host"):  # without copies on hosts, as on one machine, it says nothing that anybody could change
+        return []
+    memory, host, root = (_megabytes(report.restored.get(place, 0)) for place in ("memory", "host", "root"))
+    return [f"  state: {memory} found in memory, {host} on the host, {root} read from the root"]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _losses(report: ProgressReport) -> list[str]:

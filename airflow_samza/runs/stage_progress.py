@@ -17,7 +17,7 @@ from airflow_samza.runs.folders import RunFolder, StageFolder, read
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle, StageStatus, stage_status
+from airflow_samza.runs.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
 from airflow_samza.runs.totals import Totals
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import System
@@ -81,6 +81,7 @@ def stage_progress(
         waiting_for=found.progress.waiting_for if found.progress is not None else None,
         partitions=_partitions(systems, run, stage_id, intent, manifests),
         several_epochs=not intent.whole,
+        restored=restored_bytes(totals.facts),
     )
 
 

@@ -18,7 +18,7 @@ from airflow_samza.runs.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress_text import describe_progress
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
-from airflow_samza.runs.stage_state import CANCELLED, RUNNING, SUCCEEDED, StageHandle, StageStatus, stage_status
+from airflow_samza.runs.stage_state import CANCELLED, RUNNING, SUCCEEDED, StageHandle, StageStatus, restored_bytes, stage_status
 from airflow_samza.systems.filesystem import LocalFilesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec
 
@@ -241,3 +241,10 @@ def test_what_a_stage_waits_for_is_told(records: Records) -> None:
     waiting: Any = SimpleNamespace(progress=SimpleNamespace(waiting_for="page-views"), state=RUNNING, attempt=1)
     report = stage_progress(records.files, {}, records.run, "by-member", status=waiting, now=NOON)
     assert describe_progress(report) == ["Stage by-member: waiting for page-views"]
+
+
+def test_says_where_tasks_found_their_state() -> None:
+    facts = {"restored_from_memory_bytes": 2_000_000, "restored_from_host_bytes": 500_000, "restored_from_root_bytes": 40_000}
+    report = ProgressReport("views", "1.1", RUNNING, 0.0, several_epochs=True, epochs=1, restored=restored_bytes(facts))
+    assert describe_progress(report)[-1] == "  state: 2.0 MB found in memory, 0.5 MB on the host, 0.0 MB read from the root"
+    assert restored_bytes({"bad_records": 3}) == {}
