@@ -1,0 +1,141 @@
+"""Standby copies: made on the hosts that would take over, one round at a time, and never in the way of the epochs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.runs.epoch_records import Manifest
+from airflow_samza.runs.folders import StageFolder, write_once
+from airflow_samza.spark import standbys as module
+from airflow_samza.spark.epoch_task import EpochTask, task_host_files
+from airflow_samza.spark.placement import Executor, Placement
+from airflow_samza.spark.standbys import Standbys, StandbyTask
+from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snapshot
+from airflow_samza.systems.filesystem import LocalFilesystem
+
+FOLDER = StageFolder("runs/app/run/stages/stage/1.1")
+ROWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
+A, B = Executor("0", "a"), Executor("1", "b")
+
+
+class Driver:
+    """Stands for a session with executors; a round runs here, as the hosts that it goes to."""
+
+    def __init__(self) -> None:
+        self.rounds: list[list[str]] = []
+        self.fails = False
+        self.waits: threading.Event | None = None
+
+    @contextmanager
+    def tagged(self, *_: Any, **__: Any) -> Iterator[None]:
+        yield
+
+    def cancel(self, tag: str) -> None:
+        if self.waits is not None:
+            self.waits.set()
+
+    def frame_at(self, spark: Any, locations: Sequence[Sequence[str]]) -> Any:
+        self.rounds.append([location for (location,) in locations])
+        return self
+
+    def mapInArrow(self, work: StandbyTask, schema: str) -> Any:
+        self.work = work
+        return self
+
+    def collect(self) -> list[dict[str, int]]:
+        if self.waits is not None:
+            self.waits.wait(10)
+        if self.fails:
+            raise RuntimeError("ExecutorLostFailure")
+        return [{"bytes": sum(self.work.fetch(task, epoch) for task, epoch in tasks)} for tasks in self.work.tasks]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFilesystem:
+    return LocalFilesystem(tmp_path / "root")
+
+
+@pytest.fixture
+def standbys(files: LocalFilesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, Standbys]]:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    driver: Any = Driver()
+    placement = Placement(2, copies=2)
+    placement.update([A, B])
+    task = EpochTask(files.root, {}, "stage", FOLDER.path, "program", None, {}, {}, (), host_dir=str(tmp_path / "host"))
+    made = Standbys(driver, None, task, placement, "stage")  # type: ignore[arg-type]
+    yield driver, made
+    made.close()
+
+
+def left(files: LocalFilesystem, task: int, epoch: int) -> Any:
+    """What a task has left after an epoch."""
+    state = write_snapshot(files, FOLDER.state(epoch, f"{task}"), {"table:t": {"rows": ROWS}})
+    manifest = Manifest(task, epoch, "attempt", 0.1, {}, {}, checkpoint={}, state=state, ended=False)
+    write_once(files, FOLDER.manifest(epoch, task), manifest.to_dict())
+    return state
+
+
+def test_each_tasks_state_goes_to_the_other_host(standbys: tuple[Driver, Standbys], files: LocalFilesystem, tmp_path: Path) -> None:
+    driver, made = standbys
+    states = [left(files, task, 0) for task in range(2)]
+    made.after(0, {0: 0, 1: 0})
+    wait(made)
+    assert driver.rounds == [["executor_a_0", "executor_b_1"]] or driver.rounds == [["executor_b_1", "executor_a_0"]]
+    for task, state in enumerate(states):
+        restored = Restored()
+        read_snapshot(files, state, None, task_host_files(str(tmp_path / "host"), files.root, FOLDER.path, task), restored)
+        assert (restored.host > 0, restored.root) == (True, 0)
+    assert made.bytes == sum(state["table:t"]["rows"]["bytes"] for state in states)
+
+
+def test_what_is_there_is_not_copied_again(standbys: tuple[Driver, Standbys], files: LocalFilesystem) -> None:
+    _, made = standbys
+    left(files, 0, 0)
+    made.after(0, {0: 0})
+    wait(made)
+    before = made.bytes
+    made.after(0, {0: 0})
+    wait(made)
+    assert made.bytes == before > 0
+
+
+def test_a_round_at_work_is_not_waited_for_and_another_does_not_begin(standbys: tuple[Driver, Standbys], files: LocalFilesystem) -> None:
+    driver, made = standbys
+    driver.waits = threading.Event()
+    left(files, 0, 0)
+    for _ in range(3):
+        made.after(0, {0: 0})
+    assert len(driver.rounds) <= 1
+    driver.waits.set()
+    wait(made)
+    assert len(driver.rounds) == 1
+
+
+def test_a_round_that_fails_or_comes_too_late_harms_nobody(standbys: tuple[Driver, Standbys], files: LocalFilesystem) -> None:
+    driver, made = standbys
+    made.after(7, {0: 7})  # its manifest is gone already
+    wait(made)
+    driver.fails = True
+    made.after(8, {0: 8})
+    wait(made)
+    assert made.bytes == 0
+
+
+def test_without_a_placement_there_is_nothing_to_do(standbys: tuple[Driver, Standbys]) -> None:
+    driver, made = standbys
+    made._placement = None
+    made.after(0, {0: 0})
+    assert driver.rounds == []
+
+
+def wait(made: Standbys) -> None:
+    assert made._thread is not None
+    made._thread.join(10)
+    assert not made._thread.is_alive()
