@@ -22,6 +22,7 @@ CHOOSER_CLASS = "task.chooser.class"
 CHOOSER_WAIT_FOR_HEAD = "task.chooser.wait.for.head"
 STANDBY_REPLICATION = "job.standbytasks.replication.factor"
 STORE_LOCAL_DIR = "job.store.local.dir"
+STORE_LOCAL_MAX_BYTES = "job.store.local.max.bytes"
 STATE_LEASE_GRACE = "job.state.lease.grace.ms"
 STATE_LEASE_WAIT = "job.state.lease.wait.ms"
 STATE_VERSIONS_KEEP = "job.state.versions.keep"
@@ -259,6 +260,11 @@ class Config(Mapping[str, str]):
     def side_inputs_processor(self, store: str) -> str | None:
         """The factory of a store's side input processor, ``stores.<s>.side.inputs.processor.factory``."""
         return self.text(f"stores.{store}.side.inputs.processor.factory")
+
+    @property
+    def store_local_max_bytes(self) -> int | None:
+        """What the tables that a host keeps may take together: no limit unless set. What was opened longest ago goes first."""
+        return self.integer(STORE_LOCAL_MAX_BYTES, None, least=1)
 
     def store_backend(self, store: str, default: str) -> str:
         """What holds a store, ``stores.<s>.factory``: ``memory`` or ``rocksdb``, or Samza's names of their classes."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from airflow_samza.config import STORE_LOCAL_DIR
+from airflow_samza.config import Config
 from airflow_samza.runs.epoch_records import Intent
 from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.task_side_inputs import MADE, SideInputs
@@ -73,7 +73,8 @@ class HostTables:
     """The tables of a task in the folder of its host: opened before they are read on, written when much of them is new."""
 
     def __init__(self, root: str, program: StageProgram, streams: Mapping[str, BoundStream], task: int) -> None:
-        self._stores = LocalStores(default_folder(root, program.spec.config.get(STORE_LOCAL_DIR)))
+        config = Config(program.spec.config)
+        self._stores = LocalStores(default_folder(root, config.store_local_dir), config.store_local_max_bytes)
         self._program = program
         self._streams = streams
         self._task = task

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import StoreError
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
 
@@ -37,7 +38,6 @@ except ImportError:  # no Unix: builders that meet do the work twice
 logger = logging.getLogger(__name__)
 
 RECORD = "store.json"
-LOCAL_DIR, MOST_BYTES = "job.store.local.dir", "job.store.local.max.bytes"
 
 _UNFINISHED = ".building-"
 _OLD_SECONDS = 7 * 86_400.0
@@ -172,7 +172,7 @@ class LocalStores:
                 return
             raise StoreError(
                 f"The local store {path} could not be written: {error.strerror or error}.",
-                hint=f"Make room there, or say with {LOCAL_DIR} where there is some.",
+                hint=f"Make room there, or say with {STORE_LOCAL_DIR} where there is some.",
                 path=path,
             ) from error
         except BaseException:
@@ -182,8 +182,8 @@ class LocalStores:
     def _refuse_too_large(self, path: str, size: int) -> None:
         if self.most_bytes is not None and size > self.most_bytes:
             raise StoreError(
-                f"The local store {path} takes {size} bytes, and {MOST_BYTES} allows {self.most_bytes} for all stores of a host.",
-                hint=f"Raise {MOST_BYTES}, or give the table more partitions and the run more hosts.",
+                f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} for all of a host.",
+                hint=f"Raise {STORE_LOCAL_MAX_BYTES}, or give the table more partitions and the run more hosts.",
                 path=path,
                 bytes=size,
                 most=self.most_bytes,

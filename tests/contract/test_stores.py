@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
+from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
@@ -199,6 +200,22 @@ def written(table: pa.Table) -> pa.Buffer:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()
+
+
+@pytest.mark.parametrize("layout", [COUNTS, BY_DAY], ids=lambda layout: layout.name)
+def test_a_columnar_table_of_what_is_kept_finds_what_the_store_does(make: MakeStore, layout: StoreLayout) -> None:
+    store = make(layout)
+    day = datetime.date(2026, 1, 1)
+    keys: list[Any] = [f"k{n}" for n in range(50)] if layout is COUNTS else [(n, day) for n in range(50)]
+    store.put_all((key, (n,) if layout is COUNTS else (n, ["x", None])) for n, key in enumerate(keys))
+    for key in keys[::7]:
+        store.delete(key)
+    names = layout.schema.names[: len(layout.key.fields)]
+    table = ColumnarTable.of(store.snapshot(), names)
+    asked = layout.table([(key, (None,) * len(layout.value.fields)) for key in keys])
+    places = table.find([asked.column(name).combine_chunks() for name in names]).tolist()
+    values = table.rows.drop_columns(names).to_pylist()
+    assert [None if place < 0 else tuple(values[place].values()) for place in places] == [store.get(key) for key in keys]
 
 
 def test_a_snapshot_of_other_columns_is_refused(make: MakeStore) -> None:
