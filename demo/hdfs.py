@@ -62,7 +62,7 @@ class Hdfs:
         self.rpc_port, self.http_port = _free_ports(2)
         self.namenode: subprocess.Popen[bytes] | None = None
         self.datanode: subprocess.Popen[bytes] | None = None
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
         self._jars = jars("hdfs")
 
     @property
@@ -77,11 +77,15 @@ class Hdfs:
 
     def start(self) -> None:
         """Starts both servers, and returns when files can be written."""
-        self._configure()
-        shutil.copytree(_formatted(self._jars), self.folder / "name")
+        self.prepare()
         self.start_namenode()
         self.start_datanode()
         self.await_ready()
+
+    def prepare(self) -> None:
+        """Writes the configuration and what a NameNode starts with."""
+        self._configure()
+        shutil.copytree(_formatted(self._jars), self.folder / "name")
 
     def start_namenode(self) -> None:
         """Starts the NameNode, which is ready some seconds later."""
@@ -133,7 +137,7 @@ class Hdfs:
             "dfs.replication": "1",
             # Small files are written one after the other here: a writer looks again soon whether a block is known.
             "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "5",
-            **self._settings,
+            **self.settings,
         }
         _write_settings(self.conf_dir / "hdfs-site.xml", settings)
 

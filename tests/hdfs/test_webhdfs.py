@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import pytest
 from airflow_samza.errors import StorageFull, StorageUnavailable, TopicError
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.webhdfs.client import WebHdfsClient
-from airflow_samza.systems.webhdfs.filesystem import open_webhdfs
+from airflow_samza.systems.webhdfs.filesystem import WebHdfsFilesystem, open_webhdfs
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
@@ -47,6 +48,43 @@ def test_safe_mode_is_waited_for_and_named_when_it_lasts(cluster: Hdfs, place: s
     waiting.join(timeout=60)
     assert written == [True]
     assert hasty.list(".") == ["b"]
+
+
+@pytest.fixture(scope="module")
+def standby(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """A NameNode of a pair that nobody has made the active one: so it is standby."""
+    from demo.hdfs import Hdfs
+
+    found = Hdfs(tmp_path_factory.mktemp("standby"))
+    found.settings |= {
+        "dfs.nameservices": "pair",
+        "dfs.ha.namenodes.pair": "a,b",
+        "dfs.ha.namenode.id": "a",
+        "dfs.namenode.rpc-address.pair.a": f"127.0.0.1:{found.rpc_port}",
+        "dfs.namenode.http-address.pair.a": f"127.0.0.1:{found.http_port}",
+        "dfs.namenode.rpc-address.pair.b": "127.0.0.1:1",
+        "dfs.namenode.http-address.pair.b": "127.0.0.1:2",
+        "dfs.namenode.shared.edits.dir": f"file://{found.folder / 'shared'}",
+    }
+    found.prepare()
+    shutil.copytree(found.folder / "name", found.folder / "shared")
+    found.start_namenode()
+    try:
+        found.await_ready(datanodes=0)
+        yield found
+    finally:
+        found.stop()
+
+
+def test_a_standby_namenode_passes_on_and_is_named_when_none_is_active(standby: Hdfs, cluster: Hdfs, place: str) -> None:
+    for ask in (WebHdfsFilesystem.read, WebHdfsFilesystem.size):
+        with pytest.raises(StorageUnavailable, match="no other NameNode is active"):
+            ask(open_webhdfs(f"{standby.webhdfs}{place}", patience=0.5), "a")
+    both = open_webhdfs(f"{standby.webhdfs},{cluster.webhdfs.partition('//')[2]}{place}")
+    assert both.put_if_absent("a", b"x")
+    assert open_webhdfs(f"{cluster.webhdfs}{place}").read("a") == b"x"
+    with pytest.raises(StorageUnavailable, match=f"standby is http://127.0.0.1:{standby.http_port}, and no other NameNode is active"):
+        open_webhdfs(f"{standby.webhdfs}{place}", patience=0.5).put_if_absent("a", b"x")
 
 
 def test_a_quota_that_is_used_up_is_storage_that_is_full(cluster: Hdfs, place: str) -> None:

@@ -158,6 +158,7 @@ class WebHdfsClient:
     def _once(self, method: str, path: str, operation: str, more: Mapping[str, str]) -> httpx.Response:
         """One request to the NameNode that answered last; one that cannot serve it passes it on."""
         failed: _MayPass | None = None
+        standby: list[str] = []
         for turn in range(len(self.address.namenodes)):
             place = (self._active + turn) % len(self.address.namenodes)
             namenode = self.address.namenodes[place]
@@ -168,23 +169,29 @@ class WebHdfsClient:
                 failed = error
                 if error.sent:
                     raise
-                continue
             except Refusal as error:
-                if error.kind != "StandbyException":
+                if error.kind != _STANDBY:
                     raise
-                failed = _MayPass(f"the NameNode {namenode} is standby, and no other is active", _STANDBY, sent=False)
-                continue
-            self._active = place
-            return response
-        assert failed is not None
-        raise failed
+                standby.append(namenode)
+            else:
+                self._active = place
+                return response
+        raise failed or _standby(standby)
 
     def _at_datanode(self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None) -> httpx.Response:
         """A request to the DataNode that a NameNode has named; its URL is taken as it is, with what it carries."""
         node = f"the DataNode {httpx.URL(place).netloc.decode()}"
         if not isinstance(content, bytes | None):
             content.seek(0)
-        return self._send(method, place, None, node, content)
+        try:
+            return self._send(method, place, None, node, content)
+        except Refusal as error:
+            if error.kind != _STANDBY:
+                raise
+            # A NameNode that is standby names DataNodes all the same; only what they then ask of it is refused.
+            standby = self.address.namenodes[self._active]
+            self._active = (self._active + 1) % len(self.address.namenodes)
+            raise _standby([standby]) from None
 
     def _send(
         self, method: str, url: str, query: Mapping[str, str] | None, who: str, content: bytes | BinaryIO | None = None
@@ -217,13 +224,19 @@ class WebHdfsClient:
 
 
 _DOWN = "Is HDFS running, and is this the HTTP address of its NameNode? Nothing that was committed is lost; try again when it is back."
-_STANDBY = "Wait for the failover, or name all NameNodes: webhdfs://nn1:9870,nn2:9870/path."
+_STANDBY = "StandbyException"
 _BLOCK = 1 << 20
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     while block := file.read(_BLOCK):
         yield block
+
+
+def _standby(namenodes: list[str]) -> _MayPass:
+    named = " and ".join(namenodes)
+    hint = "Wait for the failover, or name all NameNodes: webhdfs://nn1:9870,nn2:9870/path."
+    return _MayPass(f"standby is {named}, and no other NameNode is active", hint, sent=False)
 
 
 def _status(found: Mapping[str, Any]) -> FileStatus:

@@ -48,7 +48,7 @@ def refusal_of(code: int, text: str) -> Refusal:
         kind = "Unauthorized" if code == 401 else "Unavailable" if code >= 500 else "Unknown"
         return Refusal(kind, f"HTTP status {code}")
     reason = message.strip().partition("\n")[0].rstrip(".") or kind
-    if kind in ("IOException", "RemoteException") and "could only be written to 0 of the" in reason:
+    if "could only be written to 0 of the" in reason or reason.startswith("Failed to find datanode"):
         kind = "NoDataNode"
     return Refusal(kind, reason)
 

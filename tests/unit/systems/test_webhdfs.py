@@ -183,8 +183,17 @@ def test_standby_namenodes_pass_a_request_on_and_are_named_when_none_is_active()
     found = {"FileStatus": {"pathSuffix": "", "type": "FILE", "length": 3, "modificationTime": 5000}}
     with namenode(403, standby) as first, namenode(403, standby) as second, namenode(200, found) as active:
         assert open_webhdfs(f"webhdfs://{first},{nowhere()},{active}/r", patience=0.2).size("x") == 3
-        with pytest.raises(StorageUnavailable, match=f"{second} is standby, and no other is active"):
+        with pytest.raises(StorageUnavailable, match=f"standby is http://{first} and http://{second}, and no other NameNode is active"):
             open_webhdfs(f"webhdfs://{first},{second}/r", patience=0.2).size("x")
+
+
+def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> None:
+    refused = namenode(403, refusal("StandbyException", "not supported in state standby"))
+    with refused as datanode, namenode(200, {"Location": f"http://{datanode}/x?op=CREATE"}) as standby:
+        with pytest.raises(StorageUnavailable, match=f"did not write .*/r/x: standby is http://{standby}, and no other"):
+            open_webhdfs(f"webhdfs://{standby}/r", patience=0.2).put("x", b"1")
+        with namenode(200, b"{}") as active, pytest.raises(KeyError):  # it has been asked: what it answers is no place
+            open_webhdfs(f"webhdfs://{standby},{active}/r", patience=1.0).put("x", b"1")
 
 
 @pytest.mark.parametrize(
