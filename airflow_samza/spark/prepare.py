@@ -43,7 +43,7 @@ from airflow_samza.spark.side_inputs import (
     told_columns,
     with_side_input_notes,
 )
-from airflow_samza.spark.spark_streams import refuse_endless, refuse_side_inputs, with_spark_notes
+from airflow_samza.spark.spark_streams import refuse_endless, refuse_unreadable, with_spark_notes
 from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import write_starts
 from airflow_samza.systems.filesystem import Filesystem
@@ -150,7 +150,7 @@ def _planned(
         stream_id: BoundStream(stream.stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
         for stream_id, stream in streams.items()
     }
-    refuse_side_inputs(bound, kept)
+    refuse_unreadable(spec, bound, kept)
     metadata = _metadata(systems, bound, spec)
     plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
         spec, pinned=version.plan if version is not None else None

@@ -16,13 +16,29 @@ from airflow_samza.systems.system import System
 Notes = Mapping[str, Mapping[str, str]]
 
 
-def refuse_side_inputs(bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuses tables that are fed by what Spark reads: a push is what brings that into a table, once for all."""
+def refuse_unreadable(spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses what Spark's reading once, before a stage, cannot give: an input that goes on, a table's feed, rows that fail one by one."""
     for stream in bound.values():
-        if stream.role == StreamRole.SIDE_INPUT.value and kept[stream.system]["kind"] == KIND:
+        if kept[stream.system]["kind"] != KIND or stream.role not in (StreamRole.INPUT.value, StreamRole.SIDE_INPUT.value):
+            continue
+        where = f"{stream.stream_id!r} lies in the system {stream.system!r} of kind spark"
+        if stream.role == StreamRole.SIDE_INPUT.value:
             raise UnsupportedShape(
-                f"The side input {stream.stream_id!r} lies in the system {stream.system!r} of kind spark, where no store can follow it.",
+                f"The side input {where}, where no store can follow it.",
                 hint="Push it: app.pushed_table(…) and a TablePushOperator, whose source may be anything that Spark reads.",
+                stream=stream.stream_id,
+            )
+        declared = spec.inputs[stream.stream_id]
+        if declared.shared or not declared.bounded:
+            raise UnsupportedShape(
+                f"The input {where}, which is read once and whole, and is declared as one that goes on.",
+                hint='Leave bounded= and slice="checkpoint" out; slice="timestamp" reads the rows of the data interval.',
+                stream=stream.stream_id,
+            )
+        if declared.on_error is not None:
+            raise UnsupportedShape(
+                f"The input {where}, where rows cannot fail one by one, and has on_error=.",
+                hint="Read a broader type, and convert it behind the input in an operator that has on_error=.",
                 stream=stream.stream_id,
             )
 

@@ -90,7 +90,8 @@ class WriteTask:
             pass
         number = TaskContext.get().partitionId()
         try:
-            yield from self._rows(*self.parts[number])
+            if number < len(self.parts):  # nothing at all is one empty Spark partition
+                yield from self._rows(*self.parts[number])
         except Exception as error:
             raise from_worker(error, self.stage, number) from error
 

@@ -101,7 +101,8 @@ class SparkSystem:
                 hint="Submit the stage again: it goes on from the commit, and runs no task again.",
                 stream=stream.name,
             )
-        self.writer.write(table, self._staged(stream, publication, facts, whole=table.waits_for_the_end))
+        if facts["rows"] or table.waits_for_the_end:  # to append nothing is to do nothing
+            self.writer.write(table, self._staged(stream, publication, facts, whole=table.waits_for_the_end))
         self.log.filesystem.put_if_absent(record, json.dumps(told, sort_keys=True).encode())
         return told
 

@@ -132,6 +132,13 @@ def test_parquet_is_read_and_tables_and_files_are_written(warehouse: Warehouse) 
     assert sorted(row.asDict()["member_id"] for row in written.collect()) == [view["member_id"] for view in LONG]
 
 
+def test_a_stage_without_any_result_leaves_an_empty_table(warehouse: Warehouse) -> None:
+    warehouse.run("nothing")
+    none = warehouse.spark.read.parquet(str(warehouse.folder / "data/none"))
+    assert (none.count(), none.columns) == (0, ["member_id", "country", "dwell_ms"])
+    assert not (warehouse.folder / "data/no_more").exists()
+
+
 def test_a_query_is_read_by_key_and_partitions_of_a_table_are_replaced(warehouse: Warehouse) -> None:
     warehouse.spark.sql("CREATE TABLE counted (views bigint, country string) USING parquet PARTITIONED BY (country)")
     warehouse.spark.sql("INSERT INTO counted VALUES (1, 'nl'), (7, 'gr')")

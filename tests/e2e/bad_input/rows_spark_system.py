@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
-from tests.e2e.bad_input.scene import VIEWS, Scene
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
 
 ENDLESS = VIEWS.replace("schema=View", "schema=View, bounded=False")
 
@@ -46,5 +46,23 @@ def _(scene: Scene) -> str:
         'table = app.table("tiers-table", key="member_id", side_inputs=[tiers])',
         f'views = {VIEWS}.partition_by("member_id", id="by-member")',
         'views.join(table, id="with-tier").send_to(app.output_stream("a"))',
+    )
+    return scene.prepare()
+
+
+@row("plan", "A table of Spark that is to be read as it goes on", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'app.system("warehouse", kind="spark")',
+        f'app.input_stream("views", system="warehouse", schema=View, bounded=False).send_to({OUT})',
+    )
+    return scene.prepare()
+
+
+@row("plan", "Rows of a table of Spark that are to fail one by one", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'app.system("warehouse", kind="spark")',
+        f'app.input_stream("views", system="warehouse", schema=View, on_error="drop").send_to({OUT})',
     )
     return scene.prepare()

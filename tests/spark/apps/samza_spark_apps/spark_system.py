@@ -100,6 +100,13 @@ def copies(app: Any) -> None:
     views.send_to(app.output_stream("replaced", system="warehouse", format="parquet", path="replaced", options={"mode": "overwrite"}))
 
 
+@stream_application("spark-nothing")
+def nothing(app: Any) -> None:
+    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where("dwell_ms < 0")
+    views.send_to(app.output_stream("none", system="warehouse", format="parquet", path="none", options={"mode": "overwrite"}))
+    views.send_to(app.output_stream("no-more", system="warehouse", format="parquet", path="no_more"))
+
+
 @dataclass(frozen=True)
 class View:
     member_id: int
