@@ -69,7 +69,7 @@ def standbys(files: LocalFilesystem, tmp_path: Path, monkeypatch: pytest.MonkeyP
     placement = Placement(2, copies=2)
     placement.update([A, B])
     task = EpochTask(files.root, {}, "stage", FOLDER.path, "program", None, {}, {}, (), host_dir=str(tmp_path / "host"))
-    made = Standbys(driver, None, task, placement, "stage")  # type: ignore[arg-type]
+    made = Standbys(driver, None, task, placement, "stage")
     yield driver, made
     made.close()
 
