@@ -129,7 +129,7 @@ class LocalAirflow:
                 start_new_session=True,
             )
         self.wait_until(self._is_healthy, timeout, "Airflow to become healthy")
-        self._client = httpx.Client(base_url=f"{self.url}/api/v2", timeout=60, trust_env=False)
+        self._client = httpx.Client(base_url=f"{self.url}/api/v2", timeout=300, trust_env=False)
         self._sign_in()
 
     def stop(self) -> None:
@@ -306,7 +306,7 @@ class LocalAirflow:
     def _sign_in(self) -> None:
         assert self._client is not None
         body = {"username": self.username, "password": self.password}
-        answer = httpx.post(f"{self.url}/auth/token", json=body, timeout=60, trust_env=False)
+        answer = httpx.post(f"{self.url}/auth/token", json=body, timeout=300, trust_env=False)
         if answer.status_code != 201:
             raise AirflowProblem(f"Signing in gave {answer.status_code}: {answer.text}")
         self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"

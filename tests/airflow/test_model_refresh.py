@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import SystemBinding
 from dags.pipelines.delay_model import train
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
@@ -52,8 +55,12 @@ def refreshed(flights: Any) -> Refreshed:
     airflow.wait_for_dag("delay_scores")
     scored: list[str] = []
 
-    def feed(number: int) -> None:
-        succeeds(airflow, "delay_flights_feed", airflow.trigger("delay_flights_feed", conf={"day": str(day(number))}))
+    def come(number: int) -> None:
+        """Further flights come, from a source of their own."""
+        rows = pq.read_table(
+            flights.data / "flights" / f"{day(number)}.parquet", columns=["carrier", "flight", "origin", "hour", "time_hour"]
+        )
+        LogSystem("log", SystemBinding("log", {"root": str(flights.root)})).append("planned-flights", rows, key=["carrier"])
 
     def refresh(number: int) -> str:
         interval = {"data_interval_start": moment(number).isoformat(), "data_interval_end": moment(number + 1).isoformat()}
@@ -65,13 +72,13 @@ def refreshed(flights: Any) -> Refreshed:
         begun = airflow.wait_until(lambda: airflow.runs("delay_scores")[len(scored) :] or None, 600, "a run scheduled by the asset")
         scored.append(succeeds(airflow, "delay_scores", begun[0]["dag_run_id"]))
 
-    feed(1)
+    succeeds(airflow, "delay_flights_feed", airflow.trigger("delay_flights_feed", conf={"day": str(day(1))}))
     first = refresh(0)
     follows()
-    feed(2)
+    come(2)
     second = refresh(1)
     follows()
-    feed(3)
+    come(3)
     back = succeeds(airflow, "delay_model_rollback", airflow.trigger("delay_model_rollback"))
     follows()
     return Refreshed(tuple(scored), (first, second), back)
