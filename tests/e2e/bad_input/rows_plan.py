@@ -55,6 +55,13 @@ def _(scene: Scene) -> str:
     return raised(lambda: SparkRuntime("ftp://host/samza"))
 
 
+@row("plan", "A user in the URL of a root on HDFS", PLAN)
+def _(scene: Scene) -> str:
+    from airflow_samza.spark.runtime import SparkRuntime
+
+    return raised(lambda: SparkRuntime("webhdfs://jo:hunter2@namenode:9870/samza"))
+
+
 @row("plan", "Partition counts that differ in a join, all conflicts at once", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
