@@ -24,8 +24,8 @@ FORMAT = 1
 
 _RECORD = "store.json"
 _NEVER_CHANGES = (".sst", ".blob")
-_KEPT = 2
-"""The newest version, and the one before it, from which a retry of the last epoch goes on."""
+_KEPT = 3
+"""The newest version, that of an attempt beside it, and the one before, from which a retry of the last epoch goes on."""
 _OLD_SECONDS = 86_400.0
 """What no task has come back to for a day goes."""
 _WORK_SECONDS = 3600.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -52,17 +53,18 @@ class Waiting(Counting, AsyncStreamTask):
         self.count(envelope.message, collector, coordinator)
 
 
-def counting(task, bounded):
+def counting(task, bounded, backend="memory"):
     def describe(app):
         app.input_stream("lines", system="log", schema=LINE, partitions=2, timestamp="at", bounded=bounded)
         app.output_stream("copy", system="log", schema=COUNT, partitions=2, key="word")
-        app.store("counts", key="string", value="bigint")
+        app.store("counts", key="string", value="bigint", backend=backend)
         app.task(task)
 
     return task_application("counting", config={"task.max.concurrency": "4"})(describe)
 
 
 in_order, waiting, unbounded = counting(InOrder, True), counting(Waiting, True), counting(InOrder, False)
+on_disk = counting(InOrder, True, "rocksdb")
 
 
 async def doubled(line):
@@ -92,9 +94,20 @@ def ran(place: Place, name: str, mode: str) -> StageResult:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"), [("in_order", "staged"), ("in_order", "pipelined"), ("waiting", "staged"), ("waiting", "pipelined")]
+    ("name", "mode"),
+    [
+        ("in_order", "staged"),
+        ("in_order", "pipelined"),
+        ("waiting", "staged"),
+        ("waiting", "pipelined"),
+        ("on_disk", "staged"),
+        ("on_disk", "pipelined"),
+    ],
 )
-def test_stores_and_timers_go_through_epochs_and_commits(place: Place, name: str, mode: str) -> None:
+def test_stores_and_timers_go_through_epochs_and_commits(
+    place: Place, name: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where a host keeps stores
     result = ran(place, name, mode)
     counted = sorted((row["word"], row["nth"]) for row in place.rows("copy"))
     fired = [(f"timer {word}", 20) for word in "abc"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -110,12 +111,12 @@ def test_closing_leaves_no_clone_behind(tmp_path: Path) -> None:
     assert len(versions(tmp_path)) == 1
 
 
-def test_of_a_store_the_newest_two_versions_stay(tmp_path: Path) -> None:
+def test_of_a_store_the_newest_versions_stay(tmp_path: Path) -> None:
     store = filled(tmp_path)
     for epoch in range(5):
         store.put("k", (epoch,))
         kept = store.kept()
-    assert len(versions(tmp_path)) == 2
+    assert len(versions(tmp_path)) == 3
     assert following(tmp_path, kept).get("k") == (4,)
 
 
@@ -217,6 +218,38 @@ def test_only_one_at_a_time_opens_a_folder(tmp_path: Path) -> None:
         open_database(str(tmp_path / "db"), "counts")
     first.close()
     open_database(str(tmp_path / "db"), "counts").close()
+
+
+def _attempt(folder: str, kept: dict[str, pa.Table], number: int, start: Any, results: Any) -> None:
+    start.wait()
+    for _ in range(5):
+        store = RocksStore(COUNTS, folder)
+        store.restore_kept(kept)
+        store.put("mine", (number,))
+        store.delete("k0001")
+        mine = store.kept()
+        store.close()
+        again = RocksStore(COUNTS, folder)
+        again.restore_kept(mine)
+        results.put((again.get("mine"), again.get("k0001"), len(list(again.range()))))
+        again.close()
+
+
+def test_attempts_of_many_processes_at_one_version_do_not_meet(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    kept = store.kept()
+    store.close()
+    context = multiprocessing.get_context("spawn")
+    start, results = context.Event(), context.Queue()
+    processes = [context.Process(target=_attempt, args=(str(tmp_path), kept, number, start, results)) for number in range(4)]
+    for process in processes:
+        process.start()
+    start.set()
+    found = [results.get(timeout=100) for _ in range(20)]
+    for process in processes:
+        process.join(60)
+    assert sorted(found) == sorted([((number,), None, 100) for number in range(4)] * 5)
+    assert not list(tmp_path.rglob("work-*"))
 
 
 def test_many_entries_are_read_and_written_at_once(tmp_path: Path) -> None:
