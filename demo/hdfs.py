@@ -12,6 +12,7 @@ import getpass
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -197,11 +198,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo.hdfs", description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, help="where it stores what it is given (a new temporary folder)")
     folder = parser.parse_args(arguments).folder
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended by whatever: the servers end, too
     with contextlib.ExitStack() as held:
         if folder is None:
             folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="hdfs-")))
         else:
             folder.mkdir(parents=True)
+        held.enter_context(contextlib.suppress(KeyboardInterrupt))
         try:
             found = Hdfs(folder.resolve())
             held.callback(found.stop)
@@ -214,9 +217,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"  a root for airflow_samza   {found.webhdfs}/samza")
         print(f"  for Spark                  {found.hdfs}/")
         print(f"  for Hadoop's clients       export HADOOP_CONF_DIR={found.conf_dir} HADOOP_USER_NAME={getpass.getuser()}", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            assert found.namenode is not None
-            found.namenode.wait()
+        assert found.namenode is not None
+        found.namenode.wait()
     return 0
 
 
