@@ -6,19 +6,24 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from airflow_samza import stream_application
+from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.epoch_records import Manifest
 from airflow_samza.runs.folders import StageFolder, write_once
 from airflow_samza.spark import standbys as module
 from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.placement import Executor, Placement
-from airflow_samza.spark.standbys import Standbys, StandbyTask
+from airflow_samza.spark.standbys import Standbys, StandbyTask, placement_of
 from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.task.stage_program import compile_stage
+from tests.spark.apps.samza_spark_apps import tables
 
 FOLDER = StageFolder("runs/app/run/stages/stage/1.1")
 ROWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
@@ -139,3 +144,26 @@ def wait(made: Standbys) -> None:
     assert made._thread is not None
     made._thread.join(10)
     assert not made._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "placed"),
+    [
+        ("written_and_joined", {}, True),
+        ("by_a_task", {}, True),
+        ("written_and_joined", {"job.host-affinity.enabled": "false"}, False),
+        ("stateless", {}, False),
+    ],
+)
+def test_only_tasks_that_keep_something_have_a_place(name: str, more: dict[str, str], placed: bool) -> None:
+    application: Any = stateless if name == "stateless" else getattr(tables, name)
+    spec = application.spec(more)
+    plan = ExecutionPlanner(spec.config, {}).plan(spec)
+    setup: Any = SimpleNamespace(program=compile_stage(spec, plan, plan.stages[0].stage_id))
+    context: Any = SimpleNamespace(driver=SimpleNamespace(knows_executors=True), attempt=SimpleNamespace(group="stage"))
+    assert (placement_of(context, setup) is not None) is placed
+
+
+@stream_application("stateless")
+def stateless(app: Any) -> None:
+    app.input_stream("views", schema="id bigint", partitions=2).where("id > 1").send_to(app.output_stream("out"))
