@@ -7,8 +7,15 @@ import time
 
 from airflow_samza.systems.filesystem import open_filesystem
 
-root, begin, files, number = sys.argv[1:]
-filesystem = open_filesystem(root)
-filesystem.exists("race")  # connected, before the race begins
-time.sleep(max(0.0, float(begin) - time.time()))
-print(*(f"file-{file}" for file in range(int(files)) if filesystem.put_if_absent(f"race/file-{file}", number.encode() * 1000)))
+
+def race(root: str, begin: float, files: int, content: bytes) -> list[str]:
+    """The names of the files that this process was the first to put."""
+    filesystem = open_filesystem(root)
+    filesystem.exists("race")  # connected, before the race begins
+    time.sleep(max(0.0, begin - time.time()))
+    return [f"file-{number}" for number in range(files) if filesystem.put_if_absent(f"race/file-{number}", content)]
+
+
+if __name__ == "__main__":
+    where, at, count, number = sys.argv[1:]
+    print(*race(where, float(at), int(count), number.encode() * 1000))
