@@ -90,7 +90,7 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
     key = ", ".join(request.key)
     if found.null_keys and request.on_null_key == "fail":
         raise PushError(
-            f"The push of table {request.table!r} has {found.null_keys:,} rows whose key ({key}) is null.",
+            f"The push of table {request.table!r} has {_rows(found.null_keys)} whose key ({key}) is null.",
             hint='Mend the source, or leave such rows out: on_null_key="drop".',
             table=request.table,
             null_keys=found.null_keys,
@@ -98,13 +98,13 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
     if found.duplicates and request.on_duplicate == "fail":
         examples = ", ".join(str(example) for example in found.examples)
         raise PushError(
-            f"The push of table {request.table!r} has {found.duplicates:,} rows too many for their key ({key}), such as {examples}.",
+            f"The push of table {request.table!r} has {_rows(found.duplicates)} too many for their key ({key}), such as {examples}.",
             hint='Mend the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or on_duplicate="any".',
             table=request.table,
             duplicates=found.duplicates,
         )
     if found.nulls:
-        said = ", ".join(f"{column} ({count:,} rows)" for column, count in sorted(found.nulls.items()))
+        said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(found.nulls.items()))
         raise PushError(
             f"The push of table {request.table!r} has nulls in columns that are declared never null: {said}.",
             hint="Declare them as nullable, or mend the source.",
@@ -113,11 +113,15 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
     _check_counts(request, found, current)
 
 
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+
+
 def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
     changed = found.rows + found.deletes
     if changed < request.least_rows:
         raise PushError(
-            f"The push of table {request.table!r} has {changed:,} rows, and at least {request.least_rows:,} are asked for (min_rows).",
+            f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are asked for (min_rows).",
             hint="Is the source complete? With min_rows=0 an empty push empties the table."
             if request.min_rows is None
             else "Is the source complete? Else lower min_rows.",
@@ -131,7 +135,7 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
     if request.mode == FULL:
         change = (found.rows - before) / before
         too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most
-        said = f"{found.rows:,} rows, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of version {current.number}"
+        said = f"{_rows(found.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of version {current.number}"
     else:
         too_far = most is not None and changed / before > most
         said = f"{changed:,} changes, {changed / before:.0%} of the {before:,} rows of version {current.number}"

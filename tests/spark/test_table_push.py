@@ -171,7 +171,7 @@ def test_null_and_double_keys_are_refused_with_examples(pusher: Pusher) -> None:
     double: list[dict[str, Any]] = [*MEMBERS, {"member_id": 7, "tier": "again"}, {"member_id": 8, "tier": "again"}]
     with pytest.raises(PushError, match=r"2 rows too many for their key \(member_id\), such as (7, 8|8, 7)"):
         pusher.push(pusher.file("double.parquet", double))
-    with pytest.raises(PushError, match=r"1 rows whose key \(member_id\) is null"):
+    with pytest.raises(PushError, match=r"1 row whose key \(member_id\) is null"):
         pusher.push(pusher.file("null.parquet", [*MEMBERS, {"member_id": None, "tier": "x"}]))
     assert pusher.files.list("tables/log/t0-push/versions") == []
 
