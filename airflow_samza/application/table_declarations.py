@@ -124,9 +124,15 @@ class TableDeclarations:
         if changelog or topic is not None:
             asks = f"stores.{table.table_id}.changelog is {topic!r}" if topic is not None else "asks for a changelog"
             refuse(
-                f"{where} has side inputs, and {asks}",
+                f"The {where} has side inputs, and {asks}",
                 hint="Its side inputs bring it back after a loss: leave the changelog out.",
                 kind=SideInputsWithChangelog,
+                table=table.table_id,
+            )
+        if ttl is not None:
+            refuse(
+                f"The {where} has side inputs and ttl={ttl!r}",
+                hint="Leave it out: a row lives until its side input deletes it.",
                 table=table.table_id,
             )
         if side_inputs is None:
@@ -152,7 +158,7 @@ class TableDeclarations:
                 if stream.schema is not None:  # each message is a row: its key columns must be there
                     key_columns(table.key, stream.schema, f"{where}, fed by {stream.stream_id!r}")
         inferred = table.schema or (streams[0].schema if checked is None and len(streams) == 1 else None)
-        table = replace(table, schema=inferred, side_inputs=tuple(ids), processor=checked, ttl_ms=_milliseconds(ttl))
+        table = replace(table, schema=inferred, side_inputs=tuple(ids), processor=checked)
         added = self._added(table)
         for stream in streams:
             self._graph.side_inputs.setdefault(stream.stream_id, stream)

@@ -37,7 +37,7 @@ def _application(scene: Scene, table: str, *before: str) -> None:
 
 def _changes(scene: Scene, **columns: list[object]) -> LogSystem:
     log = LogSystem("log", SystemBinding("log", {"root": str(scene.folder / "samza")}))
-    rows = pa.table({"member_id": pa.array([7], pa.int64()), "tier": pa.array(["gold"])} if not columns else columns)
+    rows = pa.table(columns or {"member_id": pa.array([7], pa.int64()), "tier": pa.array(["gold"])})
     log.append("changes", rows, partitions=1)
     return log
 
