@@ -313,6 +313,16 @@ def test_the_format_samza_reads_and_writes_over_spark_connect(spark: SparkSessio
     assert spark.read.format("samza").options(root=str(tmp_path), topic="more").load().count() == 2
 
 
+def test_a_dataframe_comes_in_and_a_table_goes_out_over_spark_connect(server: ConnectServer, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    bindings = {"warehouse": SystemBinding("spark", {"root": str(tmp_path / "data")})}
+    runtime = SparkRuntime(str(tmp_path / "root"), bindings, master=f"{server.url}/;token={TOKEN}", idle_seconds=60)
+    runtime.run_application("samza_spark_apps.spark_system:thirds_to_files", "r1")
+    rows = sorted(pq.read_table(tmp_path / "data/thirds").to_pylist(), key=repr)
+    assert rows == [{"third": third, "count": 30} for third in range(3)]
+
+
 def test_a_server_that_dies_loses_the_stage_and_a_retry_when_it_is_back_succeeds(server: ConnectServer, session: Session) -> None:
     handle = session.runtime.submit(session.run, "held")
     until(session.holders)

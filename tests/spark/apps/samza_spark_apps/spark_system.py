@@ -60,6 +60,12 @@ def counted_thirds(app: Any) -> None:
     app.from_dataframe(thirds, id="thirds", schema="third bigint, count bigint").send_to(app.output_stream("out"))
 
 
+@stream_application("spark-thirds-to-files")
+def thirds_to_files(app: Any) -> None:
+    counted = app.from_dataframe(thirds, id="thirds", schema="third bigint, count bigint", partitions=2)
+    counted.send_to(app.output_stream("out", system="warehouse", format="parquet", path="thirds", options={"mode": "overwrite"}))
+
+
 @stream_application("spark-columns-unsaid")
 def columns_unsaid(app: Any) -> None:
     busy = app.from_dataframe(busy_countries, id="busy")
