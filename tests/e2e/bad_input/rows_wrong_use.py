@@ -96,6 +96,12 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("call", "A changelog that is no stream", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.local_table("tiers", key="member_id", changelog="no stream")')
+    return scene.plan()
+
+
 @row("call", "A table is written that others fill", CALL)
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.send_to(app.pushed_table("tiers", key="member_id"))')
