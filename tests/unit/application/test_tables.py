@@ -12,7 +12,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole, TableKind
 from airflow_samza.application.operator_specs import SendToTableSpec
 from airflow_samza.application.side_inputs import SideInputsProcessor, side_input_config
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, SideInputsWithChangelog
 
 
 class Keep:
@@ -118,6 +118,17 @@ def test_rejects_writing_a_table_with_side_inputs() -> None:
 
     with pytest.raises(SamzaError, match="read-only"):
         described(describe)
+
+
+def test_rejects_a_table_with_side_inputs_that_has_a_time_to_live() -> None:
+    with pytest.raises(SamzaError, match="has side inputs and ttl='1 day'"):
+        described(lambda app: app.table("t", key="id", side_inputs=["x"], ttl="1 day"))
+
+
+@pytest.mark.parametrize("config", [{}, {"stores.t.changelog": "changes"}])
+def test_rejects_a_table_with_side_inputs_and_a_changelog(config: dict[str, str]) -> None:
+    with pytest.raises(SideInputsWithChangelog):
+        described(lambda app: app.table("t", key="id", side_inputs=["x"], changelog=None if config else True), config)
 
 
 def test_a_remote_table_has_callables() -> None:
