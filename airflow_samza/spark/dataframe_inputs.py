@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -123,7 +124,7 @@ class _Reading:
             if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
                 kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
                 raise SchemaError(
-                    f"{self._name} returned {kind}, and must return a DataFrame that is read once.",
+                    f"{self._named(None)}, returned {kind}, and must return a DataFrame that is read once.",
                     hint="Return spark.read… or spark.table(…); for what goes on, use an input stream.",
                     stream=self._stream.stream_id,
                 )
@@ -173,11 +174,11 @@ class _Reading:
         rows = frame.mapInArrow(task, "task int, staged string").collect()
         return {str(row["task"]): json.loads(row["staged"]) for row in rows}
 
-    @property
-    def _name(self) -> str:
+    def _named(self, traceback: TracebackType | None) -> str:
+        """The function of from_dataframe, with the place in it at which it failed, or where it stands."""
         reader = self._stream.reader
-        at = user_location(reader, None) if reader is not None else None
-        return f"{name_of(reader)}, the function of from_dataframe {self._stream.stream_id!r}{f' ({at})' if at is not None else ''},"
+        at = user_location(reader, traceback)
+        return f"{name_of(reader)}, the function of from_dataframe {self._stream.stream_id!r}{f' ({at})' if at is not None else ''}"
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -198,10 +199,8 @@ class _Reading:
         stream_id = self._stream.stream_id
         said = first_line(error, self._table)
         if self._stream.reader is not None:
-            at = user_location(self._stream.reader, error.__traceback__)
             return StageFailed(
-                f"{name_of(self._stream.reader)}, the function of from_dataframe {stream_id!r}"
-                f"{f' ({at})' if at is not None else ''}, failed with {said}.",
+                f"{self._named(error.__traceback__)}, failed with {said}.",
                 hint="It gets the stage runner's Spark session: does it run in a notebook on the same Spark?",
                 stream=stream_id,
                 stage=self._context.handle.stage_id,

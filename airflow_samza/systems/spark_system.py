@@ -106,10 +106,6 @@ class SparkSystem:
         self.log.filesystem.put_if_absent(record, json.dumps(told, sort_keys=True).encode())
         return told
 
-    def is_written(self, stream: StreamSpec, publication: Publication) -> bool:
-        """Whether there is a record that the epoch's output was written."""
-        return self.log.filesystem.exists(self._record(stream, publication))
-
     def _staged(self, stream: StreamSpec, publication: Publication, facts: Mapping[str, Any], *, whole: bool) -> Staged:
         topic = _topic(stream)
         slice_ = dict(self.log.slice(topic))

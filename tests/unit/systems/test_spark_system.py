@@ -75,7 +75,8 @@ def test_each_epoch_is_appended_once_however_often_it_is_published(system: Spark
 
 
 def test_nothing_is_not_appended_but_it_replaces(system: SparkSystem) -> None:
-    for mode, written in (("append", []), ("overwrite", [[]])):
+    after: dict[str, list[list[int]]] = {"append": [], "overwrite": [[]]}
+    for mode, written in after.items():
         spec = dataclasses.replace(stream(mode), through=f"app-1-{mode}/run/1.1")
         system.admin.create([spec])
         system.publish(spec, epoch(system, spec, 0, [], final=True))
@@ -99,12 +100,11 @@ def test_who_dies_before_the_record_is_followed_by_one_who_writes_the_same_again
     writer_of(system).dies = True
     with pytest.raises(KeyboardInterrupt):
         system.publish(spec, publication)
-    assert not system.is_written(spec, publication)
     writer_of(system).dies = False
-    system.publish(spec, publication)
+    for _ in range(2):
+        system.publish(spec, publication)
     assert writer_of(system).written == [[1, 2], [1, 2]]
     assert len(set(writer_of(system).transactions)) == 1, "so that Delta knows the second for the first"
-    assert system.is_written(spec, publication)
 
 
 def test_without_a_session_nothing_is_written_and_a_runner_is_asked_for(system: SparkSystem) -> None:
