@@ -78,7 +78,7 @@ def test_every_workload_can_be_planned(name: str) -> None:
     spec = load_application(WORKLOADS[name].application).spec({"views": "views.parquet", "clicks": "clicks.parquet"})
     plan = plan_shape(spec)
     assert WORKLOADS[name].output in spec.outputs
-    assert len(plan.stages) == {"W7": STAGES, "W2": 2, "W4": 2, "W5": 3}.get(name, 1)
+    assert len(plan.stages) == {"W7": STAGES, "W2": 2, "W3-topics": 3, "W4": 2, "W5": 3}.get(name, 1)
 
 
 def test_a_meter_counts_this_process() -> None:
