@@ -34,6 +34,7 @@ from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
 from airflow_samza.planner.watermark_warnings import silent_inputs
+from airflow_samza.planner.wording import count_text
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -98,6 +99,7 @@ class ExecutionPlanner:
                 *findings.warnings,
                 *_idle_streams(edges, graph),
                 *_repeated_broadcasts(graph, stages, states),
+                *_unread_partitions(stages, counts, edges),
                 *silent_inputs(graph, edges),
             ),
         )
@@ -172,6 +174,18 @@ def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> list[str]
         elif edge.role is StreamRole.OUTPUT and not edge.writers:
             idle.append(f"The output stream {stream_id!r} is declared, but nothing is sent to it.")
     return idle
+
+
+def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> list[str]:
+    """Task k holds partition k of a side input, so nobody holds those beyond the tasks. Joins are refused then, low-level tasks are not."""
+    return [
+        f"The side input {stream_id!r} has {counts[stream_id].count} partitions, and the stage {stage.stage_id} "
+        f"{count_text(stage.task_count, 'task')}: the rows of the others are in no table. Give its inputs "
+        "as many partitions, or declare it broadcast."
+        for stage in stages
+        for stream_id in stage.side_inputs
+        if stream_id in counts and not edges[stream_id].broadcast and counts[stream_id].count > stage.task_count
+    ]
 
 
 def _repeated_broadcasts(graph: JobGraph, stages: Sequence[Stage], states: Mapping[str, EdgeState]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from airflow_samza.application.task_api import StreamTask
-from airflow_samza.application.task_application import TaskApplication
+from airflow_samza.application.task_application import TaskApplication, task_application
 from airflow_samza.application.windows import count
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.ids import LONGEST, name_stages
@@ -183,3 +183,17 @@ def test_a_low_level_task_is_one_stage_with_all_its_inputs_outputs_and_tables() 
     assert (stage.tables, stage.side_inputs) == (("own", "t"), ("t-push",))
     assert [(table.table_id, table.writers) for table in plan.tables] == [("own", ("counting-1-task-task",)), ("t", ())]
     assert "task task" in explain(plan)
+
+
+def test_warns_of_a_side_input_with_more_partitions_than_a_low_level_stage_has_tasks() -> None:
+    class Task:
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None: ...
+
+    @task_application("low-level")
+    def application(app: Any) -> None:
+        app.input_stream("views", schema="k bigint", partitions=2)
+        app.table("t", key="k", side_inputs=[app.side_input("changes", schema="k bigint", key="k", partitions=4)])
+        app.task(Task)
+
+    plan = ExecutionPlanner({}, {}).plan(application.spec())
+    assert any("'changes' has 4 partitions, and the stage views 2 tasks" in warning for warning in plan.warnings)
