@@ -290,10 +290,12 @@ class RocksStore:
     def _take(self, work: str) -> None:
         self._db = open_database(work, self.layout.name)
         self._work = work
-        self._forget = weakref.finalize(self, _removed, work)
+        self._forget = weakref.finalize(self, _removed, work, os.getpid())
 
 
-def _removed(work: str) -> None:
+def _removed(work: str, owner: int) -> None:
+    if os.getpid() != owner:  # a fork ends
+        return
     shutil.rmtree(work, ignore_errors=True)
     with contextlib.suppress(OSError):  # versions of the store are there
         os.rmdir(os.path.dirname(work))

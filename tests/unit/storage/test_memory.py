@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.store import StoreLayout, Values
@@ -42,3 +43,12 @@ def test_a_snapshot_converts_what_changed_since_the_former_one(converted: list[i
     store.put(1, (1,))
     store.snapshot()
     assert converted[-2:] == [500, 1]  # many changes were taken over, so they are not converted again
+
+
+def test_a_store_that_has_grown_too_large_is_refused_when_it_is_kept() -> None:
+    store = MemoryStore(StoreLayout("counts", Schema.of("key string"), Schema.of("value bigint")), 1000)
+    store.put("a", (1,))
+    assert store.kept()["base"].num_rows == 1
+    store.put_all((f"k{n}", (n,)) for n in range(100))
+    with pytest.raises(StoreError, match=r"'counts' holds \d+ bytes in one task, and stores.counts.max.bytes allows 1000"):
+        store.kept()
