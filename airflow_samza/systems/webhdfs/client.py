@@ -6,6 +6,7 @@ DataNode that the NameNode names. Failures that may pass are tried again for ``p
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
@@ -30,8 +31,14 @@ _TIMEOUT = httpx.Timeout(60.0, connect=10.0)  # a NameNode that collects garbage
 _Result = TypeVar("_Result")
 
 
-class Unsure(Exception):
-    """The answer to a request that changes something was lost: it may have been carried out, or not."""
+class _Unsaid(logging.Filter):
+    """Keeps our requests out of the log: their URLs carry who asks, which may be a token, and there are many."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "/webhdfs/v1/" not in record.getMessage()
+
+
+logging.getLogger("httpx").addFilter(_Unsaid())
 
 
 class _MayPass(Exception):

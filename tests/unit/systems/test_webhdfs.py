@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -219,6 +220,15 @@ def test_refusals_say_path_and_reason(status: int, body: object, kind: type[Topi
     assert f"webhdfs://{host}/r/x" in refused.value.sentence
     assert refused.value.hint
     assert "hush" not in str(refused.value) + str(refused.value.__cause__) + repr(refused.value.facts)
+
+
+def test_no_log_shows_a_token(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("httpx").info("HTTP Request: %s", "elsewhere")
+    with namenode(200, b"{}") as host, pytest.raises(KeyError):
+        open_webhdfs(f"webhdfs://{host}/r", {"token": "hush"}).size("x")
+    assert "elsewhere" in caplog.text
+    assert "hush" not in caplog.text
 
 
 def test_a_root_on_hdfs_is_none_of_this_machines_folders() -> None:
