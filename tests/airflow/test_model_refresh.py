@@ -158,6 +158,11 @@ def test_a_cleared_push_finds_its_version(flights: Any, refreshed: Refreshed) ->
     succeeds(flights.airflow, "delay_model_refresh", run_id)
     assert flights.airflow.xcom("delay_model_refresh", run_id, "push")["version"] == 2
     assert len(versions.versions(open_filesystem(str(flights.root)), *PLACE)) == 3
+    # Its event starts another run; nothing new has come, and nothing is scored. (A backfill made meanwhile can end a scheduler on SQLite.)
+    known = len(refreshed.scored)
+    (more,) = flights.airflow.wait_until(lambda: flights.airflow.runs("delay_scores")[known:] or None, 600, "a run scheduled by the asset")
+    succeeds(flights.airflow, "delay_scores", more["dag_run_id"])
+    assert flights.airflow.xcom("delay_scores", more["dag_run_id"], "scores.run")["rows"] == {"scores": 0}
 
 
 def test_a_backfill_scores_each_day_with_the_version_that_was_current_on_it(flights: Any, refreshed: Refreshed) -> None:
