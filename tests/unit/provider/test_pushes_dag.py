@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_pushes_page import loaded
+from tests.unit.docs.pages import loaded
 
 
 def test_the_dags_have_the_tasks_that_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = loaded("dag.py", tmp_path, monkeypatch)
+    module = loaded("pushes.md", "dag.py", tmp_path, monkeypatch)
     assert module.push.downstream_task_ids == {"readers_have_it"}
     assert module.push.outlets == [module.pushed_table("profiles")]
     assert (module.push.mode, module.push.on_duplicate, module.push.deferrable) == ("full", "last", True)

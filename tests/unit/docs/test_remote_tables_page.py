@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Any
-
 from airflow_samza.testing import TestDriver
-
-PAGE = Path(__file__).parents[2] / "docs/remote-tables.md"
+from tests.unit.docs.pages import executed
 
 
 def test_the_application_of_the_page_reads_and_writes_the_shop() -> None:
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    scope: dict[str, Any] = {"__name__": "page"}
-    for block in code:
-        exec(compile(block, str(PAGE), "exec", dont_inherit=True), scope)
+    scope = executed("remote-tables.md")
     price, sale = scope["Price"], scope["Sale"]
     driver = TestDriver(scope["shop"]).pipe("new-prices", [price("c", 7), price("b", None)])
     driver.pipe("sales", [sale("a", 1), sale("z", 2)]).run()

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 from airflow_samza.systems.spark_tables import MODES, SparkTable
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.testing import TestDriver
-
-PAGE = (Path(__file__).parents[2] / "docs/spark-system.md").read_text(encoding="utf-8")
+from tests.unit.docs.pages import executed, text_of
 
 
 def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    scope: dict[str, Any] = {"__name__": "page"}
-    exec(compile(code, "page", "exec", dont_inherit=True), scope)
+    scope = executed("spark-system.md")
     driver = TestDriver(scope["airports"]).pipe("members", [{"id": n, "country": "nl"} for n in range(3)])
     driver.pipe("busy", [{"origin": "JFK", "hour": 7, "departures": 30}, {"origin": "JFK", "hour": 3, "departures": 1}]).run()
     assert driver.output("per-country") == [{"country": "nl", "members": 3}]
@@ -24,7 +19,7 @@ def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
 
 
 def test_every_mode_has_its_line() -> None:
-    assert all(f"| `{mode}`" in PAGE for mode in MODES)
+    assert all(f"| `{mode}`" in text_of("spark-system.md") for mode in MODES)
 
 
 def table(binding: dict[str, Any] | None = None, **stream: Any) -> SparkTable:

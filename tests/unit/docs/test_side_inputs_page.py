@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_samza.testing import TestDriver
-
-PAGE = Path(__file__).parents[2] / "docs/side-inputs.md"
+from tests.unit.docs.pages import executed
 
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "page"}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(block, str(PAGE), "exec", dont_inherit=True), scope)
-    return scope
+    return executed("side-inputs.md")
 
 
 def test_the_table_of_the_page_holds_the_last_row_of_each_key(page: dict[str, Any]) -> None:

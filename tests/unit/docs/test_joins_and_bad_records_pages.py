@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any
 
 from airflow_samza import DEAD_LETTERS, dead_letter, stream_application
 from airflow_samza.testing import TestDriver
-
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-def examples(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+from tests.unit.docs.pages import executed, text_of
 
 
 def test_views_meet_their_clicks() -> None:
-    (code,) = examples("joins.md")
-    names: dict[str, Any] = {"stream_application": stream_application}
-    exec(code, names)
+    names = executed("joins.md", stream_application=stream_application)
     at = [datetime(2026, 1, 1, hour, tzinfo=timezone.utc) for hour in range(4)]
     driver = TestDriver(names["clicked_views"])
     driver.pipe("views", [{"member_id": 1, "page": "a", "seen": at[0]}, {"member_id": 1, "page": "b", "seen": at[3]}])
@@ -31,19 +22,17 @@ def test_views_meet_their_clicks() -> None:
 
 
 def test_bad_readings_go_to_their_stream() -> None:
-    application, test = examples("bad-records.md")
-    names: dict[str, Any] = {
-        "stream_application": stream_application,
-        "dead_letter": dead_letter,
-        "TestDriver": TestDriver,
-        "calibrated": lambda reading: reading,
-        "plausible": lambda reading: True,
-    }
-    exec(application + test, names)
+    names = executed(
+        "bad-records.md",
+        stream_application=stream_application,
+        dead_letter=dead_letter,
+        TestDriver=TestDriver,
+        calibrated=lambda reading: reading,
+        plausible=lambda reading: True,
+    )
     assert [row.value for row in names["driver"].output("calibrated")] == [2.5]
 
 
 def test_the_columns_of_a_dead_letter_are_those_of_the_page() -> None:
-    page = (DOCS / "bad-records.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, flags=re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text_of("bad-records.md"), flags=re.MULTILINE)
     assert rows == [(field.name, field.type.ddl()) for field in DEAD_LETTERS.fields]

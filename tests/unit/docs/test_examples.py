@@ -1,0 +1,34 @@
+"""What all pages hold to: examples that are modules have tests, and these pass; links lead to files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.unit.docs.pages import DOCS, examples, loaded, text_of
+
+PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+EXAMPLES = [(page, name) for page in PAGES for name in examples(page) if name != "dag.py"]  # Dag files: tests/unit/provider
+
+
+@pytest.mark.parametrize(("page", "name"), EXAMPLES)
+def test_the_tests_of_an_example_pass(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    module = loaded(page, name, tmp_path, monkeypatch)
+    tests = [function for word, function in vars(module).items() if word.startswith("test_")]
+    assert tests
+    for test in tests:
+        test()
+
+
+@pytest.mark.parametrize("page", ["local-tables.md", "low-level.md", "stores.md", "windows.md"])
+def test_every_block_of_code_is_an_example(page: str) -> None:
+    assert len(examples(page)) == text_of(page).count("```python") > 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page)) if "://" not in link]
+    assert [link for link in links if not (DOCS / link).exists()] == []

@@ -1,0 +1,10 @@
+"""What docs/stores.md says of limits is true."""
+
+from __future__ import annotations
+
+from airflow_samza.storage.rocksdb import MOST_KEY_BYTES, MOST_VALUE_BYTES
+from tests.unit.docs.pages import text_of
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    assert f"{MOST_VALUE_BYTES >> 20} MiB, {MOST_KEY_BYTES >> 20} MiB" in text_of("stores.md")

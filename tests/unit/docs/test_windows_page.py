@@ -1,0 +1,10 @@
+"""What docs/windows.md says of aggregations is true."""
+
+from __future__ import annotations
+
+from airflow_samza.application.windows import AGGREGATE_FUNCTIONS
+from tests.unit.docs.pages import text_of
+
+
+def test_every_aggregation_is_named() -> None:
+    assert all(f"`{function}" in text_of("windows.md") for function in AGGREGATE_FUNCTIONS)
