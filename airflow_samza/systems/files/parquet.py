@@ -34,6 +34,9 @@ _PAGE_BUFFER = 2**20
 _REPEATS = 8
 """How often a value has to come up, on average, for a dictionary to pay."""
 
+_LOOKED_AT = 1 << 17
+"""Rows in which repeated values are looked for."""
+
 _PLACE_BYTES = 1.5
 """Bytes of a place in a dictionary, with the dictionary itself, up to which it is kept."""
 
@@ -244,8 +247,10 @@ class ParquetOutput:
 def dictionary_columns(table: pa.Table) -> bool | list[str]:
     """The columns whose values repeat often enough for a dictionary: building one that is thrown away doubles the cost of writing.
 
-    True, every column, when some are nested: what they hold is not counted here.
+    Looked for among the first rows: counting all would cost a tenth of the writing. A column that repeats only over more rows than these
+    is written plain. True, every column, when some are nested: what they hold is not counted here.
     """
     if not table.num_rows or any(field.type.num_fields for field in table.schema):
         return True
-    return [name for name in table.column_names if pc.count_distinct(table.column(name)).as_py() * _REPEATS <= table.num_rows]
+    looked_at = table.slice(0, _LOOKED_AT)
+    return [name for name in table.column_names if pc.count_distinct(looked_at.column(name)).as_py() * _REPEATS <= looked_at.num_rows]

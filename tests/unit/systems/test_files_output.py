@@ -16,6 +16,7 @@ import pytest
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.parquet import dictionary_columns
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemProducer, SystemStreamPartition
 
 STREAM = StreamSpec("out", schema="id bigint", format="parquet")
@@ -404,3 +405,11 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
 def test_a_generation_that_is_no_number_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="generation 'x'"):
         system(tmp_path).publish(STREAM, publication({}, "x"))
+
+
+def test_a_dictionary_is_written_for_columns_whose_first_rows_repeat() -> None:
+    rows = 300_000
+    table = pa.table(
+        {"id": pa.array(range(rows)), "country": ["nl", "de"] * (rows // 2), "late": [n if n > 200_000 else 0 for n in range(rows)]}
+    )
+    assert dictionary_columns(table) == ["country", "late"]
