@@ -288,7 +288,7 @@ def test_a_null_in_a_column_declared_not_null_is_refused(system: TopicSystem) ->
 def test_an_unknown_kind_of_system_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'lgo', which is not known") as refused:
         bind_system("x", SystemBinding("lgo"), str(tmp_path))
-    assert refused.value.hint == "Did you mean 'log'? The kinds are memory, log, files."
+    assert refused.value.hint == "Did you mean 'log'? The kinds are memory, log, files, spark."
     with pytest.raises(ConfigError, match="has no root"):
         bind_system("x", SystemBinding("log"), "")
 

@@ -222,8 +222,10 @@ def test_refusals_say_path_and_reason(status: int, body: object, kind: type[Topi
     assert "hush" not in str(refused.value) + str(refused.value.__cause__) + repr(refused.value.facts)
 
 
-def test_no_log_shows_a_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_shows_a_token(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="httpx")
+    monkeypatch.setattr(logging.getLogger("httpx"), "disabled", False)  # whatever Airflow's settings have made of it
     logging.getLogger("httpx").info("HTTP Request: %s", "elsewhere")
     with namenode(200, b"{}") as host, pytest.raises(KeyError):
         open_webhdfs(f"webhdfs://{host}/r", {"token": "hush"}).size("x")
