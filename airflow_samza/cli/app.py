@@ -134,6 +134,14 @@ def run(
         list[str] | None,
         typer.Option("--section", metavar="STREAM=RUN", help="The run whose section of a shared stream is read; otherwise all new ones."),
     ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="TABLE=VERSION",
+            help="The version of a pushed table that is read: current (unless said), as_of_interval, or the id of a push.",
+        ),
+    ] = None,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")] = "text",
 ) -> None:
     """Plan an application and run its stages on Spark. Progress goes to standard error."""
@@ -156,6 +164,7 @@ def run(
         until=until,
         state=state_from,
         sections=section or (),
+        tables=table or (),
     )
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 

@@ -44,11 +44,13 @@ def run_application(
     until: str | None = None,
     state: str = LINEAGE,
     sections: Sequence[str] = (),
+    tables: Sequence[str] = (),
 ) -> tuple[RunPlan, list[StageResult]]:
     """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled, and resumed by running it again.
 
     Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own keys. ``until`` is the length of time
-    after which a run without an end stops; ``state`` and ``sections`` (``stream=run``) are as of ``SparkRuntime.prepare``.
+    after which a run without an end stops; ``state``, ``sections`` (``stream=run``) and ``tables`` (``table=version``) are as of
+    ``SparkRuntime.prepare``.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.explain import explain
@@ -83,6 +85,7 @@ def run_application(
         mode=mode,
         state=state,
         sections=dict(parse_section(option) for option in sections),
+        tables=dict(parse_table(option) for option in tables),
     )
     tell(explain(run.plan, run.engine_texts, run.notes))
     results: list[StageResult] = []
@@ -164,15 +167,27 @@ def parse_section(option: str) -> tuple[str, str]:
     >>> parse_section("per-minute=monday")
     ('per-minute', 'monday')
     """
-    stream, equals, run_id = option.partition("=")
-    if not (stream and equals and run_id):
-        raise ConfigError(
-            f"--section {option!r} does not say whose section is read.",
-            hint="Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it.",
-            key="--section",
-            value=option,
-        )
-    return stream, run_id
+    hint = "Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it."
+    return _named("--section", option, "whose section is read", hint)
+
+
+def parse_table(option: str) -> tuple[str, str]:
+    """What ``--table table=version`` says.
+
+    >>> parse_table("profiles=as_of_interval")
+    ('profiles', 'as_of_interval')
+    """
+    hint = (
+        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push (airflow-samza tables versions)."
+    )
+    return _named("--table", option, "which version of which table is read", hint)
+
+
+def _named(key: str, option: str, what: str, hint: str) -> tuple[str, str]:
+    name, equals, value = option.partition("=")
+    if not (name and equals and value):
+        raise ConfigError(f"{key} {option!r} does not say {what}.", hint=hint, key=key, value=option)
+    return name, value
 
 
 def parse_interval(text: str | None) -> DataInterval | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import SystemBinding
 from tests.unit.runs.pushes import Pushes
 
 
@@ -74,3 +77,15 @@ def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> No
 def test_a_source_that_is_half_json_is_refused(pushes: Pushes) -> None:
     done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "{half")
     assert "SOURCE '{half' is not JSON" in done.stderr
+
+
+def test_a_run_of_the_command_line_may_name_the_version_that_it_reads(pushes: Pushes) -> None:
+    system = LogSystem("log", SystemBinding("log", {"root": "root"}))
+    system.append("views", pa.table({"member_id": [1], "page": ["a"]}), key=["member_id"], partitions=2)
+    arguments = ["run", "tests.unit.spark.side_input_apps:pushed_views", "--root", "root", "--table"]
+    done = CliRunner().invoke(app, [*arguments, "profiles=sunday"])
+    assert done.exit_code == 2, done.stderr
+    assert "'sunday'" in done.stderr
+    done = CliRunner().invoke(app, [*arguments, "profiles"])
+    assert done.exit_code == 2
+    assert "Error: --table 'profiles' does not say which version of which table is read." in done.stderr
