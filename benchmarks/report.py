@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import pictures
@@ -27,8 +29,11 @@ def table(found: Report) -> list[str]:
         "| workload | who | best s | median s | CPU s | memory MiB | ours is faster by | goal |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for result in found.workloads:
+    results = _in_order(found.workloads)
+    for result in results:
         lines += _rows(result)
+    for when in sorted({result.when for result in results if result.when}):
+        lines += ["", f"{', '.join(result.workload for result in results if result.when == when)}: measured on {when}."]
     if any(found.cold.values()):
         lines += ["", "From nothing to a result (W1 in a process of its own, Spark started and stopped):", ""]
         lines += ["| who | best s | median s | memory MiB |", "|---|---:|---:|---:|"]
@@ -39,6 +44,11 @@ def table(found: Report) -> list[str]:
                 f"| {who} | {seconds[0]:.1f} | {seconds[len(seconds) // 2]:.1f} | {max(run.memory for run in runs) / 2**20:,.0f} |"
             )
     return lines
+
+
+def _in_order(results: Sequence[WorkloadResult]) -> list[WorkloadResult]:
+    known = list(WORKLOADS)
+    return sorted(results, key=lambda result: known.index(result.workload))
 
 
 def _rows(result: WorkloadResult) -> list[str]:
@@ -69,7 +79,10 @@ def between_markers(text: str, name: str, lines: list[str]) -> str:
 
 
 def write_docs(found: Report) -> None:
-    """Writes the table, the picture and the figures themselves."""
+    """Writes the table, the picture and the figures themselves; what was not measured now stays as it was."""
+    if RESULTS.exists():
+        found = found.beside(Report.from_dict(json.loads(RESULTS.read_text())))
+        found = dataclasses.replace(found, workloads=_in_order(found.workloads))
     PAGE.write_text(between_markers(PAGE.read_text(), "figures", table(found)))
     pictures.draw_ratios(found, PICTURE)
     RESULTS.write_text(json.dumps(found.to_dict(), indent=1) + "\n")

@@ -15,12 +15,16 @@ OURS = "airflow_samza"
 
 @dataclass(frozen=True)
 class WorkloadResult:
-    """The warm runs of one workload by contender, in the order in which they took turns; ``stages``: seconds of our best run."""
+    """The warm runs of one workload by contender, in the order in which they took turns; ``stages``: seconds of our best run.
+
+    ``when`` says on which machine and day, where that is not the report's.
+    """
 
     workload: str
     rows: int
     runs: Mapping[str, list[Measured]]
     stages: Mapping[str, float] = field(default_factory=dict)
+    when: str = ""
 
     def best(self, contender: str) -> Measured:
         """The fastest run."""
@@ -56,13 +60,20 @@ class Report:
         """The JSON form."""
         return dataclasses.asdict(self)
 
+    def beside(self, former: Report) -> Report:
+        """With the workloads that only a former report has, and its cold starts if there are none here."""
+        measured = {result.workload for result in self.workloads}
+        when = f"{former.machine}; {former.day}"
+        others = [dataclasses.replace(r, when=r.when or when) for r in former.workloads if r.workload not in measured]
+        return dataclasses.replace(self, workloads=[*self.workloads, *others], cold=self.cold or former.cold)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Report:
         """What :meth:`to_dict` made."""
         return cls(
             data["machine"],
             data["day"],
-            [WorkloadResult(w["workload"], w["rows"], _runs(w["runs"]), w["stages"]) for w in data["workloads"]],
+            [WorkloadResult(w["workload"], w["rows"], _runs(w["runs"]), w["stages"], w.get("when", "")) for w in data["workloads"]],
             _runs(data["cold"]),
         )
 

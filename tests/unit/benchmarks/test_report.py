@@ -49,6 +49,15 @@ def test_the_table_has_every_contender_with_its_ratio_and_goal() -> None:
     assert "| `airflow-samza run` | 9.0 | 9.0 | 1 |" in lines
 
 
+def test_what_was_not_measured_now_stays_and_says_when_it_was() -> None:
+    before = Report("an old machine", "2026-01-01", [W2, dataclasses.replace(W2, workload="W1", runs={OURS: runs(7.0), "W1": runs(7.0)})])
+    now = dataclasses.replace(W2, workload="W1", runs={OURS: runs(1.0), "W1": runs(2.0)})
+    lines = report.table(Report("a machine", "2026-02-01", [now]).beside(before))
+    assert lines[0] == "Measured on a machine; 2026-02-01."
+    assert not any("7.00" in line for line in lines)
+    assert lines[-1] == "W2: measured on an old machine; 2026-01-01."
+
+
 def test_a_page_is_changed_between_its_markers_only() -> None:
     page = "before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nafter\n"
     once = report.between_markers(page, "figures", ["a \\1 b"])
