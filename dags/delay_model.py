@@ -40,6 +40,7 @@ with DAG("delay_model_refresh", tags=["samza"], doc_md=__doc__, **DAILY):
         min_rows=5,
         keep_versions=30,
         retries=1,
+        deferrable=True,  # the worker's slot is free while Spark reads and writes
     )
 
 with DAG("delay_scores", schedule=[pushed_table("delay-model")], max_active_runs=1, tags=["samza"], doc_md=__doc__):
