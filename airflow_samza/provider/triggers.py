@@ -32,6 +32,10 @@ from airflow_samza.systems.system import SystemBinding
 PATIENCE_SECONDS = 300.0
 """For how long a root that cannot be read is asked again: a shared filesystem comes back, or somebody has to look."""
 
+SETTLE_SECONDS = 5.0
+"""For how long a trigger says nothing. Airflow's scheduler hears of the end of the process that deferred a second or three later; when the
+task is queued again by then, it takes that for a process that has died, and fails or retries the task."""
+
 
 class RunTrigger(BaseTrigger):  # type: ignore[misc]
     """Looks at a run's records every ``poll_interval`` seconds until :meth:`look` finds what the task waits for.
@@ -61,6 +65,12 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: what was found, that the time is over, or that nothing can be seen from here."""
+        settled_at = time.monotonic() + SETTLE_SECONDS
+        event = await self._awaited()
+        await asyncio.sleep(max(0.0, settled_at - time.monotonic()))
+        yield event
+
+    async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None
         files: Filesystem | None = None
         while True:
@@ -73,16 +83,13 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
                 found = None
                 blind_since = blind_since or time.monotonic()
                 if time.monotonic() - blind_since >= PATIENCE_SECONDS:
-                    yield TriggerEvent(
+                    return TriggerEvent(
                         {NOT_SEEN: f"the triggerer on {socket.gethostname()} cannot read the run under {self.root}: {error}"}
                     )
-                    return
             if found is not None:
-                yield TriggerEvent(found)
-                return
+                return TriggerEvent(found)
             if self.deadline is not None and time.time() >= self.deadline:
-                yield TriggerEvent({TIMED_OUT: True})
-                return
+                return TriggerEvent({TIMED_OUT: True})
             await asyncio.sleep(self.poll_interval)
 
 

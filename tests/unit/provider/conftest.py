@@ -177,3 +177,11 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RememberingRunti
 @pytest.fixture
 def stage_failed() -> StageFailed:
     return StageFailed("Stage 'by-tail' failed.", hint="Look.", stage="by-tail")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triggers speak at once: no scheduler of Airflow's has to hear of anything before."""
+    from airflow_samza.provider import triggers
+
+    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.0)

@@ -212,6 +212,15 @@ def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> Non
     assert event_of(trigger, lambda: end(run.files, lineage, lease, FINISHED)) == {"state": "free"}
 
 
+def test_a_trigger_says_nothing_before_the_scheduler_has_heard_of_the_deferral(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.3)
+    run.submit("page-views")
+    run.tell("page-views", CANCELLED)
+    began = time.monotonic()
+    assert event_of(run.watching("page-views"))["states"] == {"page-views": CANCELLED}
+    assert time.monotonic() - began >= 0.3
+
+
 def test_triggers_load_no_spark() -> None:
     script = "import sys; import airflow_samza.provider.triggers; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
