@@ -24,7 +24,7 @@ from airflow_samza.systems.local_copies import local_copy
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
-from tests.spark.sources import Database, hive_conf, source_conf
+from tests.spark.sources import Database, end_java, hive_conf, source_conf
 from tests.spark.test_table_push import Pusher
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverSession]
         patch.setenv("PYTHONPATH", str(APPS), prepend=os.pathsep)
         import samza_spark_apps.pushed
 
+        end_java()
         opened = ClassicSession("pushes", "local[2]", {**source_conf(), **hive_conf(folder)})
         files = open_filesystem(str(folder))
         code = ship_code(files, RunFolder("shared", "code"), sys.modules[samza_spark_apps.pushed.__name__], ())

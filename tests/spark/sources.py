@@ -27,6 +27,19 @@ def source_conf() -> dict[str, str]:
     return {"spark.jars": ",".join(source_jars())}
 
 
+def end_java() -> None:
+    """Ends the Java of this process, which other tests may have started: it knows the jars that it was started with."""
+    from pyspark import SparkContext
+
+    assert SparkContext._active_spark_context is None, "stop the session first"
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
 def hive_conf(folder: Path) -> dict[str, str]:
     """The Spark settings of a Hive whose metastore and warehouse lie in a folder."""
     return {
