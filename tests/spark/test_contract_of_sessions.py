@@ -215,7 +215,7 @@ def test_closing_the_run_ends_everything_that_it_started(session: Session) -> No
     (runner,) = session.runners()
     session.runtime.close(session.run, wait_seconds=120)
     assert session.runtime.live_runners(session.run) == []
-    until(lambda: not psutil.pid_exists(runner.pid) and not session.place.executors(), 60)
+    until(lambda: not psutil.pid_exists(runner.pid) and not session.place.executors(), 240)
 
 
 def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubles_nothing(session: Session) -> None:
