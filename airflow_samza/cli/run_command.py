@@ -55,8 +55,6 @@ def run_application(
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.explain import explain
     from airflow_samza.runs.folders import RunFolder
-    from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
-    from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.filesystem import open_filesystem
 
     name = run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
@@ -64,16 +62,7 @@ def run_application(
     folder = RunFolder(application.spec(environment.config).name, name)
     known = folder.plan_generations(open_filesystem(environment.root))
     generation = (known[-1] if known else 0) + (1 if again or not known else 0)
-    conf = dict(environment.spark_conf)
-    named_master, named_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
-    runtime = SparkRuntime(
-        environment.root,
-        environment.systems,
-        default_system=environment.default_system,
-        spark_conf=conf,
-        master=master or named_master,
-        submit=SubmitOptions(deploy_mode or named_mode),
-    )
+    runtime = runtime_of(environment, master, deploy_mode)
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     seconds = parse_length(until, mode)
     run = runtime.prepare(
@@ -101,6 +90,23 @@ def run_application(
     finally:
         runtime.close(run, succeeded=succeeded, wait_seconds=CANCEL_SECONDS)
     return run, results
+
+
+def runtime_of(environment: Environment, master: str | None = None, deploy_mode: str | None = None) -> SparkRuntime:
+    """The runtime of an environment; its Spark settings say ``master`` and ``deploy_mode`` where they are not given."""
+    from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
+    from airflow_samza.spark.runtime import SparkRuntime
+
+    conf = dict(environment.spark_conf)
+    named_master, named_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
+    return SparkRuntime(
+        environment.root,
+        environment.systems,
+        default_system=environment.default_system,
+        spark_conf=conf,
+        master=master or named_master,
+        submit=SubmitOptions(deploy_mode or named_mode),
+    )
 
 
 def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:

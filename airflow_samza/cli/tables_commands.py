@@ -85,23 +85,12 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Push a table from anything that Spark reads."""
-    from airflow_samza.cli.run_command import parse_interval
-    from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
+    from airflow_samza.cli.run_command import parse_interval, runtime_of
     from airflow_samza.spark.push_job import describe_version
-    from airflow_samza.spark.runtime import SparkRuntime
 
     look_from_here()
     environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
-    conf = dict(environment.spark_conf)
-    master, deploy_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
-    runtime = SparkRuntime(
-        environment.root,
-        environment.systems,
-        default_system=environment.default_system,
-        spark_conf=conf,
-        master=master,
-        submit=SubmitOptions(deploy_mode),
-    )
+    runtime = runtime_of(environment)
     given = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
     handle = runtime.push(
         application,
