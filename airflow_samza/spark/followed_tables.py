@@ -7,7 +7,6 @@ that is done (SEMANTICS S1, S7). An epoch's intent names what its tables hold, s
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -70,7 +69,7 @@ class PreparingTask:
         """Does so for one task."""
         files = open_filesystem(self.root)
         program = ProgramSource.from_json(files.read(self.program).decode()).load()
-        systems = bind_systems(bindings_from_json(json.loads(json.dumps(self.bindings))), files.root)
+        systems = bind_systems(bindings_from_json(self.bindings), files.root)
         side_inputs = {stream_id: InputIntent(**found) for stream_id, found in self.wanted.items()}
         intent = Intent(self.stage, "0.0", 0, self.tasks, {}, {}, side_inputs=side_inputs)
         streams = {stream_id: BoundStream.from_dict(data) for stream_id, data in self.streams.items()}

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from airflow_samza.errors import StoreError
-from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numbered_changes
+from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numbered_changes, too_large
 
 
 class MemoryStore:
@@ -104,14 +103,7 @@ class MemoryStore:
 
     def _refuse_too_large(self, size: int) -> None:
         if self._most is not None and size > self._most:
-            name = self.layout.name
-            raise StoreError(
-                f"The store {name!r} holds {size} bytes in one task, and stores.{name}.max.bytes allows {self._most}.",
-                hint=f"Delete what is not needed any more, give it a ttl, use more partitions, or raise stores.{name}.max.bytes.",
-                store=name,
-                bytes=size,
-                most=self._most,
-            )
+            raise too_large(self.layout.name, "holds", size, self._most)
 
     def _give_up(self, key: Any) -> None:
         self._latest = None

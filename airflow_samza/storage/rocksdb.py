@@ -25,7 +25,7 @@ from airflow_samza.errors import StoreError
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_bytes import KeyBytes
 from airflow_samza.storage.rocks_folder import RocksFolder
-from airflow_samza.storage.store import BASE, CHANGES, DELETED, StoreLayout, Values, numbered_changes
+from airflow_samza.storage.store import BASE, CHANGES, DELETED, StoreLayout, Values, numbered_changes, too_large
 from airflow_samza.storage.value_bytes import ValueBytes
 
 logger = logging.getLogger(__name__)
@@ -147,14 +147,7 @@ class RocksStore:
         before = 0 if former is None else len(key) + len(former)
         size = self._bytes - before + (0 if data is None else len(key) + len(data))
         if self._most is not None and size > self._most and data is not None:
-            name = self.layout.name
-            raise StoreError(
-                f"The store {name!r} would hold {size} bytes in one task, and stores.{name}.max.bytes allows {self._most}.",
-                hint=f"Delete what is not needed any more, give it a ttl, use more partitions, or raise stores.{name}.max.bytes.",
-                store=name,
-                bytes=size,
-                most=self._most,
-            )
+            raise too_large(self.layout.name, "would hold", size, self._most)
         self._bytes = size
 
     # -- what is kept --------------------------------------------------------------------------------------------------

@@ -123,3 +123,14 @@ class KeyValueStore(Protocol):
     def close(self) -> None:
         """Gives back what it holds."""
         ...
+
+
+def too_large(name: str, holds: str, size: int, most: int) -> StoreError:
+    """The error of a store that ``holds`` (or would hold) more bytes than it may."""
+    return StoreError(
+        f"The store {name!r} {holds} {size} bytes in one task, and stores.{name}.max.bytes allows {most}.",
+        hint=f"Delete what is not needed any more, give it a ttl, use more partitions, or raise stores.{name}.max.bytes.",
+        store=name,
+        bytes=size,
+        most=most,
+    )
