@@ -23,7 +23,7 @@ CURRENT = "current"
 class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
     """Waits until every run of an application that is on reads a version of a pushed table, or a newer one.
 
-    A run that is continuous or pipelined takes a newer version up between two epochs; a staged one keeps the version of its plan.
+    A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the one of its plan.
 
     :param application: The application whose runs read the table, as ``package.module:attribute`` (templated).
     :param table: The table (templated).

@@ -66,12 +66,16 @@ class TableFreshnessTrigger(RunTrigger):
     def __init__(self, *, table: Mapping[str, Any], **given: Any) -> None:
         super().__init__(**given)
         self.table = dict(table)
+        self._told = ""
 
     def given(self) -> dict[str, Any]:
         """The further arguments of the class."""
         return {"table": self.table}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """What the readers have, once it is new enough."""
+        """What the readers have, once it is new enough; tells the task's log what is new."""
         found = freshness(files, Freshness(**self.table))
+        if str(found) != self._told:
+            self._told = str(found)
+            self.log.info("%s", found)
         return {"readers": found.readers, "version": found.wanted} if found.is_reached else None

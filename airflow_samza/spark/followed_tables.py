@@ -97,6 +97,7 @@ class FollowedTables:
         self._tag = f"{context.attempt.group} tables"
         self._thread: threading.Thread | None = None
         self._prepared: dict[str, InputIntent] = {}
+        self._versions = _versions(self._now)
 
     def look(self) -> dict[str, InputIntent]:
         """What the tables of the next epoch hold; what has to be read beforehand is begun."""
@@ -117,6 +118,14 @@ class FollowedTables:
         if many and self._thread is None:
             self._prepare(many)
         return dict(self._now)
+
+    def have_moved(self, wanted: Mapping[str, InputIntent]) -> bool:
+        """Whether a pushed table would come in another version than in the epoch before."""
+        return _versions(wanted) != self._versions
+
+    def moved(self, taken: Mapping[str, InputIntent]) -> None:
+        """An epoch has been decided that reads these."""
+        self._versions = _versions(taken)
 
     def close(self) -> None:
         """Ends what is being prepared."""
@@ -173,6 +182,10 @@ class FollowedTables:
         except Exception as error:  # the tasks then read for themselves, and say what is wrong
             log.warning("%s: the tables were not read beforehand: %s", self._tag, str(error).splitlines()[0] if str(error) else error)
         self._prepared = wanted
+
+
+def _versions(side_inputs: Mapping[str, InputIntent]) -> dict[str, object]:
+    return {stream_id: read.slice["sections"] for stream_id, read in side_inputs.items() if "sections" in read.slice}
 
 
 def preparing_task(task: EpochTask, tasks: int, wanted: Mapping[str, InputIntent]) -> PreparingTask:

@@ -12,18 +12,9 @@ import pytest
 
 from demo.flights_data import PLANES
 from tests.airflow.delays import rows_of
+from tests.airflow.signals import is_gone, let_go, started, wait_for_start
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
-
-
-def let_go(flights: Any, name: str) -> None:
-    (flights.signals / f"{name}.go").touch()
-
-
-def wait_for_start(flights: Any, name: str) -> int:
-    """The process of the Spark worker that holds the first message."""
-    found = flights.airflow.wait_until(lambda: list(flights.signals.glob(f"{name}.started.*")), 600, f"{name} to start")
-    return int(found[0].suffix[1:])
 
 
 def stage_folder(flights: Any, dag_id: str, run_id: str, stage: str) -> Path:
@@ -34,13 +25,6 @@ def stage_folder(flights: Any, dag_id: str, run_id: str, stage: str) -> Path:
 
 def submitted(flights: Any, dag_id: str, run_id: str, stage: str) -> bool:
     return (stage_folder(flights, dag_id, run_id, stage) / "1.1" / "attempts" / "1" / "request.json").exists()
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def test_a_killed_task_re_attaches_and_doubles_nothing(flights: Any) -> None:
@@ -91,15 +75,13 @@ def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancel
     os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
     # The trigger notices, the task fails, and its retry has another runner do the work, and defers, too.
     attempts = stage_folder(flights, "deferred", run_id, "planes") / "1.1" / "attempts"
-    flights.airflow.wait_until(
-        lambda: len(list(flights.signals.glob("deferred.started.*"))) == 2, 600, "another worker to hold the message"
-    )
+    flights.airflow.wait_until(lambda: len(started(flights, "deferred")) == 2, 600, "another worker to hold the message")
     flights.airflow.wait_until(
         lambda: (task := flights.airflow.task("deferred", run_id, "deferred.planes"))["try_number"] == 2 and task["state"] == "deferred",
         120,
         "the second try to defer",
     )
-    workers = [int(path.suffix[1:]) for path in flights.signals.glob("deferred.started.*")]
+    workers = started(flights, "deferred")
     flights.airflow.mark("deferred", run_id, "deferred.planes", "failed")
     status = attempts / "2" / "status.json"
     flights.airflow.wait_until(lambda: json.loads(status.read_text())["state"] == "cancelled", 120, "the record of the cancel")

@@ -14,8 +14,10 @@ from unittest import mock
 import pytest
 
 from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.table_readers import Freshness, freshness
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.spark import followed_tables
+from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
@@ -117,6 +119,22 @@ def test_another_version_of_a_pushed_table_is_taken_over_whole(here: Here) -> No
         may.set()
         until(lambda: view(here, 1) == "silver")
         assert view(here, 2) is None
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_are_known_to_have_it(here: Here, has_begun: bool) -> None:
+    here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    push(here, "one", m1="gold")
+    files, asked = open_filesystem(str(here.root)), Freshness("following-pushes", TOPIC, "log", TOPIC, 2)
+    with running(here, FOLLOWING_PUSHES) as (_, may):
+        until(lambda: list(freshness(files, asked).readers.values()) == [1])
+        if has_begun:
+            assert view(here, 1) == "gold"
+        push(here, "two", m1="silver")
+        assert not freshness(files, asked).is_reached  # it is not there while it is being read
+        may.set()
+        until(lambda: freshness(files, asked).is_reached)
+        assert view(here, 1) == "silver"
 
 
 def test_a_topic_that_was_made_anew_is_read_anew(here: Here) -> None:
