@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
-from airflow_samza.cli.environment import Environment, find_environment, parse_setting
-from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Names, Root, System, look_from_here
+from airflow_samza.cli.environment import find_environment, parse_setting
+from airflow_samza.cli.options import (
+    EVERYTHING,
+    ROOT,
+    SYSTEMS,
+    Application,
+    Interval,
+    Names,
+    Place,
+    at_place,
+    check_text_or_json,
+    look_from_here,
+)
 from airflow_samza.cli.reporting import ReportingGroup
 from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.tables_commands import tables
@@ -35,13 +46,10 @@ def _common(debug: Annotated[bool, typer.Option("--debug", help="Show where in t
 
 
 @app.command()
+@at_place(EVERYTHING)
 def plan(
+    place: Place,
     application: Application,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
-    config: Config = None,
     interval: Interval = None,
     diff: Annotated[str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")] = None,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")] = "text",
@@ -53,29 +61,26 @@ def plan(
 
     look_from_here()
     planning.checked_format(form)
-    asked = _environment_if_named(env, environments, root, system, config)
-    keys = asked.config if asked is not None else dict(parse_setting(option) for option in config or ())
+    asked = place.environment() if place.is_named else None
+    keys = asked.config if asked is not None else dict(parse_setting(option) for option in place.config or ())
     found = planning.preview(application, asked, parse_interval(interval), keys)
     if diff is None:
         text = planning.render(found, form)
     elif form != "text":
         raise ConfigError(f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form)
     else:
-        place = asked or find_environment(None)
-        text = planning.describe_difference(*planning.earlier_plan(diff, found.plan.application, place), found.plan)
+        environment = asked or find_environment(None)
+        text = planning.describe_difference(*planning.earlier_plan(diff, found.plan.application, environment), found.plan)
     for note in found.notes:
         typer.echo(f"Note: {note}", err=True)
     _print(text, output)
 
 
 @app.command()
+@at_place(EVERYTHING)
 def explain(
+    place: Place,
     application: Application,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
-    config: Config = None,
     interval: Interval = None,
     shuffles: Annotated[
         bool, typer.Option("--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles.")
@@ -86,7 +91,7 @@ def explain(
     from airflow_samza.cli.run_command import parse_interval
 
     look_from_here()
-    environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+    environment = place.environment()
     found = planning.preview(application, environment, parse_interval(interval), environment.config)
     if shuffles:
         found = planning.with_shuffles(found, application, environment)
@@ -96,13 +101,10 @@ def explain(
 
 
 @app.command()
+@at_place(EVERYTHING)
 def run(
+    place: Place,
     application: Application,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
-    config: Config = None,
     interval: Interval = None,
     run_id: Annotated[
         str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock.")
@@ -148,9 +150,8 @@ def run(
     from airflow_samza.cli import run_command
 
     look_from_here()
-    if form not in ("text", "json"):
-        raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
-    environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+    check_text_or_json(form)
+    environment = place.environment()
     done, results = run_command.run_application(
         application,
         environment,
@@ -170,12 +171,10 @@ def run(
 
 
 @app.command()
+@at_place(SYSTEMS)
 def status(
+    place: Place,
     names: Names = None,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
     watch: Annotated[
         float | None, typer.Option("--watch", "-w", metavar="SECONDS", help="Look again so often, until the run is over.")
     ] = None,
@@ -186,13 +185,12 @@ def status(
     from airflow_samza.cli import status_command
 
     look_from_here()
-    if form not in ("text", "json"):
-        raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
+    check_text_or_json(form)
     if len(names or ()) > 2:
         raise ConfigError(
             "At most two words name a run.", hint="Write: airflow-samza status APP RUN.", key="RUN", value=" ".join(names or ())
         )
-    found = status_command.RunStatus(find_environment(env, file=environments, root=root, systems=system or ()), names or ())
+    found = status_command.RunStatus(place.environment(), names or ())
     if found.note:
         typer.echo(f"Note: {found.note}", err=True)
     looks = [found.reports()] if watch is None else status_command.watched(found, watch)
@@ -206,21 +204,23 @@ def status(
 
 
 @app.command()
-def drain(names: Names = None, env: Env = None, environments: Environments = None, root: Root = None) -> None:
+@at_place(ROOT)
+def drain(place: Place, names: Names = None) -> None:
     """End a run that goes on for good: what has arrived is processed, windows give what they hold, the stages end in order."""
     from airflow_samza.cli import ending_commands
 
     look_from_here()
-    typer.echo(ending_commands.end_run(find_environment(env, file=environments, root=root), names or (), drains=True))
+    typer.echo(ending_commands.end_run(place.environment(), names or (), drains=True))
 
 
 @app.command()
-def stop(names: Names = None, env: Env = None, environments: Environments = None, root: Root = None) -> None:
+@at_place(ROOT)
+def stop(place: Place, names: Names = None) -> None:
     """Stop a run that goes on where it is: nothing flushes, and what windows and tables hold stays for the next run."""
     from airflow_samza.cli import ending_commands
 
     look_from_here()
-    typer.echo(ending_commands.end_run(find_environment(env, file=environments, root=root), names or (), drains=False))
+    typer.echo(ending_commands.end_run(place.environment(), names or (), drains=False))
 
 
 @app.command()
@@ -239,14 +239,6 @@ def version() -> None:
             typer.echo(f"{name} {version_of(name)}")
         except PackageNotFoundError:
             typer.echo(f"{name} is not installed")
-
-
-def _environment_if_named(
-    env: str | None, environments: Path | None, root: str | None, system: list[str] | None, config: list[str] | None
-) -> Environment | None:
-    if env is None and environments is None and root is None and not system:
-        return None
-    return find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
 
 
 def _print(text: str, output: Path | None) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from airflow_samza.cli.environment import Environment, find_environment
+from airflow_samza.errors import ConfigError
 
 Application = Annotated[
     str,
@@ -40,6 +47,67 @@ Config = Annotated[
 Interval = Annotated[
     str | None, typer.Option("--interval", "-i", metavar="START/END", help="The data interval, in ISO form; without a zone: UTC.")
 ]
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The environment that a command line means, as it says so."""
+
+    env: Env = None
+    environments: Environments = None
+    root: Root = None
+    system: System = None
+    config: Config = None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the command line says where things lie."""
+        return self.env is not None or self.environments is not None or self.root is not None or bool(self.system)
+
+    def environment(self) -> Environment:
+        """The environment."""
+        return find_environment(self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ())
+
+
+ROOT = ("env", "environments", "root")
+"""The options of a command that looks at records and topics only."""
+
+SYSTEMS = (*ROOT, "system")
+"""Of one that reads other systems, too."""
+
+EVERYTHING = (*SYSTEMS, "config")
+"""Of one that plans an application."""
+
+_PLACE_OPTIONS = inspect.signature(Place, eval_str=True).parameters
+
+
+def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of a :class:`Place` that are ``names``; it gets them as one, its parameter ``place``."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            place = Place(**{name: given.pop(name) for name in names})
+            command(place=place, **given)
+
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            parameters += [_PLACE_OPTIONS[name] for name in names] if parameter.name == "place" else [parameter]
+        # What Typer makes options of.
+        called.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters])  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return decorated
+
+
+def check_text_or_json(form: str) -> None:
+    """Refuses another ``--format``."""
+    if form not in ("text", "json"):
+        raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
 
 
 def look_from_here() -> None:

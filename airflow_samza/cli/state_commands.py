@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from airflow_samza.cli.environment import find_environment
-from airflow_samza.cli.options import Env, Environments, Root, look_from_here
+from airflow_samza.cli.options import ROOT, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns
 from airflow_samza.errors import StateError
 from airflow_samza.runs.state_folder import LineageFolder
@@ -27,25 +25,25 @@ Copy = Annotated[str, typer.Option("--app-id", metavar="ID", help="Which copy of
 
 
 @state.command()
-def show(application: Name, env: Env = None, environments: Environments = None, root: Root = None, app_id: Copy = "1") -> None:
+@at_place(ROOT)
+def show(place: Place, application: Name, app_id: Copy = "1") -> None:
     """Show the versions of an application's state, which run left each, and which run holds it now."""
-    files, lineage = _place(application, env, environments, root, app_id)
+    files, lineage = _lineage(application, place, app_id)
     typer.echo(report_text(lineage, report_state(files, lineage)))
 
 
 @state.command()
+@at_place(ROOT)
 def abandon(
+    place: Place,
     application: Name,
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run, as `state show` names it.", show_default=False)],
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
     app_id: Copy = "1",
     force: Annotated[bool, typer.Option("--force", help="Also a run that seems to be at work.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Give up a run that will not finish. What it wrote stays; the next run reads its slice again."""
-    files, lineage = _place(application, env, environments, root, app_id)
+    files, lineage = _lineage(application, place, app_id)
     question = f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run writes it again."
     if not yes and not typer.confirm(question, err=True):
         raise StateError("Nothing was given up.", hint="Answer y, or give --yes.", run=run)
@@ -57,17 +55,16 @@ def abandon(
 
 
 @state.command()
+@at_place(ROOT)
 def reset(
+    place: Place,
     application: Name,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
     app_id: Copy = "1",
     to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; 0 forgets everything.")] = 0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Go back to an earlier version of the state, or forget it. Outputs stay as they are; the versions between stay for a while."""
-    files, lineage = _place(application, env, environments, root, app_id)
+    files, lineage = _lineage(application, place, app_id)
     what = f"version {to}" if to else "nothing: the next run reads its inputs from the oldest offset on"
     if not yes and not typer.confirm(f"Set the state of {lineage.application!r} back to {what}?", err=True):
         raise StateError("Nothing was changed.", hint="Answer y, or give --yes.", application=lineage.application)
@@ -108,8 +105,8 @@ def _bytes(stages: object) -> int:
     return 0
 
 
-def _place(application: str, env: str | None, environments: Path | None, root: str | None, app_id: str) -> tuple[Filesystem, LineageFolder]:
-    environment = find_environment(env, file=environments, root=root)
+def _lineage(application: str, place: Place, app_id: str) -> tuple[Filesystem, LineageFolder]:
+    environment = place.environment()
     files = open_filesystem(environment.root)
     if ":" not in application:
         return files, LineageFolder(application, app_id)

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.environment import find_environment
-from airflow_samza.cli.options import Application, Config, Env, Environments, Interval, Root, System, look_from_here
+from airflow_samza.cli.options import EVERYTHING, ROOT, Application, Interval, Place, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs import table_versions as versions
@@ -25,9 +24,10 @@ PushId = Annotated[str | None, typer.Option("--push-id", metavar="ID", help="Nam
 
 
 @tables.command("list")
-def list_tables(env: Env = None, environments: Environments = None, root: Root = None, as_json: Json = False) -> None:
+@at_place(ROOT)
+def list_tables(place: Place, as_json: Json = False) -> None:
     """List the tables that were pushed, with their current versions."""
-    files = open_filesystem(find_environment(env, file=environments, root=root).root)
+    files = open_filesystem(place.environment().root)
     found = [(folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)]
     if as_json:
         for folder, version in found:
@@ -42,11 +42,10 @@ def list_tables(env: Env = None, environments: Environments = None, root: Root =
 
 
 @tables.command("versions")
-def show_versions(
-    table: Table, env: Env = None, environments: Environments = None, root: Root = None, system: Named = "log", as_json: Json = False
-) -> None:
+@at_place(ROOT)
+def show_versions(place: Place, table: Table, system: Named = "log", as_json: Json = False) -> None:
     """List the versions of a table, oldest first: which push made each, from when on it was current, what it wrote."""
-    files = open_filesystem(find_environment(env, file=environments, root=root).root)
+    files = open_filesystem(place.environment().root)
     topic = f"{table}-push"
     found, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
     current = versions.newest(files, system, topic)
@@ -60,17 +59,14 @@ def show_versions(
 
 
 @tables.command()
+@at_place(EVERYTHING)
 def push(
+    place: Place,
     application: Application,
     table: Table,
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="A path, or as JSON what the operator takes: '{\"query\": …}'.", show_default=False)
     ],
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
-    config: Config = None,
     interval: Interval = None,
     push_id: PushId = None,
     mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = versions.FULL,
@@ -89,7 +85,7 @@ def push(
     from airflow_samza.spark.push_job import describe_version
 
     look_from_here()
-    environment = find_environment(env, file=environments, root=root, systems=system or (), config=config or ())
+    environment = place.environment()
     runtime = runtime_of(environment)
     given = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
     handle = runtime.push(
@@ -119,17 +115,16 @@ def push(
 
 
 @tables.command()
+@at_place(ROOT)
 def rollback(
+    place: Place,
     table: Table,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
     system: Named = "log",
     to: Annotated[str, typer.Option("--to", metavar="VERSION", help="previous, a version's number, or a push id.")] = PREVIOUS,
     push_id: PushId = None,
 ) -> None:
     """Make what an older version of a table read current again, as a new version."""
-    files = open_filesystem(find_environment(env, file=environments, root=root).root)
+    files = open_filesystem(place.environment().root)
     made = versions.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
     typer.echo(f"Table {table}: version {made.number} reads what version {made.reads} read, and is current.")
 

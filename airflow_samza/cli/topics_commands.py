@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_samza.cli import topic_reports
-from airflow_samza.cli.environment import find_environment
-from airflow_samza.cli.options import Env, Environments, Root, System
+from airflow_samza.cli.options import SYSTEMS, Place, Yes, at_place
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import SystemBinding
 
@@ -24,38 +23,28 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name, a
 
 
 @topics.command("list")
+@at_place(SYSTEMS)
 def list_topics(
+    place: Place,
     matching: Annotated[str, typer.Argument(metavar="[PART]", help="Only topics whose name holds this.")] = "",
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
     of: Of = None,
 ) -> None:
     """List the topics: partitions, messages, bytes, last commit, expiry."""
-    typer.echo(topic_reports.list_text(_log(env, environments, root, system, of), matching))
+    typer.echo(topic_reports.list_text(_log(place, of), matching))
 
 
 @topics.command()
-def show(
-    topic: Topic,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
-    of: Of = None,
-) -> None:
+@at_place(SYSTEMS)
+def show(place: Place, topic: Topic, of: Of = None) -> None:
     """Show one topic: schema, offsets of every partition, and who wrote what."""
-    typer.echo(topic_reports.show_text(_log(env, environments, root, system, of), topic))
+    typer.echo(topic_reports.show_text(_log(place, of), topic))
 
 
 @topics.command()
+@at_place(SYSTEMS)
 def tail(
+    place: Place,
     topic: Topic,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
     of: Of = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", metavar="K", help="Only this partition.")] = None,
     count: Annotated[int, typer.Option("-n", metavar="N", help="How many messages of each partition.")] = 10,
@@ -63,21 +52,19 @@ def tail(
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until Ctrl-C.")] = False,
 ) -> None:
     """Print the last messages of a topic as JSON lines."""
-    log = _log(env, environments, root, system, of)
+    log = _log(place, of)
     topic_reports.tail(log, topic, partition=partition, count=count, control=control, follow=follow, tell=typer.echo)
 
 
 @topics.command()
+@at_place(SYSTEMS)
 def fsck(
+    place: Place,
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise all.")] = None,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
     of: Of = None,
 ) -> None:
     """Read every byte of a topic and say what is damaged, missing or left behind. Changes nothing; exit code 1 when rows are lost."""
-    log = _log(env, environments, root, system, of)
+    log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
     sound = [topic_reports.fsck(log, name, typer.echo) for name in names]
     if not names:
@@ -87,27 +74,25 @@ def fsck(
 
 
 @topics.command()
+@at_place(SYSTEMS)
 def expire(
+    place: Place,
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise what is due everywhere.")] = None,
-    env: Env = None,
-    environments: Environments = None,
-    root: Root = None,
-    system: System = None,
     of: Of = None,
     older_than: Annotated[
         str | None, typer.Option("--older-than", metavar="AGE", help="Of TOPIC, expire only the messages older than this: '7 days'.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete what is expired. With TOPIC, expire the whole of it first, or its older part."""
-    log = _log(env, environments, root, system, of)
+    log = _log(place, of)
     if older_than is not None and topic is None:
         raise ConfigError(
             "--older-than needs a topic.", hint="Write: topics expire TOPIC --older-than '7 days'.", key="--older-than", value=older_than
         )
     if topic is not None:
         found = log.topic(topic)
-        _refuse_push_stream(log, topic, env, environments, root)
+        _refuse_push_stream(log, topic, place)
         what = f"the messages of {topic!r} that are older than {older_than}" if older_than else f"the whole topic {topic!r}"
         before = topic_reports.moment_before(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
@@ -116,15 +101,12 @@ def expire(
     typer.echo(topic_reports.sweep(log, time.time_ns() // 1_000_000))
 
 
-def _refuse_push_stream(log: LogSystem, topic: str, env: str | None, environments: object, root: str | None) -> None:
+def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Versions of a pushed table name their rows by offset; what is expired under them would be missing in silence."""
-    from pathlib import Path
-
     from airflow_samza.runs.table_versions import newest
     from airflow_samza.systems.filesystem import open_filesystem
 
-    file = environments if isinstance(environments, Path) else None
-    current = newest(open_filesystem(find_environment(env, file=file, root=root).root), log.name, topic)
+    current = newest(open_filesystem(place.environment().root), log.name, topic)
     if current is not None:
         raise TopicError(
             f"The topic {topic!r} holds the versions of table {current.table!r}, of which {current.number} is current.",
@@ -133,13 +115,10 @@ def _refuse_push_stream(log: LogSystem, topic: str, env: str | None, environment
         )
 
 
-def _log(env: str | None, environments: object, root: str | None, system: list[str] | None, of: str | None) -> LogSystem:
-    from pathlib import Path
-
+def _log(place: Place, of: str | None) -> LogSystem:
     from airflow_samza.systems.log_system import LogSystem
 
-    file = environments if isinstance(environments, Path) else None
-    environment = find_environment(env, file=file, root=root, systems=system or ())
+    environment = place.environment()
     if of is None:
         return LogSystem("log", SystemBinding("log", {"root": environment.root}))
     binding = environment.systems.get(of)
