@@ -12,7 +12,6 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +24,17 @@ from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs
-from airflow_samza.spark.warm_tables import FilledTables, filled_tables
+from airflow_samza.spark.warm_tables import EpochTables, FilledTables
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.storage.host_files import HostFiles, sweep_host
 from airflow_samza.storage.local_store import host_folder
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.report import Boundary, TaskReport
 from airflow_samza.task.run_loop import SectionRun
-from airflow_samza.task.stage_program import TASK, ProgramSource, StageProgram
+from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +84,25 @@ class EpochTask:
         except Exception as error:
             raise from_worker(error, self.stage, context.partitionId()) from error
 
+    def intent(self, epoch: int) -> Intent:
+        """The intent of an epoch; a host that does not see what the stage runner has just written is refused."""
+        files, path = open_filesystem(self.root), StageFolder(self.stage_folder).intent(epoch)
+        record = read(files, path)
+        if record is None:
+            raise TopicError(
+                f"The Python worker on {platform.node()} does not see the run's records: {files.location(path)} is missing there.",
+                hint="The root has to be one folder that all of Spark's hosts share, under the same path. "
+                "If it is: was the run's folder deleted?",
+                path=files.location(path),
+            )
+        return Intent.from_dict(record)
+
+    def tables(self, intent: Intent, task: int) -> EpochTables:
+        """The tables of a task that side inputs feed, in an epoch."""
+        root = open_filesystem(self.root).root
+        systems = _systems(json.dumps(self.bindings, sort_keys=True), root)
+        return EpochTables(root, self.program, _program(self.root, self.program), systems, _bound(self.side_inputs), intent, task)
+
 
 class _Section:
     """One task section of one try at one task: the one at ``place`` among those that run in the epoch."""
@@ -93,11 +111,12 @@ class _Section:
         self._epoch = epoch
         self._files = open_filesystem(epoch.root)
         self._folder = StageFolder(epoch.stage_folder)
-        self._intent = _intent(self._files, self._folder.intent(number))
+        self._intent = epoch.intent(number)
         self._task = self._intent.running[place]
         self._attempt = f"{number}-{self._task}-{attempt}"
-        self._program = _program(epoch.root, epoch.program)
-        self._systems = _systems(json.dumps(epoch.bindings, sort_keys=True), self._files.root)
+        self._tables = epoch.tables(self._intent, self._task)
+        self._program = self._tables.program
+        self._systems = self._tables.systems
         folder = epoch.host_dir
         self._host = task_host_files(folder, self._files.root, epoch.stage_folder, self._task) if folder is not None else None
         self._restored = Restored()
@@ -130,7 +149,7 @@ class _Section:
 
     def _run_to_the_boundary(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         before = self._before()
-        with self._side_tables() as filled:
+        with self._tables.filled(self._epoch.section) as filled:
             section = self._section_run(before, {}, filled)
             yield from self._output_of(section, before, batches)
         state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
@@ -146,7 +165,7 @@ class _Section:
             producers[stream_id] = self._systems[bound.system].producer(bound.spec, attempt)
         try:
             before = self._before()
-            with self._side_tables() as filled:
+            with self._tables.filled(self._epoch.section) as filled:
                 section = self._section_run(before, producers, filled)
                 for _ in self._output_of(section, before, batches):
                     raise AssertionError("the last section yields nothing")
@@ -188,21 +207,6 @@ class _Section:
             found = must_read(self._files, self._intent.start)["tasks"].get(str(self._task), {})
             return _Before(found.get("checkpoint"), found.get("state"))
         return _Before(None, None)
-
-    @contextmanager
-    def _side_tables(self) -> Iterator[FilledTables]:
-        """The tables of the section that side inputs feed, filled; they are kept for the next epoch unless this one fails."""
-        with filled_tables(
-            self._files.root,
-            self._epoch.program,
-            self._program,
-            self._systems,
-            _bound(self._epoch.side_inputs),
-            self._intent,
-            self._task,
-            self._epoch.section,
-        ) as found:
-            yield found
 
     def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables) -> SectionRun:
         self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
@@ -344,20 +348,6 @@ def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
     return {stream_id: BoundStream.from_dict(data) for stream_id, data in streams.items()}
 
 
-def fill_tables(stage: EpochTask, number: int, task: int) -> int:
-    """Fills the tables of a task that side inputs feed, as it finds them in an epoch: they then lie on this host. The bytes read."""
-    files = open_filesystem(stage.root)
-    program = _program(stage.root, stage.program)
-    intent = _intent(files, StageFolder(stage.stage_folder).intent(number))
-    systems = _systems(json.dumps(stage.bindings, sort_keys=True), files.root)
-    taken = 0
-    for place, section in enumerate(program.sections):
-        if section.kind == TASK:
-            with filled_tables(files.root, stage.program, program, systems, _bound(stage.side_inputs), intent, task, place) as found:
-                taken += sum(report.bytes for report in found.read.inputs.values())
-    return taken
-
-
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
     """The copies of a task's state on this host. ``$NAME`` in the folder's name is what the host's environment says; "": the default."""
     folder = host_folder(host_dir)
@@ -373,19 +363,6 @@ def _sweep_once(folder: str) -> None:
 def _abort(producers: Mapping[str, SystemProducer]) -> None:
     for producer in producers.values():
         producer.abort()
-
-
-def _intent(files: Filesystem, path: str) -> Intent:
-    """The intent of the epoch; a host that does not see what the stage runner has just written is refused."""
-    record = read(files, path)
-    if record is None:
-        raise TopicError(
-            f"The Python worker on {platform.node()} does not see the run's records: {files.location(path)} is missing there.",
-            hint="The root has to be one folder that all of Spark's hosts share, under the same path. "
-            "If it is: was the run's folder deleted?",
-            path=files.location(path),
-        )
-    return Intent.from_dict(record)
 
 
 @functools.lru_cache(maxsize=1)

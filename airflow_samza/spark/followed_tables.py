@@ -10,23 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.runs import table_versions
 from airflow_samza.runs.epoch_records import InputIntent, Intent
 from airflow_samza.runs.pinned_tables import CURRENT
-from airflow_samza.runs.run_plan import CONTINUOUS, BoundStream
-from airflow_samza.spark.bindings_json import bindings_from_json
-from airflow_samza.spark.bound_systems import bind_systems
+from airflow_samza.runs.run_plan import CONTINUOUS
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.task_side_inputs import MADE, made
-from airflow_samza.spark.warm_tables import prepare_tables
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.task.stage_program import ProgramSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,15 +37,11 @@ RESULT = "task bigint"
 
 @dataclass(frozen=True)
 class PreparingTask:
-    """What ``mapInArrow`` calls: fills the tables of a task as the intents say, and leaves them in its host's folder of stores."""
+    """What ``mapInArrow`` calls: fills the tables of the ``tasks`` of a stage as the intents (``wanted``) say, in their hosts' folders."""
 
-    root: str
-    bindings: Mapping[str, Any] = field(repr=False)
-    stage: str
-    program: str
+    stage: EpochTask
     tasks: int
-    streams: Mapping[str, Mapping[str, Any]]
-    wanted: Mapping[str, Mapping[str, Any]]
+    wanted: Mapping[str, InputIntent]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields one row."""
@@ -67,13 +58,8 @@ class PreparingTask:
 
     def prepare(self, task: int) -> None:
         """Does so for one task."""
-        files = open_filesystem(self.root)
-        program = ProgramSource.from_json(files.read(self.program).decode()).load()
-        systems = bind_systems(bindings_from_json(self.bindings), files.root)
-        side_inputs = {stream_id: InputIntent(**found) for stream_id, found in self.wanted.items()}
-        intent = Intent(self.stage, "0.0", 0, self.tasks, {}, {}, side_inputs=side_inputs)
-        streams = {stream_id: BoundStream.from_dict(data) for stream_id, data in self.streams.items()}
-        prepare_tables(files.root, program, systems, streams, intent, task)
+        intent = Intent(self.stage.stage, "0.0", 0, self.tasks, {}, {}, side_inputs=self.wanted)
+        self.stage.tables(intent, task).prepare()
 
 
 def preparing_frame(spark: SparkSession, task: PreparingTask) -> DataFrame:
@@ -175,7 +161,7 @@ class FollowedTables:
 
     def _round(self, wanted: dict[str, InputIntent]) -> None:
         setup = self._setup
-        work = preparing_task(setup.task, setup.program.stage.task_count, {**self._now, **wanted})
+        work = PreparingTask(setup.task, setup.program.stage.task_count, {**self._now, **wanted})
         try:
             with self._context.driver.tagged(setup.spark, self._tag, f"tables of {setup.task.stage}", pool=self._tag):
                 preparing_frame(setup.spark, work).collect()
@@ -186,12 +172,6 @@ class FollowedTables:
 
 def _versions(side_inputs: Mapping[str, InputIntent]) -> dict[str, object]:
     return {stream_id: read.slice["sections"] for stream_id, read in side_inputs.items() if "sections" in read.slice}
-
-
-def preparing_task(task: EpochTask, tasks: int, wanted: Mapping[str, InputIntent]) -> PreparingTask:
-    """The work of reading what tables shall hold."""
-    told = {stream_id: dict(vars(read)) for stream_id, read in wanted.items()}
-    return PreparingTask(task.root, task.bindings, task.stage, task.program, tasks, task.side_inputs, told)
 
 
 def _piece(known: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from airflow_samza.config import Config
 from airflow_samza.runs.epoch_records import read_manifest
 from airflow_samza.runs.folders import StageFolder
 from airflow_samza.spark.driver_session import DriverSession
-from airflow_samza.spark.epoch_task import EpochTask, fill_tables, task_host_files
+from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.placement import Placement
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
@@ -74,7 +74,7 @@ class StandbyTask:
         stage = self.stage
         files = open_filesystem(stage.root)
         try:
-            filled = fill_tables(stage, self.epoch, task) if stage.side_inputs else 0
+            filled = stage.tables(stage.intent(self.epoch), task).warm() if stage.side_inputs else 0
             manifest = read_manifest(files, StageFolder(stage.stage_folder), task, epoch)
             return filled + prefetch(files, manifest.state, task_host_files(stage.host_dir or "", files.root, stage.stage_folder, task))
         except Exception as error:  # a later round has the newer state, of which this one's may have been deleted

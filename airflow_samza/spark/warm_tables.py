@@ -194,58 +194,59 @@ class FilledTables:
 _WARM = WarmTables()
 
 
-@contextmanager
-def filled_tables(
-    root: str,
-    source: str,
-    program: StageProgram,
-    systems: Mapping[str, System],
-    streams: Mapping[str, BoundStream],
-    intent: Intent,
-    task: int,
-    section: int,
-) -> Iterator[FilledTables]:
-    """Fills the tables of a section; they are kept for the next epoch when what is done with them ends well.
+@dataclass(frozen=True)
+class EpochTables:
+    """The tables of a task that side inputs feed, in one epoch, as its intent says.
 
-    ``source`` names the program, and so the attempt that keeps them.
+    ``streams`` are the side inputs without their slices (the intent has those); ``source`` names the program, and so the attempt that
+    keeps the tables.
     """
-    key = (root, source, task, section)
-    tables = _WARM.take(key) or SideTables(program, section)
-    yield FilledTables(tables, _filled(root, program, systems, streams, intent, task, tables))
-    if tables.tables and not intent.whole:
-        _WARM.keep(key, tables)
 
+    root: str
+    source: str
+    program: StageProgram
+    systems: Mapping[str, System]
+    streams: Mapping[str, BoundStream]
+    intent: Intent
+    task: int
 
-def prepare_tables(
-    root: str, program: StageProgram, systems: Mapping[str, System], streams: Mapping[str, BoundStream], intent: Intent, task: int
-) -> None:
-    """Reads what the tables of a task shall hold into the folder of its host."""
-    for section, found in enumerate(program.sections):
-        if found.kind == TASK:
-            _filled(root, program, systems, streams, intent, task, SideTables(program, section), always=True)
+    @contextmanager
+    def filled(self, section: int) -> Iterator[FilledTables]:
+        """The tables of a section, filled; they are kept for the next epoch when what is done with them ends well."""
+        key = (self.root, self.source, self.task, section)
+        tables = _WARM.take(key) or SideTables(self.program, section)
+        yield FilledTables(tables, self.fill(tables))
+        if tables.tables and not self.intent.whole:
+            _WARM.keep(key, tables)
 
+    def warm(self) -> int:
+        """Fills the tables of all sections, which this process and its host then have. The bytes read."""
+        taken = 0
+        for section in self._sections():
+            with self.filled(section) as found:
+                taken += sum(report.bytes for report in found.read.inputs.values())
+        return taken
 
-def _filled(
-    root: str,
-    program: StageProgram,
-    systems: Mapping[str, System],
-    streams: Mapping[str, BoundStream],
-    intent: Intent,
-    task: int,
-    tables: SideTables,
-    *,
-    always: bool = False,
-) -> Filled:
-    if not tables.tables:
-        return Filled()
-    wanted = {stream_id: intent.side_inputs[stream_id].slice for stream_id in tables.streams}
-    host = HostTables(root, program, streams, task)
-    host.open(tables, wanted)
-    with host.alone(tables, wanted):
-        reader = SideInputs(program, systems, streams, intent)
-        try:
-            read = tables.fill(reader.of(tables, task))
-        finally:
-            reader.close()
-        host.keep(tables, {stream_id: report.messages for stream_id, report in read.inputs.items()}, always=always)
-    return read
+    def prepare(self) -> None:
+        """Reads what the tables of all sections shall hold into the folder of the host."""
+        for section in self._sections():
+            self.fill(SideTables(self.program, section), always=True)
+
+    def fill(self, tables: SideTables, *, always: bool = False) -> Filled:
+        """Reads what tables lack; on the host they are written when much of them is new, or anything (``always``)."""
+        if not tables.tables:
+            return Filled()
+        wanted = {stream_id: self.intent.side_inputs[stream_id].slice for stream_id in tables.streams}
+        host = HostTables(self.root, self.program, self.streams, self.task)
+        host.open(tables, wanted)
+        with host.alone(tables, wanted):
+            reader = SideInputs(self.program, self.systems, self.streams, self.intent)
+            try:
+                read = tables.fill(reader.of(tables, self.task))
+            finally:
+                reader.close()
+            host.keep(tables, {stream_id: report.messages for stream_id, report in read.inputs.items()}, always=always)
+        return read
+
+    def _sections(self) -> list[int]:
+        return [number for number, section in enumerate(self.program.sections) if section.kind == TASK]
