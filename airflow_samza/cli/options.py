@@ -25,7 +25,7 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="[APP] [RUN]", help="An application, a run, or both; without a word the newest run of all.", show_default=False),
 ]
-Env = Annotated[str | None, typer.Option("--env", "-e", metavar="NAME", help="The environment: [env.NAME] in samza.toml.")]
+Env = Annotated[str | None, typer.Option("--env", "-e", metavar="NAME", help="The environment: the section env.NAME of samza.toml.")]
 Environments = Annotated[
     Path | None,
     typer.Option("--environments", metavar="FILE", help="The file of environments; otherwise samza.toml here or in a folder above."),

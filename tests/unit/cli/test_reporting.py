@@ -69,6 +69,12 @@ def test_no_command_shows_the_help() -> None:
     assert "topics" in done.output
 
 
+def test_the_help_of_an_option_is_shown_whole() -> None:
+    """What stands in brackets, Rich would take for a style."""
+    done = CliRunner().invoke(app, ["stop", "--help"], env={"COLUMNS": "200"})
+    assert "The environment: the section env.NAME of samza.toml." in done.output
+
+
 def test_version_names_what_it_runs_on() -> None:
     done = CliRunner().invoke(app, ["version"])
     assert done.exit_code == 0
