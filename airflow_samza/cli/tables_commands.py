@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -91,7 +93,7 @@ def push(
     handle = runtime.push(
         application,
         table,
-        _parsed("SOURCE", source),
+        _from_here(_parsed("SOURCE", source)),
         given,
         interval=parse_interval(interval),
         config=environment.config,
@@ -126,7 +128,11 @@ def rollback(
     """Make what an older version of a table read current again, as a new version."""
     files = open_filesystem(place.environment().root)
     made = versions.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
-    typer.echo(f"Table {table}: version {made.number} reads what version {made.reads} read, and is current.")
+    current = versions.newest(files, system, f"{table}-push")
+    told = "and is current"
+    if current is not None and current.number != made.number:  # the id is that of an earlier rollback
+        told = f"and version {current.number} is current since"
+    typer.echo(f"Table {table}: version {made.number} reads what version {made.reads} read, {told}.")
 
 
 def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:
@@ -155,6 +161,15 @@ def _columns(text: str | None) -> Any:
     if text is None:
         return None
     return _parsed("--columns", text) if text.lstrip().startswith(("{", "[")) else [name.strip() for name in text.split(",")]
+
+
+def _from_here(source: Any) -> Any:
+    """The source with a relative path looked for from the current folder on, which the stage runner does not know."""
+    if isinstance(source, dict):
+        return {**source, "path": _from_here(source["path"])} if isinstance(source.get("path"), str) else source
+    if not isinstance(source, str) or not source or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", source):
+        return source
+    return str(Path.cwd() / source)
 
 
 def _parsed(what: str, text: str) -> Any:

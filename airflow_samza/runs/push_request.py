@@ -68,6 +68,7 @@ class PushRequest:
         kinds = [kind for kind in _KINDS if kind in self.source]
         if len(kinds) != 1:
             self._refuse("source", f"Give exactly one of {', '.join(_KINDS)}; a text is a path.")
+        self._check_shapes(kinds[0])
         if (self.on_duplicate == "last") != (self.latest_by is not None):
             self._refuse("latest_by", 'on_duplicate="last" and latest_by="<column>" go together: the row with its greatest value stays.')
         if self.deletes is not None and self.mode != INCREMENTAL:
@@ -78,6 +79,32 @@ class PushRequest:
             self._refuse("max_change_ratio", "Give a number from 0, such as 0.2 for a fifth more or less, or inf for any.")
         if self.keep_versions < 1:
             self._refuse("keep_versions", "Give 1 or more; the current version is always kept.")
+
+    def _check_shapes(self, kind: str) -> None:
+        """Refuses what would mislead or fail where Spark reads; the value of ``jdbc`` is not shown, it may hold a password."""
+        given, beside = self.source[kind], ("format", "options") if kind == "path" else ()
+        further = sorted(str(name) for name in self.source if name not in (kind, *beside))
+        if further:
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} has {further[0]!r} beside {kind!r}, which means nothing there.",
+                hint=f"Beside it there may be {' and '.join(beside) or 'nothing'}; options of a JDBC source stand in its jdbc.",
+                key="source",
+                value=further[0],
+            )
+        shapes: dict[str, tuple[type, ...]] = {"jdbc": (Mapping,), "path": (str, list)}
+        if not given or not isinstance(given, shapes.get(kind, (str,))):
+            shown = f"a {type(given).__name__}" if kind == "jdbc" else repr(given)
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} has {shown} as its {kind}.",
+                hint='Give the reader\'s options: {"jdbc": {"url": …, "dbtable": …}}.' if kind == "jdbc" else "Give a text.",
+                key="source",
+            )
+        if isinstance(self.columns, str):
+            self._refuse("columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.')
+        for name, kinds in (("min_rows", int), ("keep_versions", int), ("max_change_ratio", (int, float))):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                self._refuse(name, "Give a whole number." if kinds is int else "Give a number, such as 0.2 for a fifth.")
 
     def _refuse(self, name: str, hint: str) -> None:
         raise ConfigError(

@@ -276,11 +276,27 @@ def needs_base(table: str, push_id: str) -> PushError:
     )
 
 
+def taken(version: TableVersion) -> PushError:
+    """What a push is told whose id a rollback has, and a rollback whose id a push has: to find that version would change nothing."""
+    kinds = {FULL: "a full push", INCREMENTAL: "an incremental push", ROLLBACK: "a rollback"}
+    return PushError(
+        f"The push id {version.push_id!r} of table {version.table!r} is taken: it made version {version.number}, {kinds[version.kind]}.",
+        hint="Give pushes and rollbacks ids of their own (push_id=); the default is one.",
+        table=version.table,
+        push_id=version.push_id,
+    )
+
+
 def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
-    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now."""
-    if isinstance(to, int) or to.isdigit():
-        return by_number(files, system, topic, int(to))
+    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now.
+
+    A text of digits is a number, and where no version has it, the id of a push (20260101).
+    """
     folder = TableFolder(system, topic)
+    to = str(to)
+    is_number = to.isascii() and to.isdecimal()
+    if is_number and files.exists(folder.version(int(to))):
+        return by_number(files, system, topic, int(to))
     current = newest(files, system, topic)
     if to != PREVIOUS:
         found = by_push_id(files, system, topic, to)
@@ -288,7 +304,9 @@ def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> Ta
         before = current.reads if current is not None else 0
         found = next((version for version in _from_newest(files, folder) if version.reads < before and not version.is_late), None)
     if found is None:
-        raise _missing(files, folder, f"version before {current.number}" if to == PREVIOUS and current is not None else f"push {to!r}")
+        if to == PREVIOUS:
+            raise _missing(files, folder, f"version before {current.number}" if current is not None else "version")
+        raise _missing(files, folder, f"version {to}" if is_number else f"push {to!r}")
     return _readable(files, folder, found)
 
 
@@ -299,6 +317,8 @@ def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id:
     """
     known = by_push_id(files, system, topic, push_id)
     if known is not None:
+        if known.kind != ROLLBACK:
+            raise taken(known)
         return known
     reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
     target = find_target(files, system, topic, to).number

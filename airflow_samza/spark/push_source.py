@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import PushError, RuntimeMissing, SamzaError
+from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SchemaError
 from airflow_samza.partitioner import key_type
 from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.table_versions import DELETED
-from airflow_samza.schema import Field, Schema, parse_type
+from airflow_samza.schema import DataType, Field, Schema, parse_type
 from airflow_samza.spark.driver_session import is_gone
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         taken = source.selectExpr(
             *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()), f"{deletes} AS {DELETED}", *latest
         )
-        found = Schema(tuple(Field(field.name, parse_type(field.dataType.simpleString())) for field in taken.schema[: len(columns)]))
+        found = Schema(
+            tuple(Field(field.name, _type(request, field.name, field.dataType.simpleString())) for field in taken.schema[: len(columns)])
+        )
     wanted = Schema.of(request.schema) if request.schema is not None else found
     check_columns(request, found, wanted, loose=loose)
     kept = [
@@ -100,6 +102,18 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
     ]
     with _told(request):
         return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), wanted
+
+
+def _type(request: PushRequest, column: str, text: str) -> DataType:
+    try:
+        return parse_type(text)
+    except SchemaError:
+        raise PushError(
+            f"The push of table {request.table!r} from {request.source_text} has the column {column!r} of type {text}, which no table has.",
+            hint=f"Make it one that a table has: columns={{{column!r}: 'CAST({column} AS string)'}}.",
+            table=request.table,
+            column=column,
+        ) from None
 
 
 def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:

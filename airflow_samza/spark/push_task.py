@@ -136,11 +136,15 @@ class _Found:
 
     def _doubled(self, keys: list[pa.Array], last: int) -> pa.Array | None:
         """Which of the rows before the last stay, as a mask; None: all of them."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         same = None
         for column in keys:
-            equal = pc.equal(column.slice(0, last), column.slice(1, last))
+            one, next_one = column.slice(0, last), column.slice(1, last)
+            equal = pc.equal(one, next_one)
+            if pa.types.is_floating(column.type):  # to the readers' index not-a-number is a key like any other
+                equal = pc.or_(equal, pc.and_(pc.is_nan(one), pc.is_nan(next_one)))
             same = equal if same is None else pc.and_(same, equal)
         count = pc.sum(same).as_py() or 0 if same is not None else 0
         if not count:

@@ -91,6 +91,9 @@ def prepare_push(
     """The request of a push, checked as far as can be without Spark."""
     spec = load_application(reference).spec(config or {})
     place = table_place(spec, table, bindings, default_system)
+    made = versions.by_push_id(files, place.system, place.topic, push_id)
+    if made is not None and made.kind == versions.ROLLBACK:
+        raise versions.taken(made)
     partitions = place.stream.partitions
     if partitions is None:
         system = bind_systems({place.system: place.binding}, files.root)[place.system]

@@ -213,6 +213,12 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
         pusher.push({"callable": "samza_spark_apps.nowhere:members"})
 
 
+def test_a_source_column_of_a_type_that_no_table_has_is_told(pusher: Pusher) -> None:
+    with pytest.raises(PushError, match="has the column 'tier' of type void, which no table has"):
+        pusher.push({"query": "SELECT 1L AS member_id, NULL AS tier"})
+    assert pusher.push({"query": "SELECT 1L AS member_id, NULL AS tier"}, columns={"tier": "CAST(tier AS string)"}).rows == 1
+
+
 def test_avro_without_its_reader_says_how_to_get_one(pusher: Pusher) -> None:
     with pytest.raises(RuntimeMissing, match="Spark has no reader of Avro for the source"):
         pusher.push({"path": str(pusher.folder), "format": "avro"})
@@ -234,6 +240,13 @@ def test_a_push_that_shrinks_by_nine_tenths_is_refused(pusher: Pusher) -> None:
 def test_a_second_push_of_one_id_reads_nothing(pusher: Pusher) -> None:
     first = pusher.push(pusher.file("all.parquet", MEMBERS), "monday")
     assert pusher.push("/is/not/there.parquet", "monday") == first
+
+
+def test_the_id_of_a_rollback_is_not_that_of_a_push(pusher: Pusher) -> None:
+    pusher.push(pusher.file("all.parquet", MEMBERS), "monday")
+    versions.rollback(pusher.files, "log", "t0-push", "monday", "back")
+    with pytest.raises(PushError, match="'back' of table 't0' is taken: it made version 2, a rollback"):
+        pusher.push(pusher.file("all.parquet", MEMBERS), "back")
 
 
 def test_only_pushed_tables_are_pushed_to(pusher: Pusher) -> None:

@@ -101,6 +101,14 @@ def _(scene: Scene) -> str:
     return raised(lambda: place.finish(slow))
 
 
+@row("push", "A rollback under the id of a push", "by the rollback")
+def _(scene: Scene) -> str:
+    place = pushes(scene)
+    place.push("monday", {1: "gold"})
+    place.push("tuesday", {1: "iron"})
+    return raised(lambda: versions.rollback(place.files, "log", TOPIC.name, "monday", "tuesday"))
+
+
 @row("push", "A push killed half-way", PUSH)
 def _(scene: Scene) -> str:
     place = pushes(scene)
@@ -135,6 +143,11 @@ def _(scene: Scene) -> str:
 @row("push", "A source that is a function nobody else can import", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "profiles", lambda spark: spark.range(1))
+
+
+@row("push", "A source with a word too many", PUSH)
+def _(scene: Scene) -> str:
+    return asked(scene, "profiles", {"path": "/in", "fromat": "csv"})
 
 
 @row("push", "A push that keeps the last of a key and does not say by what", PUSH)

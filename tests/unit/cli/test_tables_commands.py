@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.runs.pushes import Pushes
@@ -89,3 +90,31 @@ def test_a_run_of_the_command_line_may_name_the_version_that_it_reads(pushes: Pu
     done = CliRunner().invoke(app, [*arguments, "profiles"])
     assert done.exit_code == 2
     assert "Error: --table 'profiles' does not say which version of which table is read." in done.stderr
+
+
+def test_a_rollback_that_is_asked_for_again_says_what_is_current(pushes: Pushes) -> None:
+    for _ in range(2):
+        assert "version 4 reads what version 2 read, and is current." in call("rollback", "profiles", "--push-id", "back").stdout
+    pushes.push("wednesday", {1: "gold"})
+    assert (
+        "version 4 reads what version 2 read, and version 5 is current since." in call("rollback", "profiles", "--push-id", "back").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("in/profiles.parquet", "HERE/in/profiles.parquet"),
+        ('{"path": "in.txt", "format": "csv"}', {"path": "HERE/in.txt", "format": "csv"}),
+        ("/data/profiles.parquet", "/data/profiles.parquet"),
+        ("hdfs:///profiles", "hdfs:///profiles"),
+        ('{"query": "SELECT 1"}', {"query": "SELECT 1"}),
+    ],
+)
+def test_the_path_of_a_source_is_looked_for_from_the_current_folder_on(
+    pushes: Pushes, monkeypatch: pytest.MonkeyPatch, given: str, meant: object
+) -> None:
+    found: list[object] = []
+    monkeypatch.setattr(SparkRuntime, "push", lambda *arguments, **options: found.append(arguments[3]))
+    call("push", "m:app", "profiles", given)
+    assert json.dumps(found).replace(str(Path.cwd()), "HERE") == json.dumps([meant])

@@ -252,6 +252,13 @@ def test_a_key_that_the_table_does_not_have_is_told(pushes: Pushes) -> None:
         ({"max_change_ratio": float("nan")}, "max_change_ratio=nan"),
         ({"keep_versions": 0}, "keep_versions=0"),
         ({"source": {"path": "/in", "table": "t"}}, "source="),
+        ({"source": {"path": "/in", "fromat": "csv"}}, "has 'fromat' beside 'path', which means nothing there"),
+        ({"source": {"path": ""}}, "has '' as its path"),
+        ({"source": {"jdbc": "jdbc:x:secret"}}, "has a str as its jdbc"),
+        ({"columns": "id"}, "columns='id'"),
+        ({"min_rows": "1"}, "min_rows='1'"),
+        ({"keep_versions": "5"}, "keep_versions='5'"),
+        ({"max_change_ratio": "0.2"}, "max_change_ratio='0.2'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(pushes: Pushes, wrong: dict[str, object], told: str) -> None:

@@ -188,6 +188,24 @@ def test_a_rollback_may_name_a_push_or_say_previous(files: Filesystem) -> None:
         tables.rollback(files, *PLACE, "z", "odd")
 
 
+def test_a_rollback_may_name_a_push_by_digits_that_are_no_versions_number(files: Filesystem) -> None:
+    for push in ("20260105", "1", "c"):
+        pushed(files, push, of=5)
+    assert tables.rollback(files, *PLACE, "20260105", "undo").reads == 1
+    assert tables.rollback(files, *PLACE, "1", "undo-again").reads == 1
+    for odd, said in (("20260106", "has no version 20260106"), ("²", "has no push '²'")):
+        with pytest.raises(NoSuchVersion, match=said):
+            tables.rollback(files, *PLACE, odd, "odd")
+
+
+def test_a_rollback_under_the_id_of_a_push_is_refused(files: Filesystem) -> None:
+    for push in ("a", "b"):
+        pushed(files, push, of=5)
+    with pytest.raises(PushError, match=r"The push id 'b' of table '.*' is taken: it made version 2, a full push"):
+        tables.rollback(files, *PLACE, "a", "b")
+    assert current(files) == "b"
+
+
 def test_before_the_first_version_there_is_none_to_go_back_to(files: Filesystem) -> None:
     pushed(files, "a", of=5)
     with pytest.raises(NoSuchVersion, match="has no version before 1"):

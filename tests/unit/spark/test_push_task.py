@@ -1,0 +1,40 @@
+"""A task of a push: which rows of its partition it stages, and what it says of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.spark.bindings_json import bindings_to_json
+from airflow_samza.spark.push_task import PushTask
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+
+
+def task_of(root: Path, column: str) -> PushTask:
+    stream = StreamSpec("t-push", 1, f"k {column}, {DELETED} boolean", ("k",))
+    LogSystem("log", SystemBinding("log", {"root": str(root)})).admin.create([stream])
+    bindings = bindings_to_json({"log": SystemBinding("log", {"root": str(root)})})
+    return PushTask(str(root), bindings, "log", dataclasses.asdict(stream), ("k",), (), "runs/a/push/stages/push/1.1", 0, "monday")
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        ("double", [0.5, math.nan, math.nan]),
+        ("double", [-0.0, 0.0, math.nan]),
+        ("string", ["", "é", "é"]),
+        ("boolean", [False, True, True]),
+        ("binary", [b"", b"\xff", b"\xff"]),
+    ],
+)
+def test_a_key_that_comes_twice_is_counted_and_staged_once(tmp_path: Path, column: str, keys: list[object]) -> None:
+    types = {"double": pa.float64(), "string": pa.string(), "boolean": pa.bool_(), "binary": pa.binary()}
+    batch = pa.RecordBatch.from_pydict({"k": pa.array(keys, types[column]), DELETED: [False] * 3})
+    manifest = task_of(tmp_path, column).run(0, iter([batch.slice(0, 2), batch.slice(2)]))
+    assert (manifest["rows"], manifest["duplicates"]) == (2, 1)
