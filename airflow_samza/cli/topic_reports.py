@@ -12,7 +12,8 @@ from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.runs.stage_result import size
 
 if TYPE_CHECKING:
-    from airflow_samza.systems.log_system import LogConsumer, LogSystem
+    from airflow_samza.systems.log_consumer import LogConsumer
+    from airflow_samza.systems.log_system import LogSystem
 
 FOLLOW_SECONDS = 0.5
 """How often a followed topic is asked for new commits; a question reads a folder's listing and a file or two."""

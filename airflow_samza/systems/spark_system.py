@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from airflow_samza.errors import ConfigError, StageLost
-from airflow_samza.systems.log_system import LogConsumer, LogProducer, LogSystem
+from airflow_samza.systems.log_consumer import LogConsumer
+from airflow_samza.systems.log_producer import LogProducer
+from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.spark_tables import SparkTable
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
 
