@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("config", "schema"),
+    ("murmur3",),
     ("partitioner",),
     ("application",),
     ("planner",),
@@ -43,6 +44,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "chooser": {},
     # Dag files are parsed all the time, so that what they load must not load these.
     "schema": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
+    "murmur3": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "partitioner": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "systems": {
         "pyarrow": ANYWHERE,
