@@ -19,12 +19,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
@@ -36,22 +33,14 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.topic_contents import TopicContent
-from airflow_samza.schema import Row, Schema
+from airflow_samza.schema import Schema
 from airflow_samza.systems.memory import MemoryProducer, MemorySystem
-from airflow_samza.systems.system import (
-    ControlEnvelope,
-    Publication,
-    StreamSpec,
-    SystemStreamPartition,
-    is_unreadable,
-    unreadable_batch,
-)
-from airflow_samza.task.conform import Conformer
-from airflow_samza.task.message_writer import written_each
-from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
+from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
+from airflow_samza.task.messages import MessageReader
 from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.stage_program import check_application, compile_stage
+from airflow_samza.testing.piped_messages import piped_batches
 from airflow_samza.testing.stage_epochs import StageEpochs
 
 if TYPE_CHECKING:
@@ -112,7 +101,7 @@ class TestDriver:
                 hint=f"Its inputs are {', '.join(sorted(inputs)) or 'none'}.",
                 name=stream,
             )
-        batches = self._batches(inputs[stream], messages)
+        batches = piped_batches(inputs[stream], messages, self._schemas)
         if partition is not None and not 0 <= partition < self._count(inputs[stream]):
             raise InvalidApplication(
                 f"Messages for {stream!r} are piped to partition {partition}; it has {self._count(inputs[stream])}.",
@@ -133,50 +122,6 @@ class TestDriver:
                 table=table,
             )
         return self.pipe(descriptor.side_inputs[0], rows)
-
-    def _batches(self, stream: StreamDescriptor, messages: Any) -> list[pa.RecordBatch]:
-        import pyarrow as pa
-
-        if stream.on_error is None or isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-            batch = self._batch(stream, messages)
-            return [] if batch is None else [batch]
-        if isinstance(messages, pa.RecordBatch | pa.Table):
-            messages = messages.to_pylist()
-        rows = list(messages)
-        schema = stream.schema or self._schemas.get(stream.stream_id)
-        if schema is None:
-            known = [row for row in rows if not isinstance(row, str | bytes)]
-            schema = self._schemas.setdefault(stream.stream_id, _inferred(known, stream.stream_id)) if known else None
-        return [] if schema is None else _readable_or_not(rows, MessageWriter(schema))
-
-    def _batch(self, stream: StreamDescriptor, messages: Any) -> pa.RecordBatch | None:
-        import pyarrow as pa
-
-        if isinstance(messages, pa.RecordBatch):
-            messages = pa.Table.from_batches([messages])
-        if isinstance(messages, pa.Table):
-            schema = stream.schema or self._schemas.setdefault(stream.stream_id, Schema.of(messages.schema))
-            batches = messages.combine_chunks().to_batches()
-            return Conformer(schema, f"what is piped into {stream.stream_id!r}").conform(batches[0]) if batches else None
-        if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable) or dataclasses.is_dataclass(messages):
-            raise InvalidApplication(
-                f"pipe got {messages!r:.100} for {stream.stream_id!r}, which is no list of messages.",
-                hint="Give a list of dataclass instances, dicts or Rows, or a pyarrow.Table.",
-                stream=stream.stream_id,
-            )
-        rows = list(messages)
-        if not rows:
-            return None
-        known = stream.schema or self._schemas.get(stream.stream_id)
-        schema = known or self._schemas.setdefault(stream.stream_id, _inferred(rows, stream.stream_id))
-        try:
-            return MessageWriter(schema).write(rows)
-        except ShapeError as error:
-            raise SchemaError(
-                f"Message {error.index} piped into {stream.stream_id!r} is {rows[error.index]!r:.200}: {error.why}.",
-                hint=f"The columns are {schema.ddl()}.",
-                stream=stream.stream_id,
-            ) from None
 
     # -- the clock -----------------------------------------------------------------------------------------------------
 
@@ -420,37 +365,3 @@ class TestDriver:
         if stage is not None:
             self.plan.stage(stage)
         return tuple(report for found in self._stages if stage in (None, found.stage.stage_id) for report in found.reports)
-
-
-def _inferred(rows: Sequence[Any], stream: str) -> Schema:
-    import pyarrow as pa
-
-    first = rows[0]
-    if dataclasses.is_dataclass(first) and not isinstance(first, type):
-        return Schema.of(type(first))
-    if not isinstance(first, Mapping | Row):
-        raise SchemaError(
-            f"The messages piped into {stream!r} are of type {type(first).__name__}.",
-            hint="Give dataclass instances, dicts or Rows, or a pyarrow.Table.",
-            stream=stream,
-        )
-    try:
-        return Schema.of(pa.Table.from_pylist([dict(row) for row in rows]).schema)
-    except (pa.ArrowException, TypeError, ValueError, SchemaError) as error:
-        raise SchemaError(
-            f"The columns of what is piped into {stream!r} cannot be told: {error}", hint="Declare schema= of the input.", stream=stream
-        ) from None
-
-
-def _readable_or_not(rows: Sequence[Any], writer: MessageWriter) -> list[pa.RecordBatch]:
-    """The messages in batches, and between them those that do not fit."""
-    wrong = dict(written_each(writer, [[row] for row in rows])[1])
-    batches = []
-    for bad, places in groupby(range(len(rows)), key=wrong.__contains__):
-        part = list(places)
-        if bad:
-            texts = [row if isinstance(row, str) else json.dumps(row, default=str, ensure_ascii=False) for row in (rows[at] for at in part)]
-            batches.append(unreadable_batch(texts, [wrong[at].why for at in part]))
-        else:
-            batches.append(writer.write([rows[at] for at in part]))
-    return batches

@@ -1,0 +1,101 @@
+"""What a test pipes into a stream, as Arrow batches: dataclass instances, dicts, Rows or Arrow data; and what cannot be read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.errors import InvalidApplication, SchemaError
+from airflow_samza.schema import Row, Schema
+from airflow_samza.systems.system import unreadable_batch
+from airflow_samza.task.conform import Conformer
+from airflow_samza.task.message_writer import written_each
+from airflow_samza.task.messages import MessageWriter, ShapeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> list[pa.RecordBatch]:
+    """The messages as batches of the stream's columns; ``schemas`` are those of streams that declare none, as they were first piped."""
+    import pyarrow as pa
+
+    if stream.on_error is None or isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        batch = _batch(stream, messages, schemas)
+        return [] if batch is None else [batch]
+    if isinstance(messages, pa.RecordBatch | pa.Table):
+        messages = messages.to_pylist()
+    rows = list(messages)
+    schema = stream.schema or schemas.get(stream.stream_id)
+    if schema is None:
+        known = [row for row in rows if not isinstance(row, str | bytes)]
+        schema = schemas.setdefault(stream.stream_id, _inferred(known, stream.stream_id)) if known else None
+    return [] if schema is None else _readable_or_not(rows, MessageWriter(schema))
+
+
+def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> pa.RecordBatch | None:
+    import pyarrow as pa
+
+    if isinstance(messages, pa.RecordBatch):
+        messages = pa.Table.from_batches([messages])
+    if isinstance(messages, pa.Table):
+        schema = stream.schema or schemas.setdefault(stream.stream_id, Schema.of(messages.schema))
+        batches = messages.combine_chunks().to_batches()
+        return Conformer(schema, f"what is piped into {stream.stream_id!r}").conform(batches[0]) if batches else None
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable) or dataclasses.is_dataclass(messages):
+        raise InvalidApplication(
+            f"pipe got {messages!r:.100} for {stream.stream_id!r}, which is no list of messages.",
+            hint="Give a list of dataclass instances, dicts or Rows, or a pyarrow.Table.",
+            stream=stream.stream_id,
+        )
+    rows = list(messages)
+    if not rows:
+        return None
+    known = stream.schema or schemas.get(stream.stream_id)
+    schema = known or schemas.setdefault(stream.stream_id, _inferred(rows, stream.stream_id))
+    try:
+        return MessageWriter(schema).write(rows)
+    except ShapeError as error:
+        raise SchemaError(
+            f"Message {error.index} piped into {stream.stream_id!r} is {rows[error.index]!r:.200}: {error.why}.",
+            hint=f"The columns are {schema.ddl()}.",
+            stream=stream.stream_id,
+        ) from None
+
+
+def _inferred(rows: Sequence[Any], stream: str) -> Schema:
+    import pyarrow as pa
+
+    first = rows[0]
+    if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        return Schema.of(type(first))
+    if not isinstance(first, Mapping | Row):
+        raise SchemaError(
+            f"The messages piped into {stream!r} are of type {type(first).__name__}.",
+            hint="Give dataclass instances, dicts or Rows, or a pyarrow.Table.",
+            stream=stream,
+        )
+    try:
+        return Schema.of(pa.Table.from_pylist([dict(row) for row in rows]).schema)
+    except (pa.ArrowException, TypeError, ValueError, SchemaError) as error:
+        raise SchemaError(
+            f"The columns of what is piped into {stream!r} cannot be told: {error}", hint="Declare schema= of the input.", stream=stream
+        ) from None
+
+
+def _readable_or_not(rows: Sequence[Any], writer: MessageWriter) -> list[pa.RecordBatch]:
+    """The messages in batches, and between them those that do not fit."""
+    wrong = dict(written_each(writer, [[row] for row in rows])[1])
+    batches = []
+    for bad, places in groupby(range(len(rows)), key=wrong.__contains__):
+        part = list(places)
+        if bad:
+            texts = [row if isinstance(row, str) else json.dumps(row, default=str, ensure_ascii=False) for row in (rows[at] for at in part)]
+            batches.append(unreadable_batch(texts, [wrong[at].why for at in part]))
+        else:
+            batches.append(writer.write([rows[at] for at in part]))
+    return batches
