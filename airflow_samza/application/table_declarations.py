@@ -24,6 +24,9 @@ from airflow_samza.config import Config
 from airflow_samza.errors import BadId, SideInputsWithChangelog
 from airflow_samza.schema import Schema
 
+PUSH_DELETES = "_deleted"
+"""The column of every stream of pushes that says which rows delete their key."""
+
 
 class TableDeclarations:
     """Declares the tables of one application."""
@@ -48,6 +51,12 @@ class TableDeclarations:
         """A table whose side input is its own stream of pushes, ``<id>-push``."""
         table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
         where = f"table {table.table_id!r}"
+        if table.schema is not None and PUSH_DELETES in table.schema:
+            refuse(
+                f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has for itself",
+                hint="Leave it out, or call it something else: an incremental push says with deletes= which rows delete their key.",
+                table=table.table_id,
+            )
         stream = declared_stream(
             f"{table.table_id}-push",
             StreamRole.SIDE_INPUT,

@@ -84,6 +84,12 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
     loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
     with _told(request):  # Spark Connect looks at the source only now
         columns = _expressions(request, source)
+    if DELETED in columns:
+        raise PushError(
+            f"The push of table {request.table!r} from {request.source_text} has a column {DELETED!r}, which says what is deleted.",
+            hint=f'Say so, with mode="incremental" and deletes="{DELETED}", or leave it out: columns=[…].',
+            table=request.table,
+        )
     deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
     latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
     with _told(request):

@@ -219,6 +219,13 @@ def test_a_source_column_of_a_type_that_no_table_has_is_told(pusher: Pusher) -> 
     assert pusher.push({"query": "SELECT 1L AS member_id, NULL AS tier"}, columns={"tier": "CAST(tier AS string)"}).rows == 1
 
 
+def test_a_source_column_that_says_what_is_deleted_is_named(pusher: Pusher) -> None:
+    pusher.push(pusher.file("all.parquet", MEMBERS))
+    marked = {"query": "SELECT id AS member_id, 'x' AS tier, id = 7 AS _deleted FROM range(300)"}
+    version = pusher.push(marked, mode="incremental", deletes="_deleted")
+    assert (version.rows, version.deletes) == (299, 1)
+
+
 def test_avro_without_its_reader_says_how_to_get_one(pusher: Pusher) -> None:
     with pytest.raises(RuntimeMissing, match="Spark has no reader of Avro for the source"):
         pusher.push({"path": str(pusher.folder), "format": "avro"})

@@ -187,6 +187,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "negative partitions": (lambda app: app.input_stream("a", partitions=-1), "partitions=-1", "from 1"),
     "no partitions": (lambda app: app.output_stream("a", partitions=0), "partitions=0", "from 1"),
     "partitions as text": (lambda app: app.input_stream("a", partitions="16"), "partitions='16'", "whole number"),
+    "a pushed table with the column that deletes": (
+        lambda app: app.pushed_table("a", key="k", schema="k int, _deleted boolean"),
+        "has a column '_deleted'",
+        "deletes=",
+    ),
     "partitions as boolean": (lambda app: app.pushed_table("a", key="k", partitions=True), "partitions=True", "whole number"),
     "key not in the schema": (lambda app: app.input_stream("a", schema=View, key="id"), "no column 'id'", "columns are"),
     "timestamp not in the schema": (lambda app: app.input_stream("a", schema=View, timestamp="ts"), "no column 'ts'", "columns are"),
