@@ -29,7 +29,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.stage_context import StageContext
-from airflow_samza.spark.staging_tasks import PLACE_COLUMN, ReadTask
+from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, ReadTask
 from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.spark_system import SparkSystem
 from airflow_samza.systems.spark_tables import SparkTable
@@ -171,7 +171,7 @@ class _Reading:
         task = ReadTask(
             self._context.files.root, str(spec.through), schema, tuple(spec.key), partitions, self._context.handle.stage_id, spec.name
         )
-        rows = frame.mapInArrow(task, "task int, staged string").collect()
+        rows = frame.mapInArrow(task, READ_RESULT).collect()
         return {str(row["task"]): json.loads(row["staged"]) for row in rows}
 
     def _named(self, traceback: TracebackType | None) -> str:

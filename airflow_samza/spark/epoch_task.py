@@ -26,6 +26,7 @@ from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs
 from airflow_samza.spark.warm_tables import EpochTables, FilledTables
 from airflow_samza.spark.worker_errors import from_worker
+from airflow_samza.spark.worker_rows import one_row, read_over
 from airflow_samza.storage.host_files import HostFiles, sweep_host
 from airflow_samza.storage.local_store import host_folder
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
@@ -132,12 +133,9 @@ class _Section:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields what the section behind gets; the last section yields one row for the driver."""
-        import pyarrow as pa
-
         manifest = self._folder.manifest(self._intent.epoch, self._task)
         if self._files.exists(manifest):  # an earlier attempt has done this task: its output is the one that counts
-            for _ in batches:
-                pass
+            read_over(batches)
             adopted = True
         elif self._is_last:
             adopted = not self._run_to_the_end(batches, manifest)
@@ -145,7 +143,7 @@ class _Section:
             yield from self._run_to_the_boundary(batches)
             return
         if self._is_last:
-            yield pa.RecordBatch.from_arrays([pa.array([self._task], pa.int64()), pa.array([adopted])], ["task", "adopted"])
+            yield one_row(RESULT_SCHEMA, self._task, adopted)
 
     def _run_to_the_boundary(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         before = self._before()
@@ -239,8 +237,7 @@ class _Section:
             if not self._is_first:
                 yield from section.run_batches(batches, self._boundary)
                 return
-            for _ in batches:  # the one row that stands for this task
-                pass
+            read_over(batches)
             yield from section.run(inputs.of(self._task, before.start))
         finally:
             inputs.close()

@@ -22,6 +22,7 @@ from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.task_side_inputs import MADE, made
+from airflow_samza.spark.worker_rows import one_row, own_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,16 +46,9 @@ class PreparingTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields one row."""
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        for _ in batches:
-            pass
-        context = TaskContext.get()
-        assert context is not None
-        task = context.partitionId()
+        task = own_partition(batches)
         self.prepare(task)
-        yield pa.RecordBatch.from_arrays([pa.array([task], pa.int64())], ["task"])
+        yield one_row(RESULT, task)
 
     def prepare(self, task: int) -> None:
         """Does so for one task."""

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.spark.worker_errors import from_worker
+from airflow_samza.spark.worker_rows import one_row, own_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PLACE_COLUMN = "_samza_partition"
 """The partition that a row goes to, put beside the columns by the job that reads."""
+
+
+READ_RESULT = "task int, staged string"
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,6 @@ class ReadTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the number of the Spark partition, and what was staged."""
-        import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -40,7 +43,7 @@ class ReadTask:
             staged = self._stage(batches, f"read-{task}-{context.taskAttemptId()}-{uuid.uuid4().hex}")
         except Exception as error:
             raise from_worker(error, self.stage, task) from error
-        yield pa.RecordBatch.from_arrays([pa.array([task], pa.int32()), pa.array([json.dumps(staged)])], ["task", "staged"])
+        yield one_row(READ_RESULT, task, json.dumps(staged))
 
     def _stage(self, batches: Iterator[pa.RecordBatch], attempt: str) -> dict[str, Any]:
         from airflow_samza.partitioner import split_by_partition
@@ -84,11 +87,7 @@ class WriteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of this Spark partition."""
-        from pyspark import TaskContext
-
-        for _ in batches:
-            pass
-        number = TaskContext.get().partitionId()
+        number = own_partition(batches)
         try:
             if number < len(self.parts):  # nothing at all is one empty Spark partition
                 yield from self._rows(*self.parts[number])

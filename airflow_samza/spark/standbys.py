@@ -30,6 +30,7 @@ from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.placement import Placement
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
+from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.snapshots import prefetch
 from airflow_samza.systems.filesystem import open_filesystem
 
@@ -58,16 +59,8 @@ class StandbyTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields one row: the bytes that were copied."""
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        for _ in batches:
-            pass
-        context = TaskContext.get()
-        assert context is not None
-        place = context.partitionId()
-        copied = sum(self.fetch(task, epoch) for task, epoch in self.tasks[place])
-        yield pa.RecordBatch.from_arrays([pa.array([place], pa.int64()), pa.array([copied], pa.int64())], ["place", "bytes"])
+        place = own_partition(batches)
+        yield one_row(RESULT, place, sum(self.fetch(task, epoch) for task, epoch in self.tasks[place]))
 
     def fetch(self, task: int, epoch: int) -> int:
         """Copies what this host lacks of a task's state, and reads what it lacks of its side inputs; the bytes."""

@@ -1,0 +1,35 @@
+"""How the functions that ``mapInArrow`` calls in a Python worker begin and end: which partition it is, and one row for the driver."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_over(batches: Iterator[pa.RecordBatch]) -> None:
+    """Takes what Spark gives to a task that has its input elsewhere: a row that says nothing."""
+    deque(batches, maxlen=0)
+
+
+def own_partition(batches: Iterator[pa.RecordBatch]) -> int:
+    """The number of the Spark partition of a task that has its input elsewhere."""
+    from pyspark import TaskContext
+
+    read_over(batches)
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())
+
+
+def one_row(schema: str, *values: object) -> pa.RecordBatch:
+    """What a task gives back to the driver, in the columns of a DDL."""
+    import pyarrow as pa
+
+    columns = Schema.of(schema).to_arrow()
+    return pa.RecordBatch.from_arrays([pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns)
