@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from airflow_samza.application.windows import sum_ as sum_
     from airflow_samza.application.windows import tumbling as tumbling
     from airflow_samza.errors import SamzaError as SamzaError
-    from airflow_samza.schema import Row as Row
+    from airflow_samza.row import Row as Row
     from airflow_samza.schema import Schema as Schema
 
 _HOMES = {
@@ -104,7 +104,8 @@ _HOMES = {
     "provider.freshness_sensor": ("TableFreshnessSensor",),
     "provider.operators": ("SamzaDrainOperator", "SamzaStreamOperator", "TablePushOperator", "TableRollbackOperator"),
     "provider.task_group": ("SamzaTaskGroup",),
-    "schema": ("Row", "Schema"),
+    "row": ("Row",),
+    "schema": ("Schema",),
     "testing": ("TestDriver",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

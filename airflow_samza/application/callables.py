@@ -13,7 +13,8 @@ from typing import Any, TypeGuard
 
 from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 
 _GENERATOR = inspect.CO_GENERATOR
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR

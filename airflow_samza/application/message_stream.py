@@ -2,7 +2,7 @@
 
 A message stream never changes: every call returns a new one. One method never takes both SQL and Python: ``where`` and
 ``select`` are SQL, ``filter``, ``map`` and ``flat_map`` Python callables that get one message (an instance of the declared
-dataclass, else a :class:`~airflow_samza.schema.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``, ``transform`` a DataFrame.
+dataclass, else a :class:`~airflow_samza.row.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``, ``transform`` a DataFrame.
 ``on_error`` says what becomes of messages on which an operator fails: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(stream)``.
 Source: planner-with-tables; SEMANTICS P8 (ids), P11 (keys), S6 (read-only tables).
 """
@@ -61,7 +61,8 @@ from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermark_functions import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.schema import DataType, Row
+from airflow_samza.row import Row
+from airflow_samza.schema import DataType
 
 if TYPE_CHECKING:
     import pyarrow as pa

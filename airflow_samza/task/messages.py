@@ -13,7 +13,8 @@ from itertools import compress
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.schema import Schema, row_class
+from airflow_samza.row import row_class
+from airflow_samza.schema import Schema
 from airflow_samza.task.message_values import nested_conversion, python_values
 from airflow_samza.task.message_writer import MessageWriter as MessageWriter
 from airflow_samza.task.message_writer import ShapeError as ShapeError

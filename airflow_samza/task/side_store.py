@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.table_store import TableStore
 

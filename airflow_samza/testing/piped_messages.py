@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import InvalidApplication, SchemaError
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 from airflow_samza.systems.system import unreadable_batch
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.message_writer import written_each

@@ -27,7 +27,8 @@ from airflow_samza import (
 )
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation, WindowSpec
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 from airflow_samza.task.operators.windows.window import Window
 from tests.property.window_model import WindowModel, aggregated
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema import SIMPLE_TYPES, DataType, Field, Row, Schema, parse_ddl, parse_type, type_from_arrow
+from airflow_samza.row import Row
+from airflow_samza.schema import SIMPLE_TYPES, DataType, Field, Schema, parse_ddl, parse_type, type_from_arrow
 
 
 @dataclass(frozen=True)

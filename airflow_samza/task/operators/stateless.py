@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.task.bad_records import halved
 from airflow_samza.task.conform import Conformer

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_samza.schema import Row, Schema, parse_ddl
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema, parse_ddl
 from airflow_samza.task.messages import MessageReader, Messages, MessageWriter, ShapeError
 
 UTC = datetime.timezone.utc

@@ -12,7 +12,8 @@ import pyarrow as pa
 from airflow_samza.application.descriptors import StoreDescriptor
 from airflow_samza.application.refusals import refuse
 from airflow_samza.errors import StoreError
-from airflow_samza.schema import Field, Schema, row_class
+from airflow_samza.row import row_class
+from airflow_samza.schema import Field, Schema
 from airflow_samza.storage.store import KeyValueStore, Values
 from airflow_samza.task.message_values import nested_conversion, python_values
 from airflow_samza.task.messages import MessageWriter, ShapeError

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.schema import Row, Schema
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.operators.accumulators import same_key
