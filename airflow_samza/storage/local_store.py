@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
-from airflow_samza.errors import StoreError
+from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
 
 try:
@@ -53,7 +53,16 @@ _checked: set[tuple[str, int]] = set()
 def host_folder(configured: str | None = None) -> str:
     """The folder of this host for all that is kept on it: the configured one (``$NAME``: of its environment), else a temporary one."""
     if configured:
-        return os.path.expandvars(configured)
+        found = os.path.expandvars(configured)
+        unset = re.search(r"\$(\w+|\{\w+\})", found)
+        if unset is not None:
+            raise ConfigError(
+                f"{STORE_LOCAL_DIR} is {configured!r}, and the environment of the host has no {unset[1].strip('{}')}.",
+                hint="Set it where the tasks run (spark.executorEnv.… for executors), or name a folder.",
+                key=STORE_LOCAL_DIR,
+                value=configured,
+            )
+        return found
     return os.path.join(tempfile.gettempdir(), f"airflow-samza-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
 
 
@@ -79,7 +88,6 @@ class LocalStores:
         if found is not None:
             return found
         path = self._path(topic, partition, version)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         with _locked(f"{path}.lock"):
             found = self.find(topic, partition, version)
             if found is not None:
@@ -117,7 +125,6 @@ class LocalStores:
     def locked(self, topic: str, partition: int) -> Iterator[None]:
         """One process of the host at a time: for who finds out what to build while it is built, as tasks that all read one broadcast do."""
         place = os.path.dirname(self._path(topic, partition, "-"))
-        os.makedirs(place, exist_ok=True)
         with _locked(f"{place}.lock"):
             yield
 
@@ -170,11 +177,7 @@ class LocalStores:
             shutil.rmtree(unfinished, ignore_errors=True)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was quicker
                 return
-            raise StoreError(
-                f"The local store {path} could not be written: {error.strerror or error}.",
-                hint=f"Make room there, or say with {STORE_LOCAL_DIR} where there is some.",
-                path=path,
-            ) from error
+            raise not_written(path, error) from error
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
@@ -225,6 +228,15 @@ class LocalStores:
                         yield path, os.stat(path).st_mtime, sum(entry.stat().st_size for entry in os.scandir(path))
 
 
+def not_written(path: str, error: OSError) -> StoreError:
+    """What is told where the folder of the host cannot be written to: it is full, read-only, or no folder."""
+    return StoreError(
+        f"The local store {path} could not be written: {error.strerror or error}.",
+        hint=f"Make room there, give the user of the tasks the right to write, or say with {STORE_LOCAL_DIR} where there is a folder.",
+        path=path,
+    )
+
+
 def _listed(folder: str) -> list[str]:
     try:
         return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
@@ -256,7 +268,12 @@ def _safe(text: str) -> str:
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
     """Only one process at a time; a dead one's lock is gone. Where locks do not work, the rename alone decides."""
-    with open(path, "ab") as file:
+    with contextlib.ExitStack() as held:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = held.enter_context(open(path, "ab"))
+        except OSError as error:
+            raise not_written(path.removesuffix(".lock"), error) from error
         if fcntl is not None:
             with contextlib.suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.storage.local_store import not_written
 from airflow_samza.storage.side_inputs import Place
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,6 @@ class OffsetsFile:
 
     def write(self, local: LocalOffsets) -> None:
         """Takes the place of the former file at once; call it when the store's contents are on disk."""
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
         body = {
             "format": FORMAT,
             "offsets": {f"{stream}/{partition}": str(last) for (stream, partition), last in sorted(local.offsets.items())},
@@ -51,13 +51,16 @@ class OffsetsFile:
         }
         unfinished = f"{self._path}.{uuid.uuid4().hex}"
         try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
             with open(unfinished, "w", encoding="utf-8") as file:
                 json.dump({**body, "checksum": _checksum(body)}, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(unfinished, self._path)
+        except OSError as error:
+            raise not_written(self._path, error) from error
         finally:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.remove(unfinished)
 
     def read(self, now: float | None = None) -> LocalOffsets | None:
@@ -67,6 +70,9 @@ class OffsetsFile:
                 age = (time.time() if now is None else now) - os.fstat(file.fileno()).st_mtime
                 text = file.read()
         except FileNotFoundError:
+            return None
+        except OSError as error:
+            logger.warning("The offsets file %s cannot be read (%s). The store is built again.", self._path, error.strerror or error)
             return None
         found, wrong = _parsed(text)
         if age >= STALE_SECONDS:

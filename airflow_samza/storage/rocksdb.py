@@ -24,6 +24,7 @@ from rocksdict import Checkpoint, DBCompressionType, Options, Rdict, SstFileWrit
 from airflow_samza.errors import StoreError
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_bytes import KeyBytes
+from airflow_samza.storage.local_store import not_written
 from airflow_samza.storage.rocks_folder import RocksFolder
 from airflow_samza.storage.store import BASE, CHANGES, DELETED, StoreLayout, Values, numbered_changes, too_large
 from airflow_samza.storage.value_bytes import ValueBytes
@@ -298,6 +299,9 @@ def open_database(path: str, store: str) -> Any:
     """The database of a folder, for one process at a time: who comes second gets a :class:`StoreError`."""
     try:
         os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise not_written(path, error) from error
+    try:
         db = Rdict(path, _options())
     except Exception as error:  # RocksDB's errors have no class of their own
         if "lock" in str(error).lower():

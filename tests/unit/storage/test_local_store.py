@@ -6,16 +6,19 @@ import json
 import logging
 import multiprocessing
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from airflow_samza.errors import StoreError
+from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.storage import local_store
 from airflow_samza.storage.columnar import ColumnarTable
-from airflow_samza.storage.local_store import LocalStores, default_folder
+from airflow_samza.storage.local_store import LocalStores, default_folder, host_folder
+from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
+from airflow_samza.storage.rocksdb import open_database
 
 WEEK, HOUR = 7 * 86_400, 3600
 
@@ -159,6 +162,33 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
     with pytest.raises(StoreError, match="could not be written: No space left on device") as caught:
         LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
     assert "job.store.local.dir" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: LocalStores(folder).columnar("t", 0, "1", Built()),
+        lambda folder: LocalStores(folder).locked("t", 0).__enter__(),
+        lambda folder: OffsetsFile(f"{folder}/OFFSETS").write(LocalOffsets({("t", 0): 1}, {})),
+        lambda folder: open_database(f"{folder}/work", "counts"),
+    ],
+    ids=["columnar", "locked", "offsets", "rocksdb"],
+)
+def test_where_there_is_no_folder_it_is_named_and_what_to_set(tmp_path: Path, write: Callable[[str], object]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="could not be written: Not a directory") as caught:
+        write(str(tmp_path / "file" / "stores"))
+    assert "job.store.local.dir" in caught.value.hint
+    assert OffsetsFile(str(tmp_path / "file" / "OFFSETS")).read() is None
+
+
+def test_a_folder_by_a_variable_that_the_host_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMZA_DISK", "/disk")
+    assert host_folder("$SAMZA_DISK/a") == host_folder("${SAMZA_DISK}/a") == "/disk/a"
+    monkeypatch.delenv("SAMZA_DISK")
+    for configured in ("$SAMZA_DISK/a", "${SAMZA_DISK}/a"):
+        with pytest.raises(ConfigError, match="the environment of the host has no SAMZA_DISK"):
+            host_folder(configured)
 
 
 def test_beyond_the_limit_what_was_opened_longest_ago_goes_first(tmp_path: Path) -> None:
