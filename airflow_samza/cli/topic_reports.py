@@ -89,12 +89,12 @@ def tail(log: LogSystem, name: str, *, partition: int | None, count: int, contro
     if count < 0:
         raise ConfigError(f"-n {count} is not a number of messages.", hint="Give 0 or more.", key="-n", value=count)
     topic = log.topic(name)
-    if partition is not None and partition not in range(topic.partitions):
-        raise TopicError(
-            f"The topic {name!r} has no partition {partition}; it has {topic.partitions}.", hint="Partitions count from 0.", stream=name
-        )
     from airflow_samza.systems.log_index import LogIndex
     from airflow_samza.systems.system import StreamSpec
+    from airflow_samza.systems.topic_refusals import check_partition
+
+    if partition is not None:
+        check_partition(name, topic.partitions, partition)
 
     chosen = range(topic.partitions) if partition is None else [partition]
     index = LogIndex(topic)

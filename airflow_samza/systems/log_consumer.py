@@ -21,6 +21,7 @@ from airflow_samza.systems.system import (
     OffsetRange,
     SystemStreamPartition,
 )
+from airflow_samza.systems.topic_refusals import check_partition
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
@@ -81,13 +82,7 @@ class LogConsumer:
         that nobody has written to ends only where a slice says that this is all.
         """
         partition = ssp.partition
-        if not 0 <= partition < self.topic.partitions:
-            raise TopicError(
-                f"The topic {self.topic.name!r} has no partition {partition}; it has {self.topic.partitions}.",
-                hint="Partitions count from 0.",
-                stream=self.topic.name,
-                partition=partition,
-            )
+        check_partition(self.topic.name, self.topic.partitions, partition)
         whole = offsets is None
         start, end = offsets or self._all(partition)
         if end > self._index.head[partition]:

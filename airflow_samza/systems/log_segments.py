@@ -16,6 +16,7 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.log_records import Segment
 from airflow_samza.systems.log_topic import Topic
+from airflow_samza.systems.topic_refusals import check_partition
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 
 if TYPE_CHECKING:
@@ -63,13 +64,7 @@ class SegmentWriter:
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Appends rows to a partition."""
-        if not 0 <= partition < self._count:
-            raise TopicError(
-                f"The topic {self._stream!r} has no partition {partition}; it has {self._count}.",
-                hint="Partitions count from 0; use the partitioner with the topic's own count.",
-                stream=self._stream,
-                partition=partition,
-            )
+        check_partition(self._stream, self._count, partition, "Partitions count from 0; use the partitioner with the topic's own count.")
         if batch.num_rows:
             batch = self._fit(batch)
             self._split_block()  # what came before stays before

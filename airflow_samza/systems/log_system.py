@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.errors import ConfigError
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.log_consumer import LogConsumer
 from airflow_samza.systems.log_index import Control, LogIndex
@@ -18,6 +18,7 @@ from airflow_samza.systems.log_records import control_message
 from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+from airflow_samza.systems.topic_refusals import check_keyed, declared_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,12 +135,7 @@ class LogSystem:
         if topic is None and partitions is not None:
             topic = create_topic(self.filesystem, self.name, name, partitions, schema)
         topic = topic or self.topic(name)
-        if not key and topic.partitions > 1:
-            raise TopicError(
-                f"Rows for {name!r}, which has {topic.partitions} partitions, need a key.",
-                hint="Give the key columns (key=), by which the rows find their partition.",
-                stream=name,
-            )
+        check_keyed(name, topic.partitions, bool(key))
         unique = f"append-{uuid.uuid4().hex}"
         producer = LogProducer(topic, unique, schema, durable=True)
         try:
@@ -183,10 +179,4 @@ class LogAdmin:
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Makes the topics that are missing; one with another partition count or schema is refused."""
         for stream in streams:
-            if stream.partitions is None:
-                raise TopicError(
-                    f"The topic {stream.name!r} cannot be made without a partition count.",
-                    hint="Declare partitions= on the stream.",
-                    stream=stream.name,
-                )
-            create_topic(self._system.filesystem, self._system.name, stream.name, stream.partitions, stream.schema)
+            create_topic(self._system.filesystem, self._system.name, stream.name, declared_partitions(stream), stream.schema)

@@ -26,6 +26,7 @@ from airflow_samza.systems.system import (
     UnreadableRun,
     run_of,
 )
+from airflow_samza.systems.topic_refusals import check_keyed, check_partition, declared_partitions
 from airflow_samza.systems.topic_rows import arrow_schema, plain_schema, to_schema
 
 if TYPE_CHECKING:
@@ -79,13 +80,7 @@ class _Topic:
         return [commit for commit in commits if commit.once or not seen.is_superseded(commit.producer, commit.generation)]
 
     def check(self, partition: int) -> None:
-        if not 0 <= partition < self.partitions:
-            raise TopicError(
-                f"The topic {self.name!r} has no partition {partition}; it has {self.partitions}.",
-                hint="Partitions count from 0.",
-                stream=self.name,
-                partition=partition,
-            )
+        check_partition(self.name, self.partitions, partition)
 
 
 class MemorySystem:
@@ -192,10 +187,7 @@ class MemorySystem:
         if name not in self._topics and partitions is not None:
             self.create(name, partitions, schema)
         topic = self.topic(name)
-        if not key and topic.partitions > 1:
-            raise TopicError(
-                f"Rows for {name!r}, which has {topic.partitions} partitions, need a key.", hint="Give the key columns (key=).", stream=name
-            )
+        check_keyed(name, topic.partitions, bool(key))
         producer = MemoryProducer(topic, f"append-{len(topic.commits)}-{id(rows)}", schema)
         for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows] if isinstance(rows, pa.RecordBatch) else rows:
             if key:
@@ -266,13 +258,7 @@ class MemoryAdmin:
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Makes the topics that are missing; one with another partition count or schema is refused."""
         for stream in streams:
-            if stream.partitions is None:
-                raise TopicError(
-                    f"The topic {stream.name!r} cannot be made without a partition count.",
-                    hint="Declare partitions= on the stream.",
-                    stream=stream.name,
-                )
-            self._system.create(stream.name, stream.partitions, stream.schema)
+            self._system.create(stream.name, declared_partitions(stream), stream.schema)
 
 
 class MemoryProducer:
