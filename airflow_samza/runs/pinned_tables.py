@@ -95,7 +95,14 @@ def find_version(
 
 
 def check_columns(table: TableDescriptor, version: TableVersion) -> None:
-    """Refuses a version that lacks a column that the table declares: it was pushed for another form of the table."""
+    """Refuses a version that was pushed by another key, or lacks a column that the table declares: it is another form of the table."""
+    if table.key != version.key:
+        raise SchemaError(
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) was pushed by the key "
+            f"{', '.join(version.key)}, and the table is declared with {', '.join(table.key)}.",
+            hint="Its rows lie in the partitions of that key: declare the same one, or push a table of another name.",
+            table=table.table_id,
+        )
     if table.schema is None:
         return
     pushed = Schema.of(version.schema)

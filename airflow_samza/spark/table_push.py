@@ -91,6 +91,14 @@ def prepare_push(
     """The request of a push, checked as far as can be without Spark."""
     spec = load_application(reference).spec(config or {})
     place = table_place(spec, table, bindings, default_system)
+    before = versions.newest(files, place.system, place.topic)
+    if before is not None and before.key != place.stream.key:
+        raise PushError(
+            f"The table {table!r} was pushed by the key {', '.join(before.key)} (version {before.number}), and {spec.name!r} declares it "
+            f"with {', '.join(place.stream.key)}.",
+            hint="Rows of one key have to lie in one partition in all versions: declare the same key, or push a table of another name.",
+            table=table,
+        )
     made = versions.by_push_id(files, place.system, place.topic, push_id)
     if made is not None and made.kind == versions.ROLLBACK:
         raise versions.taken(made)

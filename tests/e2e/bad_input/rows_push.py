@@ -125,6 +125,12 @@ def _(scene: Scene) -> str:
     return raised(lambda: make_topic(place.system, request, push_stream(request, Schema.of("id bigint, tier int"))))
 
 
+@row("push", "A table whose key has changed since its first push", PUSH)
+def _(scene: Scene) -> str:
+    pushes(scene).push("monday", {1: "gold"})
+    return asked(scene, "profiles", "/in", TABLE.replace('key="id"', 'key="tier"'))
+
+
 @row("push", "A push to a table that the application fills itself", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "seen", "/in")

@@ -13,6 +13,7 @@ from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_stage import STAGE
 from tests.e2e.bad_input.rows_wrong_use import CALL
 from tests.e2e.bad_input.scene import OUT, Scene
+from tests.unit.runs.pushes import Pushes
 
 PLAN = "by `plan`"
 
@@ -60,6 +61,15 @@ def _(scene: Scene) -> str:
 @row("plan", "A pushed table that was never pushed", PLAN)
 def _(scene: Scene) -> str:
     _application(scene, 'app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=1)')
+    return scene.prepare()
+
+
+@row("plan", "A table that was pushed by another key than it is declared with", PLAN)
+def _(scene: Scene) -> str:
+    table = 'app.pushed_table("profiles", key="member_id", schema="member_id bigint, tier string", partitions=2)'
+    scene.application(f'{VIEWS}.partition_by("member_id", id="by-id").join({table}, how="left", id="with-tier").send_to({OUT})')
+    scene.views()
+    Pushes(scene.folder / "samza").push("monday", {7: "gold"})
     return scene.prepare()
 
 
