@@ -5,8 +5,9 @@ SHELL := /bin/bash
 
 PYTHON_IN_VENV := .venv/bin/python
 ARGS ?=
-# Processes that share the tests that start no servers; the others follow in turn, for two of them at a time only take longer.
+# Processes that share the tests: those that start no servers, which use a core each, and those that do, which wait much of the time.
 WORKERS ?= 2
+SERVER_WORKERS ?= 2
 KEEP ?=
 # Where make bench keeps its data; the figures go to the terminal and into docs/.
 BENCH_DATA ?= .bench
@@ -24,8 +25,8 @@ hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things w
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs)" $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs)" -n $(SERVER_WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh

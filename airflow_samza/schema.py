@@ -113,6 +113,18 @@ class DataType:
         """Whether it is an integer of any width."""
         return self.name in ("tinyint", "smallint", "int", "bigint")
 
+    def reads_as(self, declared: DataType) -> bool:
+        """Whether a column of this type may be read as another one: the same in another form, or a number that fits.
+
+        >>> parse_type("bigint").reads_as(parse_type("double")), parse_type("string").reads_as(parse_type("int"))
+        (True, False)
+        """
+        if self.name == declared.name and len(self.children) == len(declared.children):
+            return all(own.reads_as(other) for own, other in zip(self.children, declared.children, strict=True))
+        if self.is_integer:
+            return declared.is_integer or declared.name in ("float", "double", "decimal")
+        return (self.name, declared.name) in (("float", "double"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"))
+
 
 @dataclass(frozen=True)
 class Field:

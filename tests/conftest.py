@@ -7,15 +7,19 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
 
 # The first test that starts a Java decides for all of them which Python its workers run.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+# Tests start many Javas that live for half a minute: half of their time, and more, would go into optimising what is run once.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # Applications of tests lie in a folder of their own, as a Dag bundle does: workers get them shipped.
 sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))
@@ -27,6 +31,20 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first."""
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
+
+
+class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
+    """Where several processes share the tests, those of a file stay together, and a server is started by one process only."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if _folder(nodeid) == "tests/hdfs" or nodeid.endswith("[hdfs]"):
+            return "hdfs"
+        return _folder(nodeid) if _folder(nodeid) == "tests/airflow" else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Who runs what; the marks for groups of pytest-xdist 3.8 do nothing under pytest 9.2."""
+    return _OneServerEach(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -73,8 +73,8 @@ def run_application(
         config=environment.config,
         mode=mode,
         state=state,
-        sections=dict(parse_section(option) for option in sections),
-        tables=dict(parse_table(option) for option in tables),
+        sections=_each_once("--section", map(parse_section, sections)),
+        tables=_each_once("--table", map(parse_table, tables)),
     )
     tell(explain(run.plan, run.engine_texts, run.notes))
     results: list[StageResult] = []
@@ -194,6 +194,16 @@ def _named(key: str, option: str, what: str, hint: str) -> tuple[str, str]:
     if not (name and equals and value):
         raise ConfigError(f"{key} {option!r} does not say {what}.", hint=hint, key=key, value=option)
     return name, value
+
+
+def _each_once(key: str, named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in named:
+        if found.setdefault(name, value) != value:
+            raise ConfigError(
+                f"{key} says both {name}={found[name]} and {name}={value}.", hint="Give it once for each name.", key=key, value=value
+            )
+    return found
 
 
 def parse_interval(text: str | None) -> DataInterval | None:

@@ -128,11 +128,7 @@ def rollback(
     """Make what an older version of a table read current again, as a new version."""
     files = open_filesystem(place.environment().root)
     made = versions.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
-    current = versions.newest(files, system, f"{table}-push")
-    told = "and is current"
-    if current is not None and current.number != made.number:  # the id is that of an earlier rollback
-        told = f"and version {current.number} is current since"
-    typer.echo(f"Table {table}: version {made.number} reads what version {made.reads} read, {told}.")
+    typer.echo(versions.rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 
 def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:

@@ -256,12 +256,15 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         """Ends the runner of a push that nobody will try again."""
         write_once(self.files, handle.run.closed, {"succeeded": False})
 
-    def rollback(self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None) -> TableVersion:
-        """Makes what an older version of a table read current again; needs no Spark."""
-        from airflow_samza.runs.table_versions import rollback
+    def rollback(
+        self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
+    ) -> tuple[TableVersion, str]:
+        """Makes what an older version of a table read current again, and says so; needs no Spark."""
+        from airflow_samza.runs.table_versions import newest, rollback, rollback_text
 
         place = self.pushed_table(application, table, config)
-        return rollback(self.files, place.system, place.topic, to, push_id)
+        made = rollback(self.files, place.system, place.topic, to, push_id)
+        return made, rollback_text(made, newest(self.files, place.system, place.topic))
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
         """Where the versions of a pushed table lie."""

@@ -259,16 +259,14 @@ class TableRollbackOperator(TableOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Writes the record of the new version."""
         with mapped_failures(self.log.error):
-            version = self.hook.rollback(
+            version, told = self.hook.rollback(
                 self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
             )
-            self.tell(_told(version))
+            self.tell(told)
             return self._announced(context, version)
 
 
 def _told(version: TableVersion) -> str:
-    if version.kind == "rollback":
-        return f"Table {version.table}: version {version.number} reads what version {version.reads} read, and is current."
     deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
     late = "; a newer one stays current" if version.is_late else ""
     head = f"Table {version.table}: version {version.number} ({version.kind}), {version.rows:,} rows{deleted}"

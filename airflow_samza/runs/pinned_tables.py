@@ -95,7 +95,7 @@ def find_version(
 
 
 def check_columns(table: TableDescriptor, version: TableVersion) -> None:
-    """Refuses a version that was pushed by another key, or lacks a column that the table declares: it is another form of the table."""
+    """Refuses a version that was pushed by another key, or has not all columns of the table in types that can be read as its own."""
     if table.key != version.key:
         raise SchemaError(
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) was pushed by the key "
@@ -114,4 +114,13 @@ def check_columns(table: TableDescriptor, version: TableVersion) -> None:
             hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read a version that has the column.",
             table=table.table_id,
             column=missing[0],
+        )
+    odd = [field for field in table.schema.fields if not pushed[field.name].type.reads_as(field.type)]
+    if odd:
+        raise SchemaError(
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has the column {odd[0].name!r} as "
+            f"{pushed[odd[0].name].type.ddl()}, and the table declares it as {odd[0].type.ddl()}.",
+            hint="Declare it as it was pushed, or push the table again.",
+            table=table.table_id,
+            column=odd[0].name,
         )

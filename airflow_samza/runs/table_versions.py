@@ -156,6 +156,13 @@ def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
     return next((version for version in _from_newest(files, TableFolder(system, topic)) if not version.is_late), None)
 
 
+def rollback_text(made: TableVersion, current: TableVersion | None) -> str:
+    """What a rollback did, for people; it may have been made long ago, under the same id."""
+    since = current.number if current is not None and current.number != made.number else None
+    told = "and is current" if since is None else f"and version {since} is current since"
+    return f"Table {made.table}: version {made.number} reads what version {made.reads} read, {told}."
+
+
 def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableVersion:
     """A version by its number; one that is missing or expired is an error."""
     folder = TableFolder(system, topic)

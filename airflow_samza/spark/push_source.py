@@ -26,7 +26,7 @@ _BY_ENDING = {".parquet": "parquet", ".orc": "orc", ".avro": "avro", ".csv": "cs
 _OF_FORMAT: Mapping[str, Mapping[str, str]] = {"csv": {"header": "true", "mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
 """What is meant unless the options say otherwise: a header, and no bad line that is left out in silence."""
 
-_LATEST = "_latest_by"
+_LATEST = "__latest_by"
 
 _LACKING = (
     # Of Spark 4.2.0 there is none on Maven; the one of 4.1.1 works with it (tests/hdfs).

@@ -94,8 +94,10 @@ class EntryStore(Protocol):
         ...
 
 
-def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]]) -> int:
+def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]] | None) -> int:
     """Writes entries in their order: a value None deletes, a key None is left out (S2). Returns how many were left out."""
+    if entries is None:
+        raise TypeError("it returned None and not (key, row) pairs, of which there may be none")
     ignored = 0
     for key, value in entries:
         if key is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema import DataType, Schema, type_from_arrow
+from airflow_samza.schema import Schema, type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Conformer:
             return column
         declared = self.schema.fields[place].type
         why = ""
-        if _converts(type_from_arrow(column.type), declared):
+        if type_from_arrow(column.type).reads_as(declared):
             try:
                 return column.cast(field.type)
             except pa.ArrowException as error:
@@ -72,12 +72,3 @@ class Conformer:
             hint="Correct the declared schema, or the data.",
             column=field.name,
         )
-
-
-def _converts(actual: DataType, declared: DataType) -> bool:
-    """Whether a column may be read as another type: the same one in another Arrow form, or a number that fits."""
-    if actual.name == declared.name and len(actual.children) == len(declared.children):
-        return all(map(_converts, actual.children, declared.children))
-    if actual.is_integer:
-        return declared.is_integer or declared.name in ("float", "double", "decimal")
-    return (actual.name, declared.name) in (("float", "double"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"))

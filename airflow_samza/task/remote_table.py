@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from cachetools import TTLCache
@@ -14,11 +14,15 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.remote_access import RemoteAccess
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import RemoteTableError, SamzaError
+from airflow_samza.task.message_values import python_values
 from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter
 from airflow_samza.task.operators.async_calls import TaskLoop
 from airflow_samza.task.remote_calls import CallCounts, GaveUp, RateLimit, RemoteCalls
 from airflow_samza.task.user_errors import shortened, user_location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _CACHES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """The rows that this process has read, by application as it was loaded: the epochs of an attempt share it, for as long as rows may live."""
@@ -124,9 +128,18 @@ class RemoteTable:
             rows[places[number]] = self._misshapen(rows[places[number]], self._to_batch.expected, why, keys[places[number]])
         fine = [place for number, place in enumerate(places) if number not in wrong]
         if made is not None:
-            for place, message in zip(fine, self._to_rows.read(made), strict=True):
-                rows[place] = message
+            for place, message, key in zip(fine, self._to_rows.read(made), self._keys(made), strict=True):
+                other = key is not None and key != keys[place] and key == key  # NaN is the one key that is unlike itself
+                rows[place] = self._misshapen(rows[place], "a row of that key", "a row of another key", keys[place]) if other else message
         return rows
+
+    def _keys(self, rows: pa.RecordBatch) -> list[Any]:
+        """The key of each row; None where it has none."""
+        schema = self.table.schema
+        if schema is None or not set(self.table.key) <= set(schema.names):
+            return [None] * rows.num_rows
+        columns = [python_values(rows.column(name), schema[name].type) for name in self.table.key]
+        return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,8 @@ def test_a_run_of_the_command_line_may_name_the_version_that_it_reads(pushes: Pu
     done = CliRunner().invoke(app, [*arguments, "profiles"])
     assert done.exit_code == 2
     assert "Error: --table 'profiles' does not say which version of which table is read." in done.stderr
+    done = CliRunner().invoke(app, [*arguments, "profiles=current", "--table", "profiles=sunday"])
+    assert "--table says both profiles=current and profiles=sunday" in done.stderr
 
 
 def test_a_rollback_that_is_asked_for_again_says_what_is_current(pushes: Pushes) -> None:

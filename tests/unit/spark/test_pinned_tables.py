@@ -144,6 +144,12 @@ def test_rejects_versions_that_are_not_there(here: Here, asked: dict[str, str], 
         here.plan(PUSHED, "run-1", tables=asked)
 
 
+def test_rejects_a_version_whose_column_cannot_be_read_as_the_table_declares_it(here: Here) -> None:
+    push(here, "one", schema="member_id bigint, tier double", m1="gold")
+    with pytest.raises(SchemaError, match="has the column 'tier' as double, and the table declares it as string"):
+        here.plan(PUSHED, "run-1")
+
+
 def test_rejects_a_version_that_lacks_a_column_of_the_table(here: Here) -> None:
     push(here, "one", schema="member_id bigint", m1="gold")
     with pytest.raises(SchemaError, match="Version 1 of table 'profiles' \\(push 'one'\\) has no column 'tier'"):

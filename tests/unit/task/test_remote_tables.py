@@ -229,6 +229,11 @@ def test_a_row_of_another_shape_is_named() -> None:
         joining(lambda sku: {"sku": sku, "cents": "much"}).pipe("sales", SALES).run()
 
 
+def test_a_list_of_rows_in_another_order_than_the_keys_is_refused() -> None:
+    with pytest.raises(RemoteTableError, match=r"returned Price\(sku='b', cents=250\) for the key 'a' \(a row of another key\)"):
+        joining(lambda skus: [PRICES.get(sku) for sku in reversed(skus)], batch_reads=2).pipe("sales", SALES[:2]).run()
+
+
 def test_an_answer_to_a_batch_that_is_no_answer_is_named() -> None:
     with pytest.raises(RemoteTableError, match="expected: a mapping from key to row, or a list of 3 rows"):
         joining(lambda skus: [None], batch_reads=10).pipe("sales", SALES).run()

@@ -226,7 +226,7 @@ def test_a_processor_that_raises_names_store_stream_partition_and_offset() -> No
         ([(1, {"score": "many"})], "does not fit: score is 'many'"),
         ([(1, {"member_id": 2, "score": 1})], "the row under the key 1 has the key 2"),
         ([("one", {"score": 1})], "does not fit|none of"),
-        (None, "NoneType"),
+        (None, "it returned None and not"),
         ([1], "unpack"),
     ],
 )
