@@ -39,7 +39,7 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
     return TopicError(
         f"The side input {stream.stream_id!r} of the table {table.table_id!r} does not exist: the system {stream.system!r} has no stream "
         f"{stream.spec.name!r}.",
-        hint="Push the table first (TablePushOperator): without a push there is nothing to look up."
+        hint="Push the table first (TablePushOperator, airflow-samza tables push): without a push there is nothing to look up."
         if push_stream(table) == stream.stream_id
         else "Create it, correct its name, or bind the system to where it lies.",
         stream=stream.stream_id,
