@@ -67,6 +67,7 @@ class ProgressReport:
     are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got no further, or were sent away. ``now`` is
     the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first. ``restored`` are
     the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only under the ``root``.
+    ``tables`` are the versions that pushed tables hold, by table.
     """
 
     stage_id: str
@@ -90,6 +91,7 @@ class ProgressReport:
     partitions: tuple[PartitionProgress, ...] = ()
     several_epochs: bool = False
     restored: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""

@@ -26,7 +26,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> li
             lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
             if len(behind) > worst:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
-    return [*lines, *_restored(report), *_losses(report)]
+    return [*lines, *_tables(report), *_restored(report), *_losses(report)]
 
 
 def duration(seconds: float) -> str:
@@ -93,6 +93,12 @@ def _watermark(watermark: int, at: float) -> str:
     age = at - watermark / 1000
     old = f"{duration(age)} old" if age >= 0 else f"{duration(-age)} ahead of the clock"
     return f"watermark {moment:%Y-%m-%d %H:%M:%SZ} ({old})"
+
+
+def _tables(report: ProgressReport) -> list[str]:
+    """What pushed tables hold, in a run in which that may change."""
+    said = ", ".join(f"{table} in version {number}" for table, number in report.tables.items())
+    return [f"  tables: {said}"] if said and report.several_epochs else []
 
 
 def _restored(report: ProgressReport) -> list[str]:

@@ -19,6 +19,7 @@ from airflow_samza.runs.progress import NOT_STARTED, PartitionProgress, Progress
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
 from airflow_samza.runs.totals import Totals
+from airflow_samza.runs.versions_read import versions_read
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -82,6 +83,7 @@ def stage_progress(
         partitions=_partitions(systems, run, stage_id, intent, manifests),
         several_epochs=not intent.whole,
         restored=restored_bytes(totals.facts),
+        tables=versions_read(files, run, intent),
     )
 
 

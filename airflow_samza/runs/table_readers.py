@@ -5,7 +5,7 @@ A stage reads what its newest epoch's intent names; before the first one, what t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.run_list import is_over, known_runs, plan_of
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import newest_generation
-from airflow_samza.runs.table_versions import TableVersion, versions
+from airflow_samza.runs.table_versions import versions
+from airflow_samza.runs.versions_read import number_of
 from airflow_samza.systems.filesystem import Filesystem
 
 
@@ -62,7 +63,7 @@ def freshness(files: Filesystem, asked: Freshness) -> Readers:
         plan = plan_of(files, run)
         stages = [stage.stage_id for stage in plan.plan.stages if asked.stream_id in stage.side_inputs]
         if stages and not is_over(files, plan):
-            found[run.run_id] = min(_number(_slice(files, plan, stage_id, asked.stream_id), known) for stage_id in stages)
+            found[run.run_id] = min(number_of(_slice(files, plan, stage_id, asked.stream_id), known) for stage_id in stages)
     return Readers(asked.number, asked.least, found)
 
 
@@ -72,9 +73,3 @@ def _slice(files: Filesystem, run: RunPlan, stage_id: str, stream_id: str) -> Ma
     if intent is not None and stream_id in intent.side_inputs:
         return intent.side_inputs[stream_id].slice
     return run.side_input(stream_id).slice or {}
-
-
-def _number(slice_: Mapping[str, Any], known: Sequence[TableVersion]) -> int:
-    """The newest version that consists of just what a slice reads."""
-    read = [(section["producer"], section["generation"]) for section in slice_.get("sections", ())]
-    return next((version.number for version in reversed(known) if list(version.sections) == read), 0) if read else 0

@@ -13,7 +13,9 @@ from unittest import mock
 
 import pytest
 
+from airflow_samza.runs.progress_text import describe_progress
 from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.table_readers import Freshness, freshness
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.spark import followed_tables
@@ -126,7 +128,7 @@ def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_a
     here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
     push(here, "one", m1="gold")
     files, asked = open_filesystem(str(here.root)), Freshness("following-pushes", TOPIC, "log", TOPIC, 2)
-    with running(here, FOLLOWING_PUSHES) as (_, may):
+    with running(here, FOLLOWING_PUSHES) as (plan, may):
         until(lambda: list(freshness(files, asked).readers.values()) == [1])
         if has_begun:
             assert view(here, 1) == "gold"
@@ -134,6 +136,9 @@ def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_a
         assert not freshness(files, asked).is_reached  # it is not there while it is being read
         may.set()
         until(lambda: freshness(files, asked).is_reached)
+        report = stage_progress(files, {}, plan, "views")
+        assert report.tables == {"profiles": 2}
+        assert "  tables: profiles in version 2" in describe_progress(report)
         assert view(here, 1) == "silver"
 
 
