@@ -18,8 +18,8 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
+from airflow_samza.runs.table_versions import number_read
 from airflow_samza.runs.totals import Totals
-from airflow_samza.runs.versions_read import versions_read
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -83,7 +83,7 @@ def stage_progress(
         partitions=_partitions(systems, run, stage_id, intent, manifests),
         several_epochs=not intent.whole,
         restored=restored_bytes(totals.facts),
-        tables=versions_read(files, run, intent),
+        tables=_tables(files, run, intent),
     )
 
 
@@ -119,6 +119,17 @@ def _open_totals(intent: Intent, manifests: Iterable[tuple[Manifest, Mapping[str
         written = {name: {"messages": staged.messages} for name, staged in manifest.staged.items()}
         totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
     return totals
+
+
+def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:
+    """The version that each pushed table of an epoch holds, by table; none that is not known any more."""
+    found = {}
+    for table_id, pinned in run.tables.items():
+        read_intent = intent.side_inputs.get(pinned["stream_id"])
+        if read_intent is not None:
+            bound = run.side_input(pinned["stream_id"])
+            found[table_id] = number_read(files, bound.system, bound.spec.name, read_intent.slice)
+    return {table_id: number for table_id, number in found.items() if number}
 
 
 def _committed_at(files: Filesystem, folder: StageFolder, committed: Commit) -> float:

@@ -14,8 +14,7 @@ from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.run_list import is_over, known_runs, plan_of
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import newest_generation
-from airflow_samza.runs.table_versions import versions
-from airflow_samza.runs.versions_read import number_of
+from airflow_samza.runs.table_versions import number_read
 from airflow_samza.systems.filesystem import Filesystem
 
 
@@ -55,7 +54,6 @@ class Readers:
 
 def freshness(files: Filesystem, asked: Freshness) -> Readers:
     """What the readers of a table have now."""
-    known = versions(files, asked.system, asked.topic)
     found: dict[str, int] = {}
     for run in known_runs(files, asked.application):
         if run.closed:
@@ -63,7 +61,9 @@ def freshness(files: Filesystem, asked: Freshness) -> Readers:
         plan = plan_of(files, run)
         stages = [stage.stage_id for stage in plan.plan.stages if asked.stream_id in stage.side_inputs]
         if stages and not is_over(files, plan):
-            found[run.run_id] = min(number_of(_slice(files, plan, stage_id, asked.stream_id), known) for stage_id in stages)
+            found[run.run_id] = min(
+                number_read(files, asked.system, asked.topic, _slice(files, plan, stage_id, asked.stream_id)) for stage_id in stages
+            )
     return Readers(asked.number, asked.least, found)
 
 

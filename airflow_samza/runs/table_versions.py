@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.runs.folders import must_read, read, write_once
 from airflow_samza.runs.names import safe
@@ -24,7 +25,7 @@ FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
 
 PREVIOUS = "previous"
 
-DELETED = "_deleted"
+DELETED = PUSH_DELETES
 """The last column of every push topic (boolean). True marks a key that an incremental push deletes; its other columns are null."""
 
 
@@ -201,6 +202,13 @@ def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> Tabl
     if found is None:
         raise _missing(files, folder, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}")
     return _readable(files, folder, found)
+
+
+def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str, Any]) -> int:
+    """The newest version that consists of just what a slice reads; 0: none. Looked for from the newest, whatever was pushed before."""
+    read_ = tuple((section["producer"], section["generation"]) for section in slice_.get("sections", ()))
+    known = _from_newest(files, TableFolder(system, topic)) if read_ else ()
+    return next((version.number for version in known if version.sections == read_), 0)
 
 
 def versions(files: Filesystem, system: str, topic: str) -> list[TableVersion]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from airflow_samza.runs import table_versions as tables
 from airflow_samza.runs.table_readers import Readers
-from airflow_samza.runs.versions_read import number_of
 from airflow_samza.systems.filesystem import Filesystem
 from tests.unit.runs.test_table_versions import PLACE, files, pushed  # noqa: F401
 
@@ -20,7 +19,6 @@ def test_all_runs_that_are_on_have_to_have_it_and_there_have_to_be_enough() -> N
 def test_a_slice_is_the_newest_version_of_the_same_rows(files: Filesystem) -> None:  # noqa: F811
     first, second = pushed(files, "a", of=1), pushed(files, "b", of=2)
     tables.rollback(files, *PLACE, 1, "undo")
-    known = tables.versions(files, *PLACE)
-    assert number_of(first.slice, known) == 3
-    assert number_of(second.slice, known) == 2
-    assert number_of({"offsets": [[0, 9]]}, known) == 0
+    assert tables.number_read(files, *PLACE, first.slice) == 3
+    assert tables.number_read(files, *PLACE, second.slice) == 2
+    assert tables.number_read(files, *PLACE, {"offsets": [[0, 9]]}) == 0
