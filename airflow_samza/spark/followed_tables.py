@@ -77,7 +77,7 @@ class FollowedTables:
         self._tag = f"{context.attempt.group} tables"
         self._thread: threading.Thread | None = None
         self._prepared: dict[str, InputIntent] = {}
-        self._versions = _versions(self._now)
+        self._first = dict(self._now)
 
     def look(self) -> dict[str, InputIntent]:
         """What the tables of the next epoch hold; what has to be read beforehand is begun."""
@@ -99,13 +99,9 @@ class FollowedTables:
             self._prepare(many)
         return dict(self._now)
 
-    def have_moved(self, wanted: Mapping[str, InputIntent]) -> bool:
-        """Whether a pushed table would come in another version than in the epoch before."""
-        return _versions(wanted) != self._versions
-
-    def moved(self, taken: Mapping[str, InputIntent]) -> None:
-        """An epoch has been decided that reads these."""
-        self._versions = _versions(taken)
+    def have_moved(self, wanted: Mapping[str, InputIntent], former: Intent | None) -> bool:
+        """Whether a pushed table would come in another version than in the epoch before (None: than the plan says)."""
+        return _versions(wanted) != _versions(self._first if former is None else former.side_inputs)
 
     def close(self) -> None:
         """Ends what is being prepared."""

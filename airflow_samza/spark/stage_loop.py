@@ -133,7 +133,7 @@ class StageLoop:
                     at_hand.end(final, self._positions.values())
             inputs, side_inputs = at_hand.look(), tables.look()
             active = self._open_tasks() if self._shuts_down else self._active(inputs)
-            if active or tables.have_moved(side_inputs):
+            if active or tables.have_moved(side_inputs, self._former):
                 break  # without a task the epoch only puts on record what the tables hold, for those who wait for it
             if waiting.is_long:
                 self._refuse_stuck(inputs, at_hand)
@@ -142,7 +142,6 @@ class StageLoop:
             waiting.pause()
         for task in active:
             self._positions[task].tries(inputs)
-        tables.moved(side_inputs)
         epoch = self._former.epoch + 1 if self._former is not None else 0
         intent = Intent(
             stage=self._stage.stage_id,
