@@ -88,10 +88,10 @@ def contract(app: Any) -> None:
         return app.output_stream(f"{name}-out", system="lake", path=f"out/{name}", format="parquet")
 
     marks("counted").partition_by("number", id="by-number").aggregate("number", marks=count(), id="per-number").send_to(out("counted"))
-    # One task: Spark never speculates on it, so that the other core stays free.
+    # One task: Spark never speculates on it, so that the other core stays free, and tries are those that the test is about.
     marks("held", partitions=1).filter(hold).send_to(out("held"))
-    marks("dying").filter(die_once).send_to(out("dying"))
-    marks("failing").filter(fail_once).send_to(out("failing"))
+    marks("dying", partitions=1).filter(die_once).send_to(out("dying"))
+    marks("failing", partitions=1).filter(fail_once).send_to(out("failing"))
     marks("straggling").filter(straggle_once).send_to(out("straggling"))
     marks("shipped").map(with_shipped).send_to(out("shipped"))
     marks("refused", system="vault").filter(refuse).send_to(out("refused"))
