@@ -167,7 +167,7 @@ def test_a_continuous_run_gives_windows_as_time_goes_and_the_rest_when_drained(f
     until(lambda: "300 messages" in str(flow.runtime.status(handles[0])))
     flow.runtime.drain(run, "a test")
     for found in handles:
-        flow.runtime.wait(found, timeout=120)
+        flow.runtime.wait(found, timeout=600)
         assert flow.runtime.finish(found).epochs > 1
 
     driver = TestDriver(FLOWING, partitions=2).pipe("visits", visits(0, 300))
