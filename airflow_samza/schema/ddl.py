@@ -1,0 +1,166 @@
+"""Reading DDL: the columns of a schema and the types of columns as Spark writes them (``id bigint not null, tags array<string>``)."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field
+
+_ALIASES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float", "bool": "boolean"}
+
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'[^']*'|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
+
+
+def read_columns(text: str) -> tuple[Field, ...]:
+    """The columns that a Spark DDL string names, such as ``"id bigint not null, tags array<string>"``."""
+    parser = _Parser(text)
+    fields: list[Field] = []
+    while not parser.at_end():
+        if fields:
+            parser.take(",")
+        name = parser.identifier()
+        parser.maybe(":")
+        kind = parser.type()
+        nullable = not parser.maybe_words("not", "null")
+        if parser.maybe_words("comment"):
+            parser.string()
+        fields.append(Field(name, kind, nullable))
+    if not fields:
+        raise SchemaError("The schema is empty.", hint='Write for example "id bigint, name string".', value=text)
+    return tuple(fields)
+
+
+def parse_type(text: str) -> DataType:
+    """The type that a Spark type string names."""
+    parser = _Parser(text)
+    kind = parser.type()
+    if not parser.at_end():
+        parser.fail("the end")
+    return kind
+
+
+class _Parser:
+    """Reads DDL token by token."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _TOKEN.findall(text)
+        self.place = 0
+
+    def at_end(self) -> bool:
+        return self.place >= len(self.tokens)
+
+    def fail(self, wanted: str) -> NoReturn:
+        found = "the end" if self.at_end() else repr(self.tokens[self.place])
+        raise SchemaError(
+            f"The schema {self.text!r} has {found} where {wanted} should be.",
+            hint="Write name and type of each column, with commas between: member_id bigint, country string. "
+            f"Types are {', '.join(SIMPLE_TYPES)}, decimal(p,s), array<t>, map<k,v> and struct<name:t>.",
+            value=self.text,
+        )
+
+    def take(self, token: str) -> None:
+        if self.at_end() or self.tokens[self.place] != token:
+            self.fail(repr(token))
+        self.place += 1
+
+    def maybe(self, token: str) -> bool:
+        if not self.at_end() and self.tokens[self.place] == token:
+            self.place += 1
+            return True
+        return False
+
+    def maybe_words(self, *words: str) -> bool:
+        following = [token.lower() for token in self.tokens[self.place : self.place + len(words)]]
+        if following == list(words):
+            self.place += len(words)
+            return True
+        return False
+
+    def identifier(self) -> str:
+        if self.at_end():
+            self.fail("a column name")
+        token = self.tokens[self.place]
+        if token.startswith("`"):
+            self.place += 1
+            return str(token[1:-1].replace("``", "`"))
+        if not re.fullmatch(r"[A-Za-z_]\w*", token):
+            self.fail("a column name")
+        self.place += 1
+        return str(token)
+
+    def number(self) -> int:
+        if self.at_end() or not self.tokens[self.place].isdigit():
+            self.fail("a number")
+        self.place += 1
+        return int(self.tokens[self.place - 1])
+
+    def string(self) -> None:
+        if self.at_end() or not self.tokens[self.place].startswith("'"):
+            self.fail("a quoted text")
+        self.place += 1
+
+    def type(self) -> DataType:
+        start = self.place
+        name = self.identifier().lower()
+        name = _ALIASES.get(name, name)
+        if name in SIMPLE_TYPES:
+            return DataType(name)
+        if name in ("decimal", "dec", "numeric"):
+            precision, scale = 10, 0
+            if self.maybe("("):
+                precision = self.number()
+                scale = self.number() if self.maybe(",") else 0
+                self.take(")")
+            if not 1 <= precision <= 38 or scale > precision:
+                raise SchemaError(
+                    f"The schema {self.text!r} has decimal({precision},{scale}), which does not exist.",
+                    hint="A decimal has 1 to 38 digits, and at most as many of them after the point.",
+                    value=self.text,
+                )
+            return DataType("decimal", precision, scale)
+        if name in ("varchar", "char"):  # Spark reads both as strings, and checks the length when a table is written
+            self.take("(")
+            self.number()
+            self.take(")")
+            return DataType("string")
+        if name == "array":
+            self.take("<")
+            child = self.type()
+            self.take(">")
+            return DataType("array", children=(child,))
+        if name == "map":
+            self.take("<")
+            key = self.type()
+            self.take(",")
+            value = self.type()
+            self.take(">")
+            return DataType("map", children=(key, value))
+        if name == "struct":
+            return self._struct()
+        self.place = start
+        self.fail("a type")
+
+    def _struct(self) -> DataType:
+        self.take("<")
+        names: list[str] = []
+        children: list[DataType] = []
+        while not self.maybe(">"):
+            if names:
+                self.take(",")
+            name = self.identifier()
+            if name in names:
+                raise SchemaError(
+                    f"The field {name!r} appears twice in a struct of the schema {self.text!r}.",
+                    hint="Give each field a name of its own.",
+                    column=name,
+                )
+            names.append(name)
+            self.maybe(":")
+            children.append(self.type())
+            self.maybe_words("not", "null")
+            if self.maybe_words("comment"):
+                self.string()
+        return DataType("struct", children=tuple(children), names=tuple(names))
