@@ -16,7 +16,7 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
     Each kind is loaded only when it is bound: its clients may be heavy, or not installed.
     """
     if binding.kind == "memory":
-        from airflow_samza.systems.memory import MemorySystem
+        from airflow_samza.systems.memory_system import MemorySystem
 
         return MemorySystem(name, binding)
     if binding.kind == "log":
