@@ -9,20 +9,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import StageError, UnknownName
 from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.finish import finish_stage, output_stream
+from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import ProgressReport
 from airflow_samza.runs.push_finish import finish_push
 from airflow_samza.runs.push_request import PushRequest, request_path
 from airflow_samza.runs.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
-from airflow_samza.runs.run_plan import STAGED, BoundStream, RunPlan
+from airflow_samza.runs.run_plan import STAGED, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_result import StageResult
@@ -30,6 +29,7 @@ from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.runs.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.table_versions import TableFolder, TableVersion
+from airflow_samza.runs.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
@@ -43,17 +43,11 @@ from airflow_samza.spark.submission import checked_conf, stage_error, submit
 from airflow_samza.spark.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.local_copies import local_copy
-from airflow_samza.systems.log_maintenance import mark_expired
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.spark_system import SparkSystem
-from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.systems.system import SystemBinding
 
 POLL_SECONDS = 0.05
 """How often a waiting caller looks; a look reads a few small files. No stage takes less time; one that has taken little more is looked
 at more often, so that waiting adds a tenth to it at most."""
-
-KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
-KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
 
 
 class SparkRuntime:
@@ -340,7 +334,8 @@ class SparkRuntime:
         leave_state(self._files, run)
         if keep_seconds is None:
             keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
-        marked = self._expire_topics(run, time.time() + keep_seconds)
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        marked = expire_topics(self._files, systems, run, time.time() + keep_seconds)
         deadline = time.monotonic() + wait_seconds
         while time.monotonic() < deadline and self.live_runners(run):
             time.sleep(POLL_SECONDS)
@@ -349,26 +344,6 @@ class SparkRuntime:
     def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
         """The run's runners whose process lives."""
         return [runner for runner in all_runners(self._files, RunFolder(run.application, run.run_id)) if runner.is_alive(self._files)]
-
-    def _expire_topics(self, run: RunPlan, at: float) -> list[str]:
-        """Marks the run's own topics, of every generation of its stages, to expire."""
-        folder = RunFolder(run.application, run.run_id)
-        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
-        marked = []
-        first = Generation(run.generation, 1)
-        for stream in (run.stream(stream_id) for stage in run.plan.stages for stream_id in stage.inputs):
-            read = run.through(stream, first)
-            if read.spec.through is not None and _expire(systems, read, at):
-                marked.append(read.spec.through)
-        for stage in run.plan.stages:
-            known = {Generation(run.generation, 1), *folder.generations(self._files, stage.stage_id)}
-            for generation in sorted(generation for generation in known if generation.plan == run.generation):
-                for stream_id in stage.outputs:
-                    topic = output_stream(run, stream_id, generation)
-                    own = run.is_own(stream_id) or topic.spec.through is not None
-                    if own and _expire(systems, topic, at):
-                        marked.append(topic.spec.through or topic.spec.name)
-        return marked
 
     def _settings(
         self, reference: str, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]
@@ -397,14 +372,3 @@ class SparkRuntime:
             conf=static,
             idle_seconds=self._idle_seconds,
         )
-
-
-def _expire(systems: Mapping[str, System], topic: BoundStream, at: float) -> bool:
-    """Marks one topic to expire; False when it is not there, or its system looks after itself."""
-    system = systems[topic.system]
-    log = system.log if isinstance(system, SparkSystem) else system
-    name = topic.spec.through if isinstance(system, SparkSystem) else topic.spec.name
-    if name is None or not isinstance(log, LogSystem) or not log.admin.metadata([replace(topic.spec, name=name)]):
-        return False
-    mark_expired(log.topic(name), int(at * 1000))
-    return True
