@@ -13,8 +13,11 @@ import typer
 from airflow_samza.cli.options import EVERYTHING, ROOT, Application, Interval, Place, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
+from airflow_samza.runs import table_rollback
 from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.table_versions import PREVIOUS, TableVersion
+from airflow_samza.runs.table_rollback import PREVIOUS
+from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.runs.version_text import describe_version, rollback_text
 from airflow_samza.systems.filesystem import open_filesystem
 
 tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)
@@ -84,7 +87,6 @@ def push(
 ) -> None:
     """Push a table from anything that Spark reads."""
     from airflow_samza.cli.run_command import parse_interval, runtime_of
-    from airflow_samza.spark.push_job import describe_version
 
     look_from_here()
     environment = place.environment()
@@ -127,8 +129,8 @@ def rollback(
 ) -> None:
     """Make what an older version of a table read current again, as a new version."""
     files = open_filesystem(place.environment().root)
-    made = versions.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
-    typer.echo(versions.rollback_text(made, versions.newest(files, system, f"{table}-push")))
+    made = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
+    typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 
 def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from airflow_samza.runs.run_plan import RunPlan
     from airflow_samza.runs.stage_result import StageResult
     from airflow_samza.runs.stage_state import StageStatus
-    from airflow_samza.runs.table_versions import TableFolder, TableVersion
+    from airflow_samza.runs.table_folder import TableFolder
+    from airflow_samza.runs.table_versions import TableVersion
     from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
@@ -260,7 +261,9 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
     ) -> tuple[TableVersion, str]:
         """Makes what an older version of a table read current again, and says so; needs no Spark."""
-        from airflow_samza.runs.table_versions import newest, rollback, rollback_text
+        from airflow_samza.runs.table_rollback import rollback
+        from airflow_samza.runs.table_versions import newest
+        from airflow_samza.runs.version_text import rollback_text
 
         place = self.pushed_table(application, table, config)
         made = rollback(self.files, place.system, place.topic, to, push_id)

@@ -23,7 +23,9 @@ from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
 from airflow_samza.runs.push_request import push_handle
 from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.runs.table_versions import FULL, PREVIOUS, TableVersion
+from airflow_samza.runs.table_rollback import PREVIOUS
+from airflow_samza.runs.table_versions import FULL, TableVersion
+from airflow_samza.runs.version_text import describe_version
 
 TRIGGER_GRACE_SECONDS = 120.0
 """How long after the deadline Airflow itself ends a trigger that has not."""
@@ -236,7 +238,7 @@ class TablePushOperator(TableOperator):
             if not (may_be_tried_again(error) and has_another_try(context)):
                 hook.close_push(handle)
             raise
-        self.tell(_told(version))
+        self.tell(describe_version(version))
         return self._announced(context, version)
 
     @property
@@ -264,15 +266,6 @@ class TableRollbackOperator(TableOperator):
             )
             self.tell(told)
             return self._announced(context, version)
-
-
-def _told(version: TableVersion) -> str:
-    deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
-    late = "; a newer one stays current" if version.is_late else ""
-    head = f"Table {version.table}: version {version.number} ({version.kind}), {version.rows:,} rows{deleted}"
-    return f"{head}, {version.bytes:,} bytes{late}.\n" + "\n".join(
-        f"  partition {number}: offsets [{first:,}, {end:,})" for number, (first, end) in enumerate(version.offsets[:16])
-    )
 
 
 def _number(name: str, value: Any, kind: type) -> Any:

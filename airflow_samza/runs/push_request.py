@@ -14,7 +14,8 @@ from typing import Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.names import Generation, safe
 from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.runs.table_versions import FULL, INCREMENTAL, TableFolder
+from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_versions import FULL, INCREMENTAL
 
 SHRINKS_AT_MOST = 0.5
 """What ``max_change_ratio`` None means: a full push may grow, and lose half of the rows at most."""

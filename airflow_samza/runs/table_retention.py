@@ -10,7 +10,8 @@ from datetime import datetime, timedelta, timezone
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.folders import RunFolder, read, write_once
-from airflow_samza.runs.table_versions import TableFolder, expired_numbers, newest, now, versions
+from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_versions import expired_numbers, newest, now, versions
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 

@@ -16,57 +16,15 @@ from typing import Any
 from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.runs.folders import must_read, read, write_once
-from airflow_samza.runs.names import safe
 from airflow_samza.runs.state_folder import numbers
+from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.systems.filesystem import Filesystem
 
 FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
 """What a version is: all rows anew, changes to the version before it, or what an older version read."""
 
-PREVIOUS = "previous"
-
 DELETED = PUSH_DELETES
 """The last column of every push topic (boolean). True marks a key that an incremental push deletes; its other columns are null."""
-
-
-@dataclass(frozen=True)
-class TableFolder:
-    """Where the records of one table lie: by the system and the physical name of its push stream."""
-
-    system: str
-    topic: str
-
-    @property
-    def path(self) -> str:
-        """The folder, from the root."""
-        return f"tables/{safe(self.system)}/{safe(self.topic)}"
-
-    @property
-    def versions(self) -> str:
-        """The folder of versions, numbered from 1."""
-        return f"{self.path}/versions"
-
-    def version(self, number: int) -> str:
-        """The record of one version."""
-        return f"{self.versions}/{number:020}.json"
-
-    @property
-    def expired(self) -> str:
-        """The folder of marks: a version that has one may no longer be read."""
-        return f"{self.path}/expired"
-
-    def push(self, push_id: str) -> str:
-        """The folder of one push: what it decides on its way to a version."""
-        return f"{self.path}/pushes/{safe(push_id)}"
-
-    def pin(self, number: int, reader: str) -> str:
-        """Says that a run reads a version, which therefore stays."""
-        return f"{self.pins}/{number:020}/{safe(reader)}.json"
-
-    @property
-    def pins(self) -> str:
-        """The folder of pins, by version."""
-        return f"{self.path}/pins"
 
 
 @dataclass(frozen=True)
@@ -154,14 +112,7 @@ class TableVersion:
 
 def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
     """The current version: the newest one but those that came late; None when nothing was ever pushed."""
-    return next((version for version in _from_newest(files, TableFolder(system, topic)) if not version.is_late), None)
-
-
-def rollback_text(made: TableVersion, current: TableVersion | None) -> str:
-    """What a rollback did, for people; it may have been made long ago, under the same id."""
-    since = current.number if current is not None and current.number != made.number else None
-    told = "and is current" if since is None else f"and version {since} is current since"
-    return f"Table {made.table}: version {made.number} reads what version {made.reads} read, {told}."
+    return next((version for version in from_newest(files, system, topic) if not version.is_late), None)
 
 
 def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableVersion:
@@ -169,7 +120,7 @@ def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableV
     folder = TableFolder(system, topic)
     record = read(files, folder.version(number))
     if record is None:
-        raise _missing(files, folder, f"version {number}")
+        raise missing(files, system, topic, f"version {number}")
     return _readable(files, folder, TableVersion.from_dict(record))
 
 
@@ -179,7 +130,7 @@ def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> Tabl
     begun = read(files, f"{folder.push(push_id)}/adding.json")
     if begun is None:
         return None
-    return next((version for version in _from_newest(files, folder, begun["after"]) if version.push_id == push_id), None)
+    return next((version for version in from_newest(files, system, topic, begun["after"]) if version.push_id == push_id), None)
 
 
 def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> TableVersion:
@@ -192,7 +143,7 @@ def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> Tabl
         raise PushError(f"The instant {instant.isoformat()} has no time zone.", hint="Use pendulum.datetime(…, tz='UTC').")
     folder = TableFolder(system, topic)
     found: TableVersion | None = None
-    for version in _from_newest(files, folder):
+    for version in from_newest(files, system, topic):
         if datetime.fromisoformat(version.current_from) > instant:
             continue
         if found is None or version.current_from > found.current_from:
@@ -200,20 +151,29 @@ def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> Tabl
         if not version.is_late:  # those before it were current before it
             break
     if found is None:
-        raise _missing(files, folder, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}")
+        raise missing(files, system, topic, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}")
     return _readable(files, folder, found)
 
 
 def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str, Any]) -> int:
     """The newest version that consists of just what a slice reads; 0: none. Looked for from the newest, whatever was pushed before."""
     read_ = tuple((section["producer"], section["generation"]) for section in slice_.get("sections", ()))
-    known = _from_newest(files, TableFolder(system, topic)) if read_ else ()
+    known = from_newest(files, system, topic) if read_ else ()
     return next((version.number for version in known if version.sections == read_), 0)
+
+
+def from_newest(files: Filesystem, system: str, topic: str, after: int = 0) -> Iterator[TableVersion]:
+    """The versions above a number, newest first, each read when it is asked for."""
+    folder = TableFolder(system, topic)
+    for number in reversed(numbers(files, folder.versions)):
+        if number <= after:
+            return
+        yield TableVersion.from_dict(must_read(files, folder.version(number)))
 
 
 def versions(files: Filesystem, system: str, topic: str) -> list[TableVersion]:
     """All versions, oldest first, expired ones too (:func:`expired_numbers`)."""
-    return list(_from_newest(files, TableFolder(system, topic)))[::-1]
+    return list(from_newest(files, system, topic))[::-1]
 
 
 def expired_numbers(files: Filesystem, system: str, topic: str) -> set[int]:
@@ -302,57 +262,15 @@ def taken(version: TableVersion) -> PushError:
     )
 
 
-def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
-    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now.
-
-    A text of digits is a number, and where no version has it, the id of a push (20260101).
-    """
+def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVersion:
+    """What who asks for a version that never was is told."""
     folder = TableFolder(system, topic)
-    to = str(to)
-    is_number = to.isascii() and to.isdecimal()
-    if is_number and files.exists(folder.version(int(to))):
-        return by_number(files, system, topic, int(to))
-    current = newest(files, system, topic)
-    if to != PREVIOUS:
-        found = by_push_id(files, system, topic, to)
-    else:
-        before = current.reads if current is not None else 0
-        found = next((version for version in _from_newest(files, folder) if version.reads < before and not version.is_late), None)
-    if found is None:
-        if to == PREVIOUS:
-            raise _missing(files, folder, f"version before {current.number}" if current is not None else "version")
-        raise _missing(files, folder, f"version {to}" if is_number else f"push {to!r}")
-    return _readable(files, folder, found)
-
-
-def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str) -> TableVersion:
-    """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
-
-    A rollback of the same id finds its version.
-    """
-    known = by_push_id(files, system, topic, push_id)
-    if known is not None:
-        if known.kind != ROLLBACK:
-            raise taken(known)
-        return known
-    reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
-    target = find_target(files, system, topic, to).number
-    former = pin(files, system, topic, target, reader)
-    version = replace(
-        former,
-        number=highest_number(files, system, topic) + 1,
-        push_id=push_id,
-        kind=ROLLBACK,
-        base=former.reads,
-        rows=0,
-        deletes=0,
-        bytes=0,
-        pushed_at=now(),
+    return NoSuchVersion(
+        f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
+        hint=f"There are: {_those_left(files, folder)}." if files.list(folder.versions) else "Nothing was pushed yet: push first.",
+        table=folder.topic,
+        wanted=wanted,
     )
-    try:
-        return add(files, system, topic, version)
-    finally:
-        files.delete(TableFolder(system, topic).pin(target, reader))
 
 
 def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) -> TableVersion:
@@ -389,13 +307,6 @@ def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion
     return replace(version, current_from=max(at, current.current_from), is_late=False)
 
 
-def _from_newest(files: Filesystem, folder: TableFolder, after: int = 0) -> Iterator[TableVersion]:
-    for number in reversed(numbers(files, folder.versions)):
-        if number <= after:
-            return
-        yield TableVersion.from_dict(must_read(files, folder.version(number)))
-
-
 def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:
     if version.number in expired_numbers(files, folder.system, folder.topic):
         raise NoSuchVersion(
@@ -407,16 +318,8 @@ def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> 
     return version
 
 
-def _missing(files: Filesystem, folder: TableFolder, wanted: str) -> NoSuchVersion:
-    return NoSuchVersion(
-        f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
-        hint=f"There are: {_those_left(files, folder)}." if files.list(folder.versions) else "Nothing was pushed yet: push first.",
-        table=folder.topic,
-        wanted=wanted,
-    )
-
-
 def _those_left(files: Filesystem, folder: TableFolder) -> str:
-    gone = expired_numbers(files, folder.system, folder.topic)
-    left: Sequence[TableVersion] = [version for version in _from_newest(files, folder) if version.number not in gone]
+    system, topic = folder.system, folder.topic
+    gone = expired_numbers(files, system, topic)
+    left: Sequence[TableVersion] = [version for version in from_newest(files, system, topic) if version.number not in gone]
     return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left[:5])

@@ -20,6 +20,7 @@ from airflow_samza.runs.push_finish import begin_staging, finish_push
 from airflow_samza.runs.push_request import PushRequest, request_path
 from airflow_samza.runs.stage_state import StageHandle, can_finish
 from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
+from airflow_samza.runs.version_text import describe_version
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.driver_session import DriverSession, is_gone
@@ -63,17 +64,6 @@ def run_push(
     refuse_unwanted(files, attempt)
     version = finish_push(files, system, request)
     log.info("%s", describe_version(version))
-
-
-def describe_version(version: versions.TableVersion) -> str:
-    """A version in a sentence."""
-    deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
-    late = "; a newer one stays current" if version.is_late else ""
-    offsets = sum(end - first for first, end in version.offsets)
-    return (
-        f"Table {version.table}: version {version.number} ({version.kind}, push {version.push_id}), {version.rows:,} rows{deleted}, "
-        f"{version.bytes:,} bytes, {offsets:,} offsets in {len(version.offsets)} partitions, current from {version.current_from}{late}."
-    )
 
 
 def _stage(

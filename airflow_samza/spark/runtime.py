@@ -28,7 +28,8 @@ from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.runs.state_left import leave_state, refuse_fenced
-from airflow_samza.runs.table_versions import TableFolder, TableVersion
+from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.runs.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package

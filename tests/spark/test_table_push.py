@@ -22,6 +22,7 @@ from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
 from airflow_samza.runs.folders import replace as write_over
 from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.push_request import request_path
+from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.push_job import run_push
@@ -251,7 +252,7 @@ def test_a_second_push_of_one_id_reads_nothing(pusher: Pusher) -> None:
 
 def test_the_id_of_a_rollback_is_not_that_of_a_push(pusher: Pusher) -> None:
     pusher.push(pusher.file("all.parquet", MEMBERS), "monday")
-    versions.rollback(pusher.files, "log", "t0-push", "monday", "back")
+    rollback(pusher.files, "log", "t0-push", "monday", "back")
     with pytest.raises(PushError, match="'back' of table 't0' is taken: it made version 2, a rollback"):
         pusher.push(pusher.file("all.parquet", MEMBERS), "back")
 

@@ -9,6 +9,7 @@ from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import request_path
+from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.spark.push_job import make_topic, push_stream
 from tests.e2e.bad_input.page import row
@@ -106,7 +107,7 @@ def _(scene: Scene) -> str:
     place = pushes(scene)
     place.push("monday", {1: "gold"})
     place.push("tuesday", {1: "iron"})
-    return raised(lambda: versions.rollback(place.files, "log", TOPIC.name, "monday", "tuesday"))
+    return raised(lambda: rollback(place.files, "log", TOPIC.name, "monday", "tuesday"))
 
 
 @row("push", "A push killed half-way", PUSH)
@@ -181,4 +182,4 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     place = pushes(scene)
     place.push("monday", {1: "x"}, interval=("2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"))
-    return raised(lambda: versions.rollback(place.files, "log", TOPIC.name, "previous", "undo"))
+    return raised(lambda: rollback(place.files, "log", TOPIC.name, "previous", "undo"))

@@ -20,7 +20,8 @@ from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.push_request import push_handle
 from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, StageStatus
-from airflow_samza.runs.table_versions import TableFolder, TableVersion
+from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.systems.filesystem import LocalFilesystem
 
 APPLICATION = "provider_applications:with_table"

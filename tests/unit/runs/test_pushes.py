@@ -15,6 +15,7 @@ from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.stage_state import can_finish
 from airflow_samza.runs.table_retention import expire_versions
+from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log_maintenance import sweep
 from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
@@ -68,7 +69,7 @@ def test_an_incremental_push_without_a_version_is_refused(pushes: Pushes) -> Non
 def test_changes_after_a_rollback_apply_to_what_it_brought_back(pushes: Pushes) -> None:
     pushes.push("good", {1: "gold"})
     pushes.push("bad", {1: "wrong", 2: "wrong"})
-    back = versions.rollback(pushes.files, "log", TOPIC.name, 1, "undo")
+    back = rollback(pushes.files, "log", TOPIC.name, 1, "undo")
     assert pushes.rows_of(back) == {1: "gold"}
     assert pushes.rows_of(pushes.push("more", {3: "iron"}, mode="incremental")) == {1: "gold", 3: "iron"}
 
@@ -201,7 +202,7 @@ def test_what_the_newest_version_stands_on_is_kept(pushes: Pushes) -> None:
 def test_what_a_rollback_has_brought_back_is_kept(pushes: Pushes) -> None:
     pushes.push("good", {1: "gold"})
     pushes.push("bad", {1: "wrong"})
-    versions.rollback(pushes.files, "log", TOPIC.name, 1, "undo")
+    rollback(pushes.files, "log", TOPIC.name, 1, "undo")
     expire_versions(pushes.files, pushes.system, "log", TOPIC.name, 1)
     sweep(pushes.files, "log", grace_ms=-1)
     assert pushes.rows_of(pushes.current()) == {1: "gold"}

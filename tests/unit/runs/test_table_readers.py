@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow_samza.runs import table_versions as tables
 from airflow_samza.runs.table_readers import Readers
+from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.systems.filesystem import Filesystem
 from tests.unit.runs.test_table_versions import PLACE, files, pushed  # noqa: F401
 
@@ -18,7 +19,7 @@ def test_all_runs_that_are_on_have_to_have_it_and_there_have_to_be_enough() -> N
 
 def test_a_slice_is_the_newest_version_of_the_same_rows(files: Filesystem) -> None:  # noqa: F811
     first, second = pushed(files, "a", of=1), pushed(files, "b", of=2)
-    tables.rollback(files, *PLACE, 1, "undo")
+    rollback(files, *PLACE, 1, "undo")
     assert tables.number_read(files, *PLACE, first.slice) == 3
     assert tables.number_read(files, *PLACE, second.slice) == 2
     assert tables.number_read(files, *PLACE, {"offsets": [[0, 9]]}) == 0

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.runs import table_versions as tables
+from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.systems.filesystem import Filesystem, LocalFilesystem
 
@@ -164,58 +165,58 @@ def test_a_second_push_of_the_same_interval_replaces_the_first(files: Filesystem
 def test_a_rollback_brings_back_what_an_older_version_read(files: Filesystem) -> None:
     good = pushed(files, "good", of=5)
     pushed(files, "bad", of=6)
-    back = tables.rollback(files, *PLACE, 1, "undo")
+    back = rollback(files, *PLACE, 1, "undo")
     assert (back.number, back.reads, back.sections, back.offsets) == (3, 1, good.sections, good.offsets)
     assert current(files) == "undo"
     assert was_current(files, day(7, 1)) == "bad"
-    assert tables.rollback(files, *PLACE, 1, "undo") == back
+    assert rollback(files, *PLACE, 1, "undo") == back
 
 
 def test_a_rollback_to_a_rollback_reads_what_that_read(files: Filesystem) -> None:
     pushed(files, "good", of=5)
     pushed(files, "bad", of=6)
-    tables.rollback(files, *PLACE, 1, "undo")
-    assert tables.rollback(files, *PLACE, 3, "undo-again").reads == 1
+    rollback(files, *PLACE, 1, "undo")
+    assert rollback(files, *PLACE, 3, "undo-again").reads == 1
 
 
 def test_a_rollback_may_name_a_push_or_say_previous(files: Filesystem) -> None:
     for push in ("a", "b", "c"):
         pushed(files, push, of=5)
-    assert tables.rollback(files, *PLACE, "previous", "undo-c").reads == 2
-    assert tables.rollback(files, *PLACE, "previous", "undo-b").reads == 1
-    assert tables.rollback(files, *PLACE, "c", "redo").reads == 3
+    assert rollback(files, *PLACE, "previous", "undo-c").reads == 2
+    assert rollback(files, *PLACE, "previous", "undo-b").reads == 1
+    assert rollback(files, *PLACE, "c", "redo").reads == 3
     with pytest.raises(NoSuchVersion, match="has no push 'z'"):
-        tables.rollback(files, *PLACE, "z", "odd")
+        rollback(files, *PLACE, "z", "odd")
 
 
 def test_a_rollback_may_name_a_push_by_digits_that_are_no_versions_number(files: Filesystem) -> None:
     for push in ("20260105", "1", "c"):
         pushed(files, push, of=5)
-    assert tables.rollback(files, *PLACE, "20260105", "undo").reads == 1
-    assert tables.rollback(files, *PLACE, "1", "undo-again").reads == 1
+    assert rollback(files, *PLACE, "20260105", "undo").reads == 1
+    assert rollback(files, *PLACE, "1", "undo-again").reads == 1
     for odd, said in (("20260106", "has no version 20260106"), ("²", "has no push '²'")):
         with pytest.raises(NoSuchVersion, match=said):
-            tables.rollback(files, *PLACE, odd, "odd")
+            rollback(files, *PLACE, odd, "odd")
 
 
 def test_a_rollback_under_the_id_of_a_push_is_refused(files: Filesystem) -> None:
     for push in ("a", "b"):
         pushed(files, push, of=5)
     with pytest.raises(PushError, match=r"The push id 'b' of table '.*' is taken: it made version 2, a full push"):
-        tables.rollback(files, *PLACE, "a", "b")
+        rollback(files, *PLACE, "a", "b")
     assert current(files) == "b"
 
 
 def test_before_the_first_version_there_is_none_to_go_back_to(files: Filesystem) -> None:
     pushed(files, "a", of=5)
     with pytest.raises(NoSuchVersion, match="has no version before 1"):
-        tables.rollback(files, *PLACE, "previous", "undo")
+        rollback(files, *PLACE, "previous", "undo")
 
 
 def test_a_push_after_a_rollback_becomes_current(files: Filesystem) -> None:
     pushed(files, "good", of=5)
     pushed(files, "bad", of=6)
-    tables.rollback(files, *PLACE, 1, "undo")
+    rollback(files, *PLACE, 1, "undo")
     mended = pushed(files, "mended", of=6)
     assert not mended.is_late
     assert current(files) == was_current(files, datetime.now(timezone.utc)) == "mended"

@@ -12,6 +12,7 @@ import pytest
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
 from airflow_samza.runs import table_versions
 from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import DELETED, FULL, INCREMENTAL, TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import Publication, StreamSpec
@@ -126,7 +127,7 @@ def test_a_backfill_reads_the_version_that_was_current_when_its_interval_began(h
 def test_the_version_of_a_run_is_pinned_while_it_is_open(here: Here) -> None:
     push(here, "one", m1="gold")
     here.plan(PUSHED, "run-1")
-    pins = here.log.filesystem.list(table_versions.TableFolder("log", TOPIC).pins)
+    pins = here.log.filesystem.list(TableFolder("log", TOPIC).pins)
     assert [int(number) for number in pins] == [1]
 
 

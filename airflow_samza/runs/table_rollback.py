@@ -1,0 +1,78 @@
+"""Going back: the version that is meant, and what it read made current again, as a new version. Nothing is copied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_versions import (
+    ROLLBACK,
+    TableVersion,
+    add,
+    by_number,
+    by_push_id,
+    from_newest,
+    highest_number,
+    missing,
+    newest,
+    now,
+    pin,
+    taken,
+)
+from airflow_samza.systems.filesystem import Filesystem
+
+PREVIOUS = "previous"
+"""The version that was current before what is current now."""
+
+
+def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
+    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now.
+
+    A text of digits is a number, and where no version has it, the id of a push (20260101).
+    """
+    folder = TableFolder(system, topic)
+    to = str(to)
+    is_number = to.isascii() and to.isdecimal()
+    if is_number and files.exists(folder.version(int(to))):
+        return by_number(files, system, topic, int(to))
+    current = newest(files, system, topic)
+    if to != PREVIOUS:
+        found = by_push_id(files, system, topic, to)
+    else:
+        before = current.reads if current is not None else 0
+        found = next((version for version in from_newest(files, system, topic) if version.reads < before and not version.is_late), None)
+    if found is None:
+        if to == PREVIOUS:
+            raise missing(files, system, topic, f"version before {current.number}" if current is not None else "version")
+        raise missing(files, system, topic, f"version {to}" if is_number else f"push {to!r}")
+    return by_number(files, system, topic, found.number)
+
+
+def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str) -> TableVersion:
+    """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
+
+    A rollback of the same id finds its version.
+    """
+    known = by_push_id(files, system, topic, push_id)
+    if known is not None:
+        if known.kind != ROLLBACK:
+            raise taken(known)
+        return known
+    reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
+    target = find_target(files, system, topic, to).number
+    former = pin(files, system, topic, target, reader)
+    version = replace(
+        former,
+        number=highest_number(files, system, topic) + 1,
+        push_id=push_id,
+        kind=ROLLBACK,
+        base=former.reads,
+        rows=0,
+        deletes=0,
+        bytes=0,
+        pushed_at=now(),
+    )
+    try:
+        return add(files, system, topic, version)
+    finally:
+        files.delete(TableFolder(system, topic).pin(target, reader))
