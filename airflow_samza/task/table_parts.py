@@ -1,0 +1,147 @@
+"""Parts of a table: rows that never change, one per key, with an index; how parts become one, and the Arrow tables that they are kept as.
+
+A newer part's word on a key counts. A part may say that a key was deleted, and when each of its rows was written.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_samza.storage.key_hashes import Numbers
+from airflow_samza.storage.key_index import KeyIndex, as_rows, make_index
+
+DELETED, WRITTEN = "deleted", "written_ms"
+"""Columns that are kept behind those of the table: whether the key is gone, and the row's time, where rows have a time to live."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows, one per key. ``gone`` are those that say that a key was deleted (None: none do), ``times`` when each was written."""
+
+    rows: pa.RecordBatch
+    key: tuple[str, ...]
+    gone: Numbers | None
+    times: Numbers | None
+    index: KeyIndex
+
+    @staticmethod
+    def of(rows: pa.RecordBatch, key: tuple[str, ...], gone: Numbers | None, times: Numbers | None) -> Part:
+        """The part that rows make, of which the last of each key counts."""
+        index, counting = make_index([rows.column(name) for name in key])
+        if counting is not None:
+            rows = rows.take(as_rows(counting))
+            gone = gone[counting] if gone is not None else None
+            times = times[counting] if times is not None else None
+        return Part(rows, key, gone, times, index)
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def find(self, columns: Sequence[pa.Array]) -> Numbers:
+        """The row of each key, -1 where there is none."""
+        return self.index.find(self._keys, columns)
+
+    @cached_property
+    def _keys(self) -> list[pa.Array]:
+        return [self.rows.column(name) for name in self.key]
+
+    def superseded(self, newer: Sequence[Part]) -> Numbers:
+        """The rows of which newer parts have another word; a row comes once for each of them."""
+        found = np.concatenate([np.zeros(0, np.int64), *(self.find(part._keys) for part in newer)])
+        return found[found >= 0]
+
+    def without(self, rows: Numbers) -> Numbers:
+        """All rows but these, in order."""
+        left = np.ones(len(self), bool)
+        left[rows] = False
+        return np.flatnonzero(left)
+
+    def to_table(self) -> pa.Table:
+        """The part as it is kept; :func:`from_tables` reads it back."""
+        table = pa.Table.from_batches([self.rows])
+        if self.gone is not None:
+            table = table.append_column(DELETED, pa.array(self.gone))
+        if self.times is not None:
+            table = table.append_column(WRITTEN, pa.array(self.times))
+        return table
+
+
+def merged(parts: Sequence[Part], *, timed: bool) -> Part:
+    """Parts, the oldest first, as one. ``timed``: rows have a time to live."""
+    if len(parts) == 1:
+        return parts[0]
+    rows, gone, times = _together(parts, timed)
+    return Part.of(rows, parts[0].key, gone if gone.any() else None, times)
+
+
+def compacted(parts: Sequence[Part], *, timed: bool, over: int | None) -> Part | None:
+    """Parts of which nothing is older, as one, so that deletions need not be remembered, nor rows written at ``over`` (ms) or before.
+
+    None when no rows are left.
+    """
+    if not parts:
+        return None
+    rows, gone, times = (parts[0].rows, parts[0].gone, parts[0].times) if len(parts) == 1 else _together(parts, timed)
+    alive = ~gone if gone is not None else np.ones(rows.num_rows, bool)
+    if times is not None and over is not None:
+        alive &= times > over
+    if alive.all() and len(parts) == 1 and gone is None:
+        return parts[0]
+    rows, times = rows.filter(pa.array(alive)), times[alive] if times is not None else None
+    return Part.of(rows, parts[0].key, None, times) if rows.num_rows else None
+
+
+def _together(parts: Sequence[Part], timed: bool) -> tuple[pa.RecordBatch, Numbers, Numbers | None]:
+    """The rows that count of several parts, which of them are deletions, and their times."""
+    kept = [(part, part.without(part.superseded(parts[place + 1 :]))) for place, part in enumerate(parts)]
+    rows = pa.concat_batches([part.rows.take(as_rows(numbers)) for part, numbers in kept])
+    gone = np.concatenate([part.gone[numbers] if part.gone is not None else np.zeros(len(numbers), bool) for part, numbers in kept])
+    if not timed:
+        return rows, gone, None
+    times = [part.times[numbers] if part.times is not None else np.zeros(len(numbers), np.int64) for part, numbers in kept]
+    return rows, gone, np.concatenate(times)
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+_KNOWN: dict[int, tuple[weakref.ref[pa.Table], Part]] = {}
+"""Parts that this process has made an index of, by the table that completed them, as long as somebody keeps that."""
+
+
+def remember(table: pa.Table, part: Part) -> None:
+    """Keeps a part with its index for who reads the table that completed it again, while the table is there."""
+    place = id(table)
+    _KNOWN[place] = (weakref.ref(table, lambda _: _KNOWN.pop(place, None)), part)
+
+
+def from_tables(tables: Sequence[pa.Table], schema: pa.Schema, key: tuple[str, ...], *, timed: bool) -> Part:
+    """The part that kept tables make, the oldest first, as one of columns ``schema``; the last one came after no others than these."""
+    last = tables[-1]
+    known = _KNOWN.get(id(last))
+    if known is not None and known[0]() is last and known[1].rows.schema.equals(schema) and known[1].key == key:
+        return known[1]
+    part = merged([_read(table, schema, key) for table in tables], timed=timed)
+    remember(last, part)
+    return part
+
+
+def _read(table: pa.Table, schema: pa.Schema, key: tuple[str, ...]) -> Part:
+    width = len(schema)
+    more = dict(zip(table.column_names[width:], table.columns[width:], strict=True))
+    batches = pa.Table.from_arrays(table.columns[:width], names=table.column_names[:width]).combine_chunks().to_batches()
+    rows = batches[0] if batches else empty(schema)
+    same = rows.schema.names == schema.names and rows.schema.types == schema.types
+    rows = pa.RecordBatch.from_arrays(rows.columns, schema=schema) if same else rows.cast(schema)
+    gone, times = more.get(DELETED), more.get(WRITTEN)
+    return Part.of(rows, key, None if gone is None else gone.to_numpy(), None if times is None else times.to_numpy())
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows."""
+    return pa.RecordBatch.from_pylist([], schema=schema)
