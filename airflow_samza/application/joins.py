@@ -12,8 +12,6 @@ from airflow_samza.application.columns import Columns, key_columns, optional_col
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.handles import Table
 from airflow_samza.application.operator_checks import (
-    check_how,
-    check_key_count,
     check_same_application,
     former_id,
     named,
@@ -49,7 +47,7 @@ def join_table(
     where = named("join", id)
     check_same_application(stream._graph, table, descriptor.table_id, where)
     name = required_id(id, "join")
-    check_how(how, _TABLE_JOINS, where)
+    _check_how(how, _TABLE_JOINS, where)
     if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:
         refuse(
             f"{where} reads the remote table {descriptor.table_id!r}, which has no reader",
@@ -67,7 +65,7 @@ def join_table(
         columns = descriptor.key
     else:
         columns = key_columns(key, stream.schema, where)
-    check_key_count(columns, descriptor.key, f"table {descriptor.table_id!r}", where)
+    _check_key_count(columns, descriptor.key, f"table {descriptor.table_id!r}", where)
     shape = _joined(stream, function, schema, where, descriptor.schema, descriptor.key, how)
     return stream._graph.add(
         TableJoinSpec,
@@ -104,7 +102,7 @@ def join_stream(
     where = named("join", id)
     stream._check_stream(other, where)
     name = required_id(id, "join")
-    check_how(how, _STREAM_JOINS, where)
+    _check_how(how, _STREAM_JOINS, where)
     if ttl is None:
         refuse(
             f"{where} of two streams has no ttl: it would keep every message for ever",
@@ -119,7 +117,7 @@ def join_stream(
         refuse(f"{where} names one of left_key and right_key", hint="Name both, or key when they are the same.", operator=where)
     left = _join_key(stream, key if left_key is None else left_key, where, "left")
     right = _join_key(other, key if right_key is None else right_key, where, "right")
-    check_key_count(left, right, "the other stream", where)
+    _check_key_count(left, right, "the other stream", where)
     shape = _function_result(stream, function, schema, where) if function is not None or schema is not None else None
     if function is None:
         shape = joined_streams_schema(stream.schema, other.schema, left, right, how, where)
@@ -146,6 +144,22 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
     if join.how == "full" and join.function is None:
         return None
     return join.right_time if join.how == "right" and join.function is None else join.left_time
+
+
+def _check_how(how: object, known: tuple[str, ...], where: str) -> None:
+    """Refuse a kind of join that is not known here."""
+    if how not in known:
+        refuse(f"{where} has how={how!r}", hint=f"It is one of {listed(known)}.", operator=where, value=repr(how))
+
+
+def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, where: str) -> None:
+    """Refuse keys of different numbers of columns."""
+    if len(left) != len(right):
+        refuse(
+            f"{where} matches the key {listed(left)} with {listed(right)} of {other}: {len(left)} columns with {len(right)}",
+            hint="Name as many key columns on both sides, in the same order.",
+            operator=where,
+        )
 
 
 def _failing(on_error: object, function: object, stream: MessageStream[Any], where: str) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, declared_schema
-from airflow_samza.application.columns import Columns, check_column, key_columns, optional_columns
+from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.handles import OutputStream
-from airflow_samza.application.operator_checks import check_same_application, check_writable, former_id, named, required_id
+from airflow_samza.application.operator_checks import former_id, named, required_id
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
 from airflow_samza.application.output_schemas import aggregated_schema, named_aggregations, window_columns, windowed_schema
 from airflow_samza.application.refusals import refuse
+from airflow_samza.application.sending import check_stream_takes
 from airflow_samza.application.windows import WindowSpec
 from airflow_samza.schema import Schema
 
@@ -121,12 +122,7 @@ def _late_stream(stream: MessageStream[Any], window: WindowSpec, target: object,
         refuse(f"{where} has late_to={target!r}", hint='Give an output stream: late_to=app.output_stream("late").', operator=where)
     if window.time != "event":
         refuse(f"{where} goes by processing time, in which nothing is late", hint="Leave late_to= out.", operator=where)
-    written = target.descriptor
-    check_same_application(stream._graph, target, written.stream_id, where)
-    check_writable(written.schema, stream.schema, f"output stream {written.stream_id!r}")
-    for column in (*written.key, *([written.timestamp] if written.timestamp else [])):
-        check_column(column, stream.schema, f"output stream {written.stream_id!r}")
-    return written
+    return check_stream_takes(stream._graph, target, stream.schema, where)
 
 
 def _folded(result: Schema | None, taken: tuple[str, ...], where: str) -> Schema:

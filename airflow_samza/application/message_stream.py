@@ -13,40 +13,24 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
 
-from airflow_samza.application import keyed_results
+from airflow_samza.application import keyed_results, repartitions
 from airflow_samza.application.async_options import async_options, check_coroutine_function
 from airflow_samza.application.bad_records import DeadLetter, on_error_fields
 from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
-from airflow_samza.application.columns import Columns, check_column, key_columns
-from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.columns import Columns
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream, SideInput, Table
-from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.joins import event_time_of, join_stream, join_table
-from airflow_samza.application.operator_checks import (
-    check_same_application,
-    check_send_on_error,
-    check_sql,
-    check_table_writable,
-    check_writable,
-    former_id,
-    named,
-    required_id,
-)
+from airflow_samza.application.operator_checks import check_same_application, check_sql, named
 from airflow_samza.application.operator_specs import (
-    BroadcastSpec,
     FilterSpec,
     FlatMapSpec,
-    InputOperatorSpec,
     MapAsyncSpec,
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
     OperatorSpec,
-    PartitionBySpec,
     SelectSpec,
-    SendToSpec,
-    SendToTableSpec,
     SinkSpec,
     TransformSpec,
     WhereSpec,
@@ -58,7 +42,7 @@ from airflow_samza.application.output_schemas import (
     selected_schema,
 )
 from airflow_samza.application.refusals import located, refuse
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.sending import check_send_on_error, send_to_stream, send_to_table
 from airflow_samza.application.watermark_functions import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.row import Row
@@ -319,50 +303,13 @@ class MessageStream(Generic[T]):
         self, key: Columns, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
     ) -> MessageStream[T]:
         """Sends every message to the partition of its key in an intermediate stream named ``id``. The stage ends here."""
-        name = required_id(id, "partition_by")
-        columns = key_columns(key, self.schema, named("partition_by", id))
-        location = SourceLocation.of_caller()
-        stream = self._intermediate(name, system, location, key=columns)
-        former = former_id(renamed_from, name, "partition_by")
-        self._graph.add(
-            PartitionBySpec,
-            name,
-            inputs=(self._operator,),
-            schema=self.schema,
-            location=location,
-            stream=stream,
-            key=columns,
-            renamed_from=former,
-        )
-        return MessageStream(self._graph, self._graph.add_input(InputOperatorSpec, stream), key=columns, event_time=self._event_time)
+        entry = repartitions.partition_by(self._graph, self._operator, key, id, system, renamed_from, self._event_time)
+        return MessageStream(self._graph, entry, key=entry.stream.key, event_time=self._event_time)
 
     def broadcast(self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None) -> MessageStream[T]:
         """Sends every message to a one-partition intermediate stream that every task reads whole. The stage ends here."""
-        name = required_id(id, "broadcast")
-        location = SourceLocation.of_caller()
-        stream = self._intermediate(name, system, location, broadcast=True)
-        former = former_id(renamed_from, name, "broadcast")
-        self._graph.add(
-            BroadcastSpec, name, inputs=(self._operator,), schema=self.schema, location=location, stream=stream, renamed_from=former
-        )
-        return MessageStream(self._graph, self._graph.add_input(InputOperatorSpec, stream), event_time=self._event_time)
-
-    def _intermediate(
-        self, name: str, system: str | None, location: SourceLocation | None, *, key: tuple[str, ...] = (), broadcast: bool = False
-    ) -> StreamDescriptor:
-        return self._graph.add_stream(
-            StreamDescriptor(
-                stream_id=name,
-                role=StreamRole.INTERMEDIATE,
-                system=None if system is None else checked_id(system, "system"),
-                schema=self.schema,
-                key=key,
-                partitions=1 if broadcast else None,  # SEMANTICS P4
-                timestamp=self._event_time,
-                broadcast=broadcast,
-                location=location,
-            )
-        )
+        entry = repartitions.broadcast(self._graph, self._operator, id, system, renamed_from, self._event_time)
+        return MessageStream(self._graph, entry, event_time=self._event_time)
 
     # -- keyed results -----------------------------------------------------------------------------------------------
 
@@ -406,14 +353,9 @@ class MessageStream(Generic[T]):
         """
         check_send_on_error(target, on_error)
         if isinstance(target, OutputStream):
-            stream = target.descriptor
-            check_same_application(self._graph, target, stream.stream_id, "send_to")
-            check_writable(stream.schema, self.schema, f"output stream {stream.stream_id!r}")
-            for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])):
-                check_column(column, self.schema, f"output stream {stream.stream_id!r}")
-            self._graph.add(SendToSpec, id, inputs=(self._operator,), schema=self.schema, stream=stream)
+            send_to_stream(self._graph, self._operator, target, id)
         elif isinstance(target, Table):
-            self._send_to_table(target, id, on_error)
+            send_to_table(self._graph, self._operator, target, id, self._event_time, on_error)
         elif isinstance(target, MessageStream):  # type: ignore[unreachable]
             refuse(
                 f"send_to got {target!r}, a stream that is read",
@@ -424,20 +366,6 @@ class MessageStream(Generic[T]):
             refuse(f"send_to got the side input {target.descriptor.stream_id!r}, which is only read", hint="Send to app.output_stream(…).")
         else:
             refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
-
-    def _send_to_table(self, target: Table[Any], id: str | None, on_error: OnError) -> None:
-        table = target.descriptor
-        check_same_application(self._graph, target, table.table_id, "send_to")
-        check_table_writable(table)
-        for column in table.key:
-            check_column(column, self.schema, f"the key of table {table.table_id!r}")
-        check_writable(table.schema, self.schema, f"table {table.table_id!r}")
-        more = on_error_fields(on_error, self._graph, named("send_to", id))
-        time = self._event_time if table.ttl_ms is not None else None
-        self._graph.add(SendToTableSpec, id, inputs=(self._operator,), schema=self.schema, table=table, time_column=time, **more)
-        changelog = self._graph.changelogs.get(table.table_id)
-        if changelog is not None:
-            self._graph.add(SendToSpec, None, inputs=(self._operator,), schema=self.schema, stream=changelog)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Hands every message to a Python callable, for its effect: at least once, so repeating it must be harmless."""

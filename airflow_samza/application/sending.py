@@ -1,0 +1,89 @@
+"""Where messages go when they leave the operators: output streams and tables; what may be written where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_samza.application.bad_records import on_error_fields
+from airflow_samza.application.columns import check_column
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.handles import OutputStream, Table
+from airflow_samza.application.operator_checks import check_same_application, named
+from airflow_samza.application.operator_specs import OperatorSpec, SendToSpec, SendToTableSpec
+from airflow_samza.application.output_schemas import unwritable
+from airflow_samza.application.refusals import refuse
+from airflow_samza.schema import Schema
+
+
+def send_to_stream(graph: GraphBuilder, sender: OperatorSpec, target: OutputStream, id: str | None) -> None:
+    """Every message of ``sender`` goes to an output stream."""
+    stream = check_stream_takes(graph, target, sender.schema, "send_to")
+    graph.add(SendToSpec, id, inputs=(sender,), schema=sender.schema, stream=stream)
+
+
+def send_to_table(
+    graph: GraphBuilder, sender: OperatorSpec, target: Table[Any], id: str | None, event_time: str | None, on_error: object
+) -> None:
+    """Every message of ``sender`` is written to a table, and to its changelog if that was asked for."""
+    table = target.descriptor
+    check_same_application(graph, target, table.table_id, "send_to")
+    _check_table_writable(table)
+    for column in table.key:
+        check_column(column, sender.schema, f"the key of table {table.table_id!r}")
+    _check_fits(table.schema, sender.schema, f"table {table.table_id!r}")
+    more = on_error_fields(on_error, graph, named("send_to", id))
+    time = event_time if table.ttl_ms is not None else None
+    graph.add(SendToTableSpec, id, inputs=(sender,), schema=sender.schema, table=table, time_column=time, **more)
+    changelog = graph.changelogs.get(table.table_id)
+    if changelog is not None:
+        graph.add(SendToSpec, None, inputs=(sender,), schema=sender.schema, stream=changelog)
+
+
+def check_stream_takes(graph: GraphBuilder, target: OutputStream, schema: Schema | None, where: str) -> StreamDescriptor:
+    """The output stream, if it is of this application and messages of this schema have the columns that it declares."""
+    stream = target.descriptor
+    check_same_application(graph, target, stream.stream_id, where)
+    _check_fits(stream.schema, schema, f"output stream {stream.stream_id!r}")
+    for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])):
+        check_column(column, schema, f"output stream {stream.stream_id!r}")
+    return stream
+
+
+def check_send_on_error(target: object, on_error: object) -> None:
+    """Refuse ``on_error=`` where nothing of sending fails message by message."""
+    table = getattr(target, "descriptor", None)
+    if on_error != "fail" and not (isinstance(table, TableDescriptor) and table.kind is TableKind.REMOTE):
+        refuse(
+            "send_to has on_error=, which is for remote tables: streams and local tables take every message",
+            hint="Leave it out; messages that do not fit are found by the operators before.",
+            operator="send_to",
+        )
+
+
+def _check_table_writable(table: TableDescriptor) -> None:
+    if table.kind is TableKind.PUSHED:  # SEMANTICS S6
+        refuse(
+            f"Table {table.table_id!r} is filled by its side inputs and read-only for the application",
+            hint="Write to app.local_table(…), or send the messages to an output stream.",
+            table=table.table_id,
+        )
+    if table.kind is TableKind.REMOTE and table.writer is None:
+        refuse(
+            f"The remote table {table.table_id!r} has no writer",
+            hint="Give app.remote_table(…, writer=…), a callable that takes key and row.",
+            table=table.table_id,
+        )
+
+
+def _check_fits(declared: Schema | None, actual: Schema | None, target: str) -> None:
+    """Refuse messages that do not fit the declared schema of what they are sent to, where both are known."""
+    if declared is None or actual is None:
+        return
+    problem = unwritable(declared, actual)
+    if problem:
+        refuse(
+            f"Messages cannot be written to {target} as it is declared: {problem}",
+            hint="Bring them to the declared columns with select or map, or declare the schema that they have.",
+            target=target,
+        )
