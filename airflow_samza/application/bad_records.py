@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from airflow_samza.application.descriptors import ErrorPolicy
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.handles import OutputStream
+from airflow_samza.application.operator_checks import check_same_application
+from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.refusals import refuse
 from airflow_samza.schema import DataType, Field, Schema
-
-if TYPE_CHECKING:
-    from airflow_samza.application.descriptors import StreamDescriptor
-    from airflow_samza.application.graph_builder import GraphBuilder
-    from airflow_samza.application.handles import OutputStream
 
 DEAD_LETTERS = Schema(
     (
@@ -42,28 +42,9 @@ def dead_letter(stream: OutputStream) -> DeadLetter:
 
     The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators may share one.
     """
-    from airflow_samza.application.handles import OutputStream
-
     if not isinstance(stream, OutputStream):
         refuse(f"dead_letter got {stream!r}", hint='Give it an output stream: dead_letter(app.output_stream("bad")).')
     return DeadLetter(stream)
-
-
-@dataclass(frozen=True)
-class ErrorPolicy:
-    """Messages that fail are dropped, or (``stream``) sent to a dead-letter stream."""
-
-    stream: StreamDescriptor | None = None
-
-    @property
-    def text(self) -> str:
-        """As plans show it."""
-        return "drop" if self.stream is None else f"dead_letter({self.stream.stream_id})"
-
-    @property
-    def side_outputs(self) -> tuple[StreamDescriptor, ...]:
-        """What an operator writes beside its results."""
-        return () if self.stream is None else (self.stream,)
 
 
 def on_error_fields(on_error: object, graph: GraphBuilder, where: str) -> dict[str, Any]:
@@ -74,9 +55,6 @@ def on_error_fields(on_error: object, graph: GraphBuilder, where: str) -> dict[s
 
 def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPolicy | None:
     """What the user said, checked; None: what fails fails the stage. ``where`` names the operator or input."""
-    from airflow_samza.application.operator_checks import check_same_application
-    from airflow_samza.application.output_schemas import unwritable
-
     if on_error == "fail":
         return None
     if on_error == "drop":

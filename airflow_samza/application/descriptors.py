@@ -14,7 +14,6 @@ from airflow_samza.application.watermark_strategies import WatermarkStrategy
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
-    from airflow_samza.application.bad_records import ErrorPolicy
     from airflow_samza.application.remote_access import RemoteAccess
 
 
@@ -46,6 +45,23 @@ class SystemDescriptor:
     kind: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ErrorPolicy:
+    """Messages that fail are dropped, or (``stream``) sent to a dead-letter stream."""
+
+    stream: StreamDescriptor | None = None
+
+    @property
+    def text(self) -> str:
+        """As plans show it."""
+        return "drop" if self.stream is None else f"dead_letter({self.stream.stream_id})"
+
+    @property
+    def side_outputs(self) -> tuple[StreamDescriptor, ...]:
+        """What an operator writes beside its results."""
+        return () if self.stream is None else (self.stream,)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from airflow_samza.application.bad_records import ErrorPolicy
-from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
+from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamDescriptor, TableDescriptor
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema

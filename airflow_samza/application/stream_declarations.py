@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from airflow_samza.application.bad_records import ErrorPolicy
 from airflow_samza.application.columns import Columns, check_column, optional_columns
-from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import listed, located, refuse
 from airflow_samza.application.source_location import SourceLocation

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from airflow_samza.application.app_descriptor import ApplicationDescriptor
 from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
-from airflow_samza.application.bad_records import ErrorPolicy, error_policy
+from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
-from airflow_samza.application.descriptors import StoreDescriptor, StreamRole
+from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.refusals import refuse

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.bad_records import DEAD_LETTERS, ErrorPolicy
+from airflow_samza.application.bad_records import DEAD_LETTERS
+from airflow_samza.application.descriptors import ErrorPolicy
 from airflow_samza.application.operator_specs import (
     FilterSpec,
     FlatMapSpec,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.application.bad_records import DEAD_LETTERS, ErrorPolicy
-from airflow_samza.application.descriptors import StoreDescriptor, TableKind
+from airflow_samza.application.bad_records import DEAD_LETTERS
+from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, TableKind
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
