@@ -34,7 +34,7 @@ from airflow_samza.task.user_errors import cut_short
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_samza.task.operators.outputs import Sender
+    from airflow_samza.task.output_writers import Sender
 
 SAMPLES = 3
 """Messages that each operator of a task shows: enough to see what is wrong, and reports stay short."""

@@ -72,3 +72,13 @@ class Conformer:
             hint="Correct the declared schema, or the data.",
             column=field.name,
         )
+
+
+def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The batch with null columns for the nullable ones of ``schema`` that it lacks."""
+    import pyarrow as pa
+
+    for field in schema.fields:
+        if field.nullable and field.name not in batch.schema.names:
+            batch = batch.append_column(field.name, pa.nulls(batch.num_rows, field.type.to_arrow()))
+    return batch

@@ -22,14 +22,15 @@ from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import CHUNK
 from airflow_samza.task.not_here import no_end, refuse_catalyst
 from airflow_samza.task.operators.factory import TaskResources
-from airflow_samza.task.operators.outputs import OutputWriter, Writer
+from airflow_samza.task.output_writers import Writer
 from airflow_samza.task.reading import InputReading, TaskInput
-from airflow_samza.task.report import Boundary, InputReport, OutputReport, TaskReport
+from airflow_samza.task.report import Boundary, InputReport, TaskReport
 from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.source_watermarks import SourceWatermarks
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
 from airflow_samza.task.task_instance import State, TaskInstance
+from airflow_samza.task.task_outputs import TaskOutputs
 from airflow_samza.task.task_tables import Filled, TaskTables
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class SectionRun:
         self._limit = limit
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
         self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
-        self._writers = {stream: self._writer(stream, writer) for stream, writer in outputs.items()}
+        self._outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
         self._side_tables = side_tables or SideTables(program, section)
         self._filled = filled
         stores = tables if tables is not None else {}
@@ -96,25 +97,19 @@ class SectionRun:
         self._conformers: dict[str, Conformer] = {}
         self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
         self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
-        self._sent = dict(self._start.checkpoint.sent)
         self._ticked = 0
         self._reading = Reading()
         self._state: State = {}
         self.report = TaskReport(program.stage.stage_id, self._name)
         config, one_by_one = program.spec.config, program.phases.one_by_one
         resources = TaskResources(
-            self._name, self._writers, self._tables.stores, self._owned, config, one_by_one, self._clock, self._reading
+            self._name, self._outputs.writers, self._tables.stores, self._owned, config, one_by_one, self._clock, self._reading
         )
-        self._instance = TaskInstance(program, self._section, task, resources, self._output_ended)
+        self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
         self._operators = self._instance.input_operators()
         for low_level in self._instance.low_level_tasks:
             low_level.stops_at_commit = not whole  # one that goes on reads in its next epoch what it leaves
             low_level.coordinator.shut_down = shut_down
-
-    def _writer(self, stream: str, writer: Writer) -> OutputWriter:
-        planned = self._program.plan.stream(stream)
-        descriptor = self._program.spec.stream(stream)
-        return OutputWriter(stream, writer, descriptor.key, planned.partitions, self._task)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -311,37 +306,18 @@ class SectionRun:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _output_ended(self, stream: str, final: bool) -> None:
-        """Everything that this task sends to an output has been sent: its end-of-stream message follows."""
-        tasks = self._program.producing_tasks.get(stream, frozenset())
-        if self._name in tasks:
-            output = self.report.outputs.setdefault(stream, OutputReport())
-            output.end_of_stream = EndOfStreamMessage(self._name, len(tasks), stream_id=stream, final=final)
-
-    def _send_watermarks(self) -> None:
-        """Tells consumers of outputs that stay open how far time has come."""
-        if self._whole:
-            return
-        for stream, timestamp in self._instance.output_watermarks().items():
-            tasks = self._program.producing_tasks.get(stream, frozenset())
-            if self._name in tasks and timestamp > self._sent.get(stream, NONE_YET):
-                self._sent[stream] = timestamp
-                output = self.report.outputs.setdefault(stream, OutputReport())
-                output.watermark = WatermarkMessage(self._name, len(tasks), timestamp=timestamp)
-
     def state(self) -> State:
         """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``. Nothing of a whole run."""
         return self._state
 
     def _complete(self) -> None:
-        self._send_watermarks()
         report = self.report
         report.ended = self._instance.all_ended
         report.shuts_down_all = any(task.coordinator.shuts_down_all for task in self._instance.low_level_tasks)
         report.follows_clock = self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
-        for stream, writer in self._writers.items():
-            output = report.outputs.setdefault(stream, OutputReport())
-            output.messages, output.bytes = writer.messages, writer.bytes
+        if not self._whole:
+            self._outputs.advance(self._instance.output_watermarks())
+        report.outputs = self._outputs.reports()
         for stream, found in self._offsets.items():
             if stream in report.inputs:
                 report.inputs[stream].next_offsets.update(found)
@@ -371,7 +347,7 @@ class SectionRun:
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),
-            sent=self._sent,
+            sent=self._outputs.sent,
         )
 
     def _boundary(self) -> Boundary | None:

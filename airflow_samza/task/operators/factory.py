@@ -42,7 +42,7 @@ from airflow_samza.task.operators.combiner import Combiner, Combining
 from airflow_samza.task.operators.low_level import Context, LowLevelTask, RemoteTaskTable, TaskStore, TaskTable
 from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.outputs import OutputWriter, Sender, SendTo
+from airflow_samza.task.operators.outputs import SendTo
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
 from airflow_samza.task.operators.read_time import ReadTime
 from airflow_samza.task.operators.remote_tables import RemoteTableJoin, SendToRemoteTable
@@ -50,6 +50,7 @@ from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Whe
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
 from airflow_samza.task.operators.windows.window import Window
+from airflow_samza.task.output_writers import OutputWriter, Sender
 from airflow_samza.task.remote_table import RemoteTables
 from airflow_samza.task.schemas import COMBINED, CompiledOperator
 from airflow_samza.task.table_store import TableStore

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.bad_records import BadRecords
-from airflow_samza.task.conform import Conformer
+from airflow_samza.task.conform import Conformer, with_missing
 from airflow_samza.task.event_times import micros
 from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
@@ -82,16 +82,6 @@ class RowTimes:
 
 _BEFORE_TIME, _BEYOND_TIME = -(1 << 60), 1 << 60
 """In ms; far from the ends of an int64, so that a ttl can be taken off."""
-
-
-def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """The batch with null columns for the nullable ones of ``schema`` that it lacks."""
-    import pyarrow as pa
-
-    for field in schema.fields:
-        if field.nullable and field.name not in batch.schema.names:
-            batch = batch.append_column(field.name, pa.nulls(batch.num_rows, field.type.to_arrow()))
-    return batch
 
 
 def _batch(store: TableStore, places: Any) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import NotYet, SchemaError, UnknownName
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
-from airflow_samza.task.operators.outputs import OutputWriter
+from airflow_samza.task.output_writers import OutputWriter
 from airflow_samza.task.user_errors import wrong_shape
 
 

@@ -22,7 +22,7 @@ from airflow_samza.task.operators.low_level.coordinator import Coordinator
 from airflow_samza.task.operators.low_level.progress import TaskProgress
 from airflow_samza.task.operators.low_level.timers import EVENT, PROCESSING
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.outputs import OutputWriter
+from airflow_samza.task.output_writers import OutputWriter
 from airflow_samza.task.user_errors import callable_failed
 
 if TYPE_CHECKING:
