@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests.spark.clusters.standalone import SHORT_LIVED
+
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
 
 # The first test that starts a Java decides for all of them which Python its workers run.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-# Tests start many Javas that live for half a minute: half of their time, and more, would go into optimising what is run once.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 # Applications of tests lie in a folder of their own, as a Dag bundle does: workers get them shipped.
 sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))

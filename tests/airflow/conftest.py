@@ -47,6 +47,8 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
             "SAMZA_TEST_SIGNALS": str(folders["signals"]),
             "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
+            # Dag files do not change here: read once, not twice a minute each.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
         },
         connections={
             "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
