@@ -73,6 +73,14 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "1800",
                         "default": "600",
                     },
+                    "class_archives": {
+                        "description": "A folder of the worker's host for archives of Spark's classes, with which a local Spark starts "
+                        "sooner. The first runner has one made when it ends. Whoever can write there can run code. Empty: none.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "/var/lib/airflow/class-archives",
+                        "default": "",
+                    },
                 },
             }
         },

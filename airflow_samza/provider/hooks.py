@@ -105,6 +105,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
                 spark_conf={**place.conf, **text_map("spark_conf", extra.get("spark_conf")), **self.spark_conf},
                 py_modules=self.py_modules,
                 archives=self.archives,
+                class_archives=conf.get(CONFIG_SECTION, "class_archives", fallback="") or None,
             )
         return self._runtime
 

@@ -27,9 +27,9 @@ _DRIVER = "driver"
 class ClassicSession:
     """A driver of our own: a :class:`~airflow_samza.spark.driver_session.DriverSession`."""
 
-    def __init__(self, name: str, master: str, conf: Mapping[str, str]) -> None:
+    def __init__(self, name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> None:
         self._master = master
-        self._session = start_session(name, master, conf)
+        self._session = start_session(name, master, conf, class_archives)
         self._shared: dict[tuple[tuple[str, str], ...], SparkSession] = {}
         self._making = threading.Lock()
 

@@ -81,7 +81,7 @@ def open_driver_session(name: str, settings: Mapping[str, Any], files: Filesyste
     else:
         from airflow_samza.spark.classic_session import ClassicSession
 
-        driver = ClassicSession(name, master.url, settings["conf"])
+        driver = ClassicSession(name, master.url, settings["conf"], settings.get("class_archives"))
     driver.ship([local_copy(files, path) for path in settings["code"]], settings["archives"])
     return driver
 

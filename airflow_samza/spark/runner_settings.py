@@ -16,7 +16,7 @@ from airflow_samza.systems.system import SystemBinding
 
 @dataclass(frozen=True)
 class RunnerSettings:
-    """What a runner is started with. Those who agree in everything but secrets and idle time share a runner.
+    """What a runner is started with. Those who agree in everything but secrets, idle time and archives of classes share a runner.
 
     ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root.
     """
@@ -31,6 +31,7 @@ class RunnerSettings:
     submit: SubmitOptions = field(default_factory=SubmitOptions)
     conf: Mapping[str, str] = field(default_factory=dict)
     idle_seconds: float = DEFAULT_IDLE_SECONDS
+    class_archives: str | None = None
 
     @property
     def key(self) -> str:
@@ -58,4 +59,5 @@ class RunnerSettings:
             "master": self.master,
             "conf": dict(self.conf),
             "idle_seconds": self.idle_seconds,
+            "class_archives": self.class_archives,
         }

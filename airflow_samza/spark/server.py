@@ -23,6 +23,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
 from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageProgress
 from airflow_samza.spark.bindings_json import bindings_from_json
+from airflow_samza.spark.class_archive import make_in_background, wanted
 from airflow_samza.spark.driver_session import DriverSession, open_driver_session
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.local_copies import carry, local_copy
@@ -261,6 +262,17 @@ class StageRunner:
             write_once(self._files, self._folder.closed, {"why": "over", "at": time.time()})
         if self._gone is None:
             self._spark.stop()
+            self._leave_archive()
+
+    def _leave_archive(self) -> None:
+        """Has the archive made with which the next Spark starts sooner: now that this one needs neither cores nor memory any more."""
+        if self._stop.is_set():  # somebody wants this machine empty
+            return
+        settings = self._settings
+        try:
+            make_in_background(wanted(settings.get("class_archives"), settings["master"], settings["conf"]), settings["conf"])
+        except OSError:
+            log.warning("no archive of Spark's classes is made", exc_info=True)
 
     def _refuse_all(self, error: SamzaError, why: str) -> None:
         """Closes, and answers every request that came meanwhile with the error."""

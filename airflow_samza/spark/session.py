@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.spark.class_archive import archived_classes, wanted
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.java import find_java
 
@@ -93,8 +94,11 @@ def _static(key: str, value: str, place: str) -> ConfigError:
     )
 
 
-def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
-    """A Spark session in this process; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old."""
+def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:
+    """A Spark session in this process; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old.
+
+    ``class_archives`` is the folder of archives that a local Java maps (None: as the environment says).
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
         find_java()
     # Else the workers run whatever python3 is first on PATH.
@@ -110,6 +114,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
     short = {} if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY_FOLDER else {UNIX_SOCKETS: "false"}
     for key, value in {**DEFAULTS, **short, **conf, **FIXED}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with archived_classes(wanted(class_archives, master, conf)):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session

@@ -41,6 +41,17 @@ def test_the_hook_gives_a_runtime_under_the_connections_root(connections: Any) -
     assert hook.get_conn() is hook.get_conn()
 
 
+@pytest.mark.parametrize(("said", "found"), [("/var/archives", "/var/archives"), ("", None)])
+def test_the_folder_for_archives_of_classes_is_airflows_setting(
+    connections: Any, monkeypatch: pytest.MonkeyPatch, said: str, found: str | None
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("airflow_samza.spark.runtime.SparkRuntime", lambda *positional, **options: given.update(options))
+    monkeypatch.setenv("AIRFLOW__SAMZA__CLASS_ARCHIVES", said)
+    SamzaHook().get_conn()
+    assert given["class_archives"] == found
+
+
 def test_a_connection_that_is_not_defined_is_named_with_the_command_that_defines_it(connections: Any) -> None:
     with pytest.raises(ConfigError, match=r"'prod_samza' is not defined(.|\n)*airflow connections add prod_samza --conn-type samza"):
         SamzaHook("prod_samza").get_conn()
