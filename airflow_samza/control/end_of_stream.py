@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import ControlError
+from airflow_samza.control.task_counts import TaskCounts
 from airflow_samza.planner.plan import ExecutionPlan
 
 
@@ -50,7 +50,7 @@ class EndOfStreamBookkeeping:
     def __init__(self, partitions: Iterable[tuple[str, int]], producer_counts: Mapping[str, int] | None = None) -> None:
         self._partitions = {(stream, partition): _Partition() for stream, partition in partitions}
         self._producer_counts = dict(producer_counts or {})
-        self._totals: dict[str, int] = {}
+        self._counts = TaskCounts(self._producer_counts)
 
     def update(self, stream: str, partition: int, message: EndOfStreamMessage, *, offset: object = None) -> PartitionEnded | None:
         """Takes one message into account; returns the event when this message ends the partition, and None otherwise.
@@ -65,7 +65,7 @@ class EndOfStreamBookkeeping:
             if not state.ended:
                 state.final = state.final and message.final
             return self._end(stream, partition, state)
-        total = self._total(stream, partition, message, offset)
+        total = self._counts.take(stream, partition, message, offset)
         if state.ended:
             return None
         state.total = total
@@ -133,7 +133,7 @@ class EndOfStreamBookkeeping:
             state.ended = bool(entry.get("ended", False)) or (state.total is not None and len(state.tasks) >= state.total)
             state.emitted = bool(entry.get("emitted", state.ended))
             if state.total is not None:
-                self._totals.setdefault(stream, state.total)
+                self._counts.restore(stream, state.total)
             if state.ended and not state.emitted:
                 state.emitted = True
                 pending.append(PartitionEnded(stream, partition, state.final))
@@ -145,29 +145,6 @@ class EndOfStreamBookkeeping:
             return None
         state.emitted = True
         return PartitionEnded(stream, partition, state.final)
-
-    def _total(self, stream: str, partition: int, message: EndOfStreamMessage, offset: object) -> int:
-        total = message.task_count if message.task_count > 0 else self._producer_counts.get(stream, 0)
-        where = f"{stream}/{partition}" + ("" if offset is None else f" offset {offset}")
-        if total <= 0:
-            raise ControlError(
-                f"The end-of-stream message of {message.task_name!r} at {where} has the task count {message.task_count}.",
-                hint="Clear the stage that writes this stream.",
-                stream=stream,
-                partition=partition,
-                offset=offset,
-            )
-        known = self._totals.setdefault(stream, total)
-        if known != total:
-            raise ControlError(
-                f"The end-of-stream message of {message.task_name!r} at {where} says that {total} tasks write the stream; "
-                f"an earlier message said {known}.",
-                hint="Two attempts with different plans have written the stream: clear the stage that writes it.",
-                stream=stream,
-                partition=partition,
-                offset=offset,
-            )
-        return total
 
 
 def output_sources(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
-from airflow_samza.errors import ControlError
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.task_counts import TaskCounts
 
 NONE_YET = -1
 END_OF_TIME = 2**63 - 1
@@ -69,8 +69,7 @@ class WatermarkBookkeeping:
         self._clock = clock
         self._idle_timeout = idle_timeout_ms
         self._partitions = {place: _Partition(clock()) for place in partitions}
-        self._producer_counts = dict(producer_counts or {})
-        self._totals: dict[str, int] = {}
+        self._counts = TaskCounts(producer_counts)
 
     def update(
         self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
@@ -87,7 +86,7 @@ class WatermarkBookkeeping:
             if isinstance(message, WatermarkMessage):
                 return self._emit(stream, partition, state, message.timestamp)
             return self._emit(stream, partition, state, END_OF_TIME) if message.final else None
-        self._check_total(stream, partition, message, offset)
+        self._counts.take(stream, partition, message, offset)
         producer = state.producers.setdefault(message.task_name, _Producer())
         producer.heard = self._clock()
         if isinstance(message, WatermarkMessage):
@@ -115,7 +114,7 @@ class WatermarkBookkeeping:
             {
                 "stream": stream,
                 "partition": partition,
-                "total_tasks": self._totals.get(stream),
+                "total_tasks": self._counts.known(stream),
                 "tasks_to_event_time": {
                     name: producer.timestamp for name, producer in sorted(state.producers.items()) if producer.timestamp is not None
                 },
@@ -134,7 +133,7 @@ class WatermarkBookkeeping:
             if state is None:
                 continue
             if entry.get("total_tasks") is not None:
-                self._totals.setdefault(stream, int(entry["total_tasks"]))
+                self._counts.restore(stream, int(entry["total_tasks"]))
             times, ended = entry.get("tasks_to_event_time", {}), entry.get("ended", {})
             state.since = self._clock()
             state.producers = {name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}}
@@ -167,7 +166,7 @@ class WatermarkBookkeeping:
 
     def _minimum(self, stream: str, state: _Partition) -> int:
         """What the producers allow; −1 when not enough is known, or all that are left are idle."""
-        total = self._totals.get(stream)
+        total = self._counts.known(stream)
         if total is None:
             return NONE_YET
         now = self._clock()
@@ -190,21 +189,6 @@ class WatermarkBookkeeping:
             return None
         state.emitted = timestamp
         return WatermarkAdvanced(stream, partition, timestamp)
-
-    def _check_total(self, stream: str, partition: int, message: ControlMessage, offset: object) -> None:
-        total = message.task_count if message.task_count > 0 else self._producer_counts.get(stream, 0)
-        if total > 0 and self._totals.setdefault(stream, total) == total:
-            return
-        where = f"{stream}/{partition}" + ("" if offset is None else f" offset {offset}")
-        known = self._totals.get(stream)
-        said = f"has the task count {message.task_count}" + ("" if total <= 0 else f"; an earlier message said {known}")
-        raise ControlError(
-            f"The control message of {message.task_name!r} at {where} {said}.",
-            hint="Clear the stage that writes this stream.",
-            stream=stream,
-            partition=partition,
-            offset=offset,
-        )
 
 
 def input_watermark(upstream_outputs: Iterable[int]) -> int:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.wording import operator_title
 
 _LONGEST = 12
 
 
 def operator_label(op: OperatorSpec) -> str:
-    """An operator as people know it: its kind and its name.
+    """An operator by its kind and its name, an input by its stream.
 
     >>> from airflow_samza.application.operator_specs import MergeSpec
     >>> operator_label(MergeSpec("app-1-merge-0", "0")), operator_label(MergeSpec("app-1-merge-all", "all"))
@@ -21,7 +22,7 @@ def operator_label(op: OperatorSpec) -> str:
     """
     if isinstance(op, InputOperatorSpec):
         return op.stream.stream_id
-    return f"{op.op}-{op.name}" if op.name.isdigit() else f"{op.op} {op.name}"
+    return operator_title(op)
 
 
 def path_to_join(graph: JobGraph, edges: Mapping[str, StreamEdge], stream_id: str, join: OperatorSpec) -> tuple[str, ...]:

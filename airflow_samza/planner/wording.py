@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedOperator, PlannedStream, Stage
 
 
-def operator_title(operator: PlannedOperator) -> str:
-    """``join with-profile``, ``where-0``."""
+def operator_title(operator: PlannedOperator | OperatorSpec) -> str:
+    """An operator as people know it, by its kind and its name: ``join with-profile``, ``where-0``."""
     return f"{operator.op}-{operator.name}" if operator.name.isdigit() else f"{operator.op} {operator.name}"
 
 

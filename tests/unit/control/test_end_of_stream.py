@@ -50,7 +50,7 @@ def test_duplicates_do_not_count_and_a_stray_name_cannot_unend() -> None:
 def test_a_task_count_that_changes_is_an_error_that_names_the_place() -> None:
     ends = EndOfStreamBookkeeping([("I", 0), ("I", 1)])
     ends.update("I", 0, end("a", 2))
-    with pytest.raises(ControlError, match=r"'b' at I/1 offset 7 says that 3 tasks .* said 2"):
+    with pytest.raises(ControlError, match=r"end-of-stream message of 'b' at I/1 offset 7 has the task count 3; .* said 2"):
         ends.update("I", 1, end("b", 3), offset=7)
 
 
@@ -114,7 +114,7 @@ def test_an_end_that_was_reached_but_not_emitted_is_emitted_by_the_restore() -> 
 def test_a_restored_task_count_is_held_against_later_messages() -> None:
     after = EndOfStreamBookkeeping([("I", 0)])
     after.restore([{"stream": "I", "partition": 0, "total_tasks": 3, "tasks": ["a"]}])
-    with pytest.raises(ControlError, match="says that 2 tasks"):
+    with pytest.raises(ControlError, match="has the task count 2; an earlier message said 3"):
         after.update("I", 0, end("b", 2))
 
 

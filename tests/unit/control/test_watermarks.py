@@ -81,7 +81,7 @@ def test_a_task_count_that_changes_or_is_none_is_an_error_that_names_the_place(c
     marks = WatermarkBookkeeping([("I", 0)])
     if count:
         marks.update("I", 0, mark("a", 5))
-    with pytest.raises(ControlError, match=rf"'b' at I/0 offset 7 has the task count {count}"):
+    with pytest.raises(ControlError, match=rf"watermark message of 'b' at I/0 offset 7 has the task count {count}"):
         marks.update("I", 0, mark("b", 5, count), offset=7)
 
 
