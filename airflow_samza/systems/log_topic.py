@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.topic_refusals import check_count, check_same_topic
 
 VERSION = 1
 ROOT = "topics"
@@ -150,29 +151,14 @@ def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
 
 def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None) -> Topic:
     """Makes a topic, or returns the one that is there when it fits; the first of two racing creators wins."""
-    if partitions < 1:
-        raise TopicError(f"The topic {name!r} cannot have {partitions} partitions.", hint="Declare one or more.", stream=name)
+    check_count(name, partitions)
     declared = None if schema is None else Schema.of(schema).ddl()
     record = {"version": VERSION, "name": name, "partitions": partitions, "schema": declared, "created": time.time_ns() // 1_000_000}
     made = filesystem.put_if_absent(f"{topic_directory(name)}/topic.json", json.dumps(record).encode())
     topic = open_topic(filesystem, system, name)
-    if made:
-        return topic
-    if topic.partitions != partitions:
-        raise TopicError(
-            f"The topic {name!r} of system {system!r} has {topic.partitions} partitions, not {partitions}.",
-            hint="Use the count it has, or another name: a topic's count never changes.",
-            stream=name,
-            partitions=topic.partitions,
-            wanted=partitions,
-        )
-    if declared is not None and topic.schema is not None and declared != topic.schema:
-        raise TopicError(
-            f"The topic {name!r} of system {system!r} has the schema ({topic.schema}), not ({declared}).",
-            hint="Declare the schema it has, or use another name.",
-            stream=name,
-            schema=topic.schema,
-            wanted=declared,
+    if not made:
+        check_same_topic(
+            system, name, partitions=topic.partitions, schema=topic.schema, wanted_partitions=partitions, wanted_schema=declared
         )
     return topic
 

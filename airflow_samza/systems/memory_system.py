@@ -17,7 +17,7 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
-from airflow_samza.systems.topic_refusals import check_keyed, declared_partitions
+from airflow_samza.systems.topic_refusals import check_count, check_keyed, check_same_topic, declared_partitions
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
@@ -56,24 +56,18 @@ class MemorySystem:
 
     def create(self, name: str, partitions: int, schema: str | None = None) -> None:
         """Makes a topic when it is missing; one with another partition count is an error."""
-        if partitions < 1:
-            raise TopicError(f"The topic {name!r} cannot have {partitions} partitions.", hint="Declare one or more.", stream=name)
+        check_count(name, partitions)
         there = self._topics.get(name)
         if there is None:
             self._topics[name] = MemoryTopic(name, partitions, arrow_schema(schema), [0] * partitions)
-        elif there.partitions != partitions:
-            raise TopicError(
-                f"The topic {name!r} of system {self.name!r} has {there.partitions} partitions, not {partitions}.",
-                hint="Use the count it has, or another name.",
-                stream=name,
+        else:
+            check_same_topic(
+                self.name,
+                name,
                 partitions=there.partitions,
-                wanted=partitions,
-            )
-        elif schema is not None and there.schema is not None and arrow_schema(schema) != there.schema:
-            raise TopicError(
-                f"The topic {name!r} of system {self.name!r} has the schema ({Schema.of(there.schema).ddl()}), not ({schema}).",
-                hint="Declare the schema it has, or use another name.",
-                stream=name,
+                schema=None if there.schema is None else Schema.of(there.schema).ddl(),
+                wanted_partitions=partitions,
+                wanted_schema=None if schema is None else Schema.of(schema).ddl(),
             )
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:

@@ -24,6 +24,34 @@ def check_keyed(topic: str, partitions: int, keyed: bool) -> None:
         )
 
 
+def check_count(topic: str, partitions: int) -> None:
+    """Refuses to make a topic without partitions."""
+    if partitions < 1:
+        raise TopicError(f"The topic {topic!r} cannot have {partitions} partitions.", hint="Declare one or more.", stream=topic)
+
+
+def check_same_topic(
+    system: str, topic: str, *, partitions: int, schema: str | None, wanted_partitions: int, wanted_schema: str | None
+) -> None:
+    """Refuses to make a topic that is there, where it has another partition count, or another schema (both in DDL)."""
+    if partitions != wanted_partitions:
+        raise TopicError(
+            f"The topic {topic!r} of system {system!r} has {partitions} partitions, not {wanted_partitions}.",
+            hint="Use the count it has, or another name: a topic's count never changes.",
+            stream=topic,
+            partitions=partitions,
+            wanted=wanted_partitions,
+        )
+    if schema is not None and wanted_schema is not None and schema != wanted_schema:
+        raise TopicError(
+            f"The topic {topic!r} of system {system!r} has the schema ({schema}), not ({wanted_schema}).",
+            hint="Declare the schema it has, or use another name.",
+            stream=topic,
+            schema=schema,
+            wanted=wanted_schema,
+        )
+
+
 def declared_partitions(stream: StreamSpec) -> int:
     """The partition count of a stream that shall be made."""
     if stream.partitions is None:
