@@ -15,10 +15,13 @@ from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs import table_rollback
 from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.table_compacting import COMPACT_AFTER
+from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_rollback import PREVIOUS
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.runs.version_text import describe_version, rollback_text
 from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.system import SystemBinding
 
 tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)
 
@@ -40,7 +43,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
                 typer.echo(json_line({"table": version.table, "system": folder.system, "stream": folder.topic, **version.to_dict()}))
         return
     rows: list[list[object]] = [
-        [v.table, folder.system, folder.topic, v.number, v.kind, v.full_rows, _at(v.current_from)] for folder, v in found if v is not None
+        [v.table, folder.system, folder.topic, v.number, v.kind, v.known_rows, _at(v.current_from)] for folder, v in found if v is not None
     ]
     heading = ["TABLE", "SYSTEM", "STREAM", "VERSION", "KIND", "ROWS", "CURRENT FROM (UTC)"]
     typer.echo(columns(heading, rows) if rows else "No table was pushed.")
@@ -83,6 +86,9 @@ def push(
     min_rows: Annotated[int | None, typer.Option("--min-rows", help="Refuse a push of fewer.")] = None,
     max_change_ratio: Annotated[float | None, typer.Option("--max-change-ratio", help="Refuse one that differs more; inf: none.")] = None,
     keep: Annotated[int, typer.Option("--keep", metavar="N", help="How many versions are kept.")] = 10,
+    compact_after: Annotated[
+        int, typer.Option("--compact-after", metavar="N", help="Incremental pushes on a full one that are then made one; 0: never.")
+    ] = COMPACT_AFTER,
     as_json: Json = False,
 ) -> None:
     """Push a table from anything that Spark reads."""
@@ -108,6 +114,7 @@ def push(
         min_rows=min_rows,
         max_change_ratio=max_change_ratio,
         keep_versions=keep,
+        compact_after=compact_after,
     )
     try:
         runtime.wait(handle, on_progress=lambda status: typer.echo(f"Push {given}: {status}", err=True))
@@ -133,6 +140,28 @@ def rollback(
     typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 
+@tables.command()
+@at_place(EVERYTHING)
+def compact(place: Place, table: Table, log_system: Named = "log") -> None:
+    """Write the rows of the current version as one section, for new readers and further changes; here, without Spark."""
+    from airflow_samza.spark.table_compaction import compact_here
+
+    environment = place.environment()
+    files, folder = open_filesystem(environment.root), TableFolder(log_system, f"{table}-push")
+    version = versions.newest(files, log_system, folder.topic)
+    if version is None:
+        raise versions.missing(files, log_system, folder.topic, "version")
+    if len(version.sections) == 1:
+        typer.echo(f"Table {table}: version {version.number} is one section already.")
+        return
+    made, is_new = compact_here(files, environment.systems.get(log_system, SystemBinding("log")), folder, version)
+    done = "is" if is_new else "was already"
+    typer.echo(
+        f"Table {table}: version {version.number} {done} compacted: {len(made.chain)} sections to one of {made.rows:,} rows, "
+        f"{made.bytes:,} bytes."
+    )
+
+
 def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:
     """Versions as people read them."""
     rows: list[list[object]] = [
@@ -144,11 +173,16 @@ def versions_text(found: list[TableVersion], gone: set[int], current: TableVersi
             version.bytes,
             _at(version.current_from),
             version.push_id,
-            "current" if version == current else "expired" if version.number in gone else "late" if version.is_late else "",
+            _said(version, gone, current),
         ]
         for version in found
     ]
     return columns(["VERSION", "KIND", "ROWS", "DELETES", "BYTES", "CURRENT FROM (UTC)", "PUSH", ""], rows)
+
+
+def _said(version: TableVersion, gone: set[int], current: TableVersion) -> str:
+    place = "current" if version == current else "expired" if version.number in gone else "late" if version.is_late else ""
+    return ", ".join(word for word in (place, "compacted" if version.compacted is not None else "") if word)
 
 
 def _at(moment: str) -> str:

@@ -23,6 +23,7 @@ from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
 from airflow_samza.runs.push_request import push_handle
 from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.table_compacting import COMPACT_AFTER
 from airflow_samza.runs.table_rollback import PREVIOUS
 from airflow_samza.runs.table_versions import FULL, TableVersion
 from airflow_samza.runs.version_text import describe_version
@@ -90,6 +91,8 @@ class TablePushOperator(TableOperator):
     :param max_change_ratio: A full push is refused whose rows differ by more from the current version's (0.2: a fifth), an incremental one
         that changes more; default: a full push may not lose more than half; ``inf``: anything goes (templated).
     :param keep_versions: How many versions are kept, for rollbacks and backfills.
+    :param compact_after: After so many incremental pushes on a full one, or many changes, the rows are written as one full section anew,
+        for new readers and further pushes; 0: never.
     :param data_interval: Of when the rows are, instead of the run's data interval: two moments, or ``start/end`` (templated).
     :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
     :param deferrable: Gives the worker slot back while Spark works; default ``[operators] default_deferrable``.
@@ -122,6 +125,7 @@ class TablePushOperator(TableOperator):
         min_rows: Any = None,
         max_change_ratio: Any = None,
         keep_versions: int = 10,
+        compact_after: int = COMPACT_AFTER,
         data_interval: Any = None,
         poll_interval: float | None = None,
         deferrable: bool | None = None,
@@ -139,6 +143,7 @@ class TablePushOperator(TableOperator):
         self.min_rows = min_rows
         self.max_change_ratio = max_change_ratio
         self.keep_versions = keep_versions
+        self.compact_after = compact_after
         self.data_interval = data_interval
         self.poll_interval = poll_interval
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
@@ -168,6 +173,7 @@ class TablePushOperator(TableOperator):
                 min_rows=_number("min_rows", self.min_rows, int),
                 max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
                 keep_versions=self.keep_versions,
+                compact_after=self.compact_after,
             )
             if self.deferrable and not hook.status(handle).is_final:
                 self._defer(hook, handle, deadline)

@@ -51,6 +51,15 @@ PUSH_PLACES = (
 )
 """Every place in the life of a table push, in order."""
 
+COMPACTION_PLACES = (
+    "compaction-before-staging",
+    "compaction-task-after-record",
+    "compaction-before-publish",
+    "compaction-after-publish",
+    "compaction-after-record",
+)
+"""Every place in the life of the compaction of a pushed table, in order."""
+
 SPARK_PLACES = (
     "read-before-record",
     "read-after-record",

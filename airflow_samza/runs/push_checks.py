@@ -129,9 +129,9 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
             rows=changed,
             min_rows=request.least_rows,
         )
-    if current is None or not current.full_rows:
+    if current is None or not current.known_rows:
         return
-    before, most = current.full_rows, request.max_change_ratio
+    before, most = current.known_rows, request.max_change_ratio
     if request.mode == FULL:
         change = (found.rows - before) / before
         too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import PushError, SamzaError
@@ -32,8 +32,13 @@ from airflow_samza.systems.system import Publication, StreamSpec, System
 log = logging.getLogger("airflow_samza.runner")
 
 
-def finish_push(files: Filesystem, system: System, request: PushRequest) -> TableVersion:
-    """The version that a push has become; makes it one if nobody did. A refusal throws away what was staged."""
+def finish_push(
+    files: Filesystem, system: System, request: PushRequest, then: Callable[[TableVersion], None] = lambda version: None
+) -> TableVersion:
+    """The version that a push has become; makes it one if nobody did. A refusal throws away what was staged.
+
+    ``then`` is done when the version stands, before the push is over; it must not fail.
+    """
     folder = request.handle.folder
     known = _known(files, request)
     if known is None:
@@ -46,6 +51,7 @@ def finish_push(files: Filesystem, system: System, request: PushRequest) -> Tabl
                 discard(files, system, request)
             raise
     reach("push-after-version")
+    then(known)
     write_once(files, folder.result, {"version": known.number, "push": request.push_id})
     write_once(files, request.handle.run.closed, {"at": versions.now(), "succeeded": True})
     with contextlib.suppress(SamzaError):  # the push stands whether or not there was room to tidy up; the next one does it again
@@ -113,7 +119,7 @@ def _make_visible(files: Filesystem, system: System, request: PushRequest, publi
     check_rows(request, totals, current)
     reach("push-before-publish")
     facts = _publish(system, request, publication)
-    if request.mode != FULL and current is not None and facts["commit"] < current.commits:
+    if request.mode != FULL and current is not None and facts["commit"] < current.read_commits:
         # Another push came first after all: these changes have to stand behind its rows.
         publication = _add_publication(files, request, {k: v for k, v in publication.items() if k != "generation"})
         facts = _publish(system, request, publication)
@@ -124,12 +130,12 @@ def _make_visible(files: Filesystem, system: System, request: PushRequest, publi
         number=request.after + 1,
         push_id=request.push_id,
         kind=request.mode,
-        sections=(*base.sections, own) if base is not None else (own,),
-        offsets=_spanning(base.offsets, spans) if base is not None else spans,
+        sections=(*base.read_sections, own) if base is not None else (own,),
+        offsets=_spanning(base.read_offsets, spans) if base is not None else spans,
         commits=int(facts["commit"]) + 1,
         rows=publication["rows"],
         deletes=publication["deletes"],
-        full_rows=base.full_rows if base is not None else publication["rows"],
+        full_rows=base.known_rows if base is not None else publication["rows"],
         bytes=publication["bytes"],
         schema=publication["schema"],
         key=request.key,
@@ -137,8 +143,15 @@ def _make_visible(files: Filesystem, system: System, request: PushRequest, publi
         pushed_at=versions.now(),
         base=base.number if base is not None else None,
         table=request.table,
+        changes=_changes(base) + publication["rows"] + publication["deletes"] if base is not None else 0,
+        on=(base.on if base.compacted is None else base.reads) if base is not None else None,
     )
     return versions.add(files, request.system, request.topic, version)
+
+
+def _changes(base: TableVersion) -> int:
+    """What was written on top of the full section that a reader of a version reads."""
+    return base.changes if base.compacted is None else 0
 
 
 def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:

@@ -14,6 +14,7 @@ from typing import Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.names import Generation, safe
 from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.table_compacting import COMPACT_AFTER
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import FULL, INCREMENTAL
 
@@ -35,7 +36,8 @@ class PushRequest:
     (``module:function`` of a Spark session). ``columns`` are the source's that are taken, or SQL over them by the table's column;
     ``deletes`` is the condition (SQL) of rows whose key an incremental push deletes. ``latest_by`` orders rows of one key for
     ``on_duplicate="last"``. ``max_change_ratio`` bounds how far the rows of a full push may be from the current version's.
-    ``after``: the version that was newest when the push began.
+    ``after``: the version that was newest when the push began. ``compact_after``: the incremental pushes on one full section after which
+    the next one finds them compacted; 0: never.
     """
 
     application: str
@@ -57,6 +59,7 @@ class PushRequest:
     min_rows: int | None = None
     max_change_ratio: float | None = None
     keep_versions: int = 10
+    compact_after: int = COMPACT_AFTER
     interval: tuple[str, str] | None = None
     after: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
@@ -80,6 +83,8 @@ class PushRequest:
             self._refuse("max_change_ratio", "Give a number from 0, such as 0.2 for a fifth more or less, or inf for any.")
         if self.keep_versions < 1:
             self._refuse("keep_versions", "Give 1 or more; the current version is always kept.")
+        if self.compact_after < 0:
+            self._refuse("compact_after", "Give 1 or more, or 0 for never.")
 
     def _check_shapes(self, kind: str) -> None:
         """Refuses what would mislead or fail where Spark reads; the value of ``jdbc`` is not shown, it may hold a password."""
@@ -102,7 +107,7 @@ class PushRequest:
             )
         if isinstance(self.columns, str):
             self._refuse("columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.')
-        for name, kinds in (("min_rows", int), ("keep_versions", int), ("max_change_ratio", (int, float))):
+        for name, kinds in (("min_rows", int), ("keep_versions", int), ("compact_after", int), ("max_change_ratio", (int, float))):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
                 self._refuse(name, "Give a whole number." if kinds is int else "Give a number, such as 0.2 for a fifth.")
@@ -132,7 +137,7 @@ class PushRequest:
     @property
     def digest(self) -> str:
         """Of all that decides which rows the push has: what was staged for another one is of no use to this."""
-        others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "interval", "after")
+        others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "compact_after", "interval", "after")
         told = {name: value for name, value in self.to_dict().items() if name not in others}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 

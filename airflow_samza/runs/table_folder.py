@@ -33,6 +33,24 @@ class TableFolder:
         """The folder of marks: a version that has one may no longer be read."""
         return f"{self.path}/expired"
 
+    @property
+    def compactions(self) -> str:
+        """The folder of compactions, by the number of the version."""
+        return f"{self.path}/compactions"
+
+    def compaction(self, number: int) -> str:
+        """Says that one section holds the rows of a version, too."""
+        return f"{self.compactions}/{number:020}.json"
+
+    def given_up(self, number: int) -> str:
+        """Marks what a version was compacted of: it may no longer be read."""
+        return f"{self.compactions}/{number:020}.given-up.json"
+
+    @property
+    def compacting(self) -> str:
+        """The folder of what the tasks of compactions have staged, by the number of the version."""
+        return f"{self.path}/compacting"
+
     def push(self, push_id: str) -> str:
         """The folder of one push: what it decides on its way to a version."""
         return f"{self.path}/pushes/{safe(push_id)}"

@@ -2,6 +2,9 @@
 
 A version is marked first, and the pins are looked at again afterwards; whoever pins a version looks for the mark after its pin. So one
 of the two always sees the other. The rows of sections that no version needs any more are superseded, and go with the log's next sweep.
+
+Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version before it is: until
+then readers that have that one go on by the changes.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from datetime import datetime, timedelta, timezone
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.folders import RunFolder, read, write_once
+from airflow_samza.runs.table_compacting import GENERATION, compaction_producer, staged_numbers
+from airflow_samza.runs.table_compactions import Compaction, Section
 from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_versions import expired_numbers, newest, now, versions
+from airflow_samza.runs.table_versions import TableVersion, expired_numbers, newest, now, versions
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
@@ -33,25 +38,18 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     for version in left[:-keep]:
         if current is not None and version.number == current.number:
             continue
-        mark = f"{folder.expired}/{version.number:020}.json"
-        if is_pinned(files, folder, version.number):
-            continue
-        write_once(files, mark, {"at": now()})
-        if is_pinned(files, folder, version.number):
-            files.delete(mark)
-            continue
-        given_up.append(version.number)
+        if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
+            given_up.append(version.number)
     gone |= set(given_up)
-    needed = {section for version in known if version.number not in gone for section in version.sections}
+    kept = [version for version in known if version.number not in gone]
+    needed = _needed(files, folder, kept, current)
     for version in known:
-        released = f"{folder.expired}/{version.number:020}.released.json"
-        if version.number not in gone or files.exists(released):
-            continue
-        for producer, generation in version.sections:
-            if (producer, generation) not in needed:
-                _supersede(bound, topic, len(version.offsets), producer)
-        if not any(section in needed for section in version.sections):
-            write_once(files, released, {"at": now()})
+        if version.number in gone:
+            _release(files, bound, topic, version, version.sections, needed, f"{folder.expired}/{version.number:020}.released.json")
+        elif version.compacted is not None and any(section not in needed for section in version.compacted.chain):
+            released = f"{folder.compactions}/{version.reads:020}.released.json"
+            _release(files, bound, topic, version, version.compacted.chain, needed, released)
+    _release_compacted(files, bound, folder, known, kept, needed)
     return given_up
 
 
@@ -66,6 +64,64 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
         if not files.exists(RunFolder(application, run_id).closed):
             return True
     return False
+
+
+def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:
+    """Writes a mark unless one of the versions is pinned, before or after it stands."""
+    if any(is_pinned(files, folder, number) for number in numbers):
+        return False
+    write_once(files, mark, {"at": now()})
+    if any(is_pinned(files, folder, number) for number in numbers):
+        files.delete(mark)
+        return False
+    return True
+
+
+def _needed(files: Filesystem, folder: TableFolder, kept: list[TableVersion], current: TableVersion | None) -> set[Section]:
+    """The sections that readers of the versions that stay may read; chains that nobody needs are marked."""
+    needed = {section for version in kept for section in version.read_sections}
+    numbers = {version.number for version in kept}
+    bases = {version.reads: version.base for version in kept if version.reads == version.number}
+    readers: dict[int, list[int]] = {}
+    compactions: dict[int, Compaction] = {}
+    for version in kept:
+        for compaction in version.compactions:
+            compactions[compaction.number] = compaction
+            readers.setdefault(compaction.number, []).append(version.number)
+    for number, compaction in compactions.items():
+        if compaction.is_given_up:
+            continue
+        in_use = bases.get(number) in numbers or (current is not None and current.reads == number)
+        if in_use or not _marked(files, folder, compaction.mark, readers[number]):
+            needed |= set(compaction.chain)
+    return needed
+
+
+def _release(
+    files: Filesystem, bound: System, topic: str, version: TableVersion, sections: tuple[Section, ...], needed: set[Section], released: str
+) -> None:
+    """Gives up those of some sections that nobody needs; once they are all given up, that is noted."""
+    if files.exists(released):
+        return
+    for section in sections:
+        if section not in needed:
+            _supersede(bound, topic, len(version.offsets), section[0])
+    if not any(section in needed for section in sections):
+        write_once(files, released, {"at": now()})
+
+
+def _release_compacted(
+    files: Filesystem, bound: System, folder: TableFolder, known: list[TableVersion], kept: list[TableVersion], needed: set[Section]
+) -> None:
+    """Gives up what compactions have written that no version needs, also those that died before their record stood."""
+    read_ = {version.reads for version in kept}
+    by_number = {version.number: version for version in known}
+    for number in staged_numbers(files, folder):
+        version = by_number.get(number)
+        if version is None or number in read_ or (compaction_producer(version.table, number), GENERATION) in needed:
+            continue
+        _supersede(bound, folder.topic, len(version.offsets), compaction_producer(version.table, number))
+        files.delete_tree(f"{folder.compacting}/{number:020}")
 
 
 def _supersede(bound: System, topic: str, partitions: int, producer: str) -> None:

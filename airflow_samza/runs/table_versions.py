@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,6 +17,7 @@ from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.runs.folders import must_read, read, write_once
 from airflow_samza.runs.state_folder import numbers
+from airflow_samza.runs.table_compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.systems.filesystem import Filesystem
 
@@ -33,12 +34,14 @@ class TableVersion:
 
     ``sections`` are the (producer, generation) of the commits that it consists of, in the order in which they apply: of a full push
     its own, of an incremental one those of ``base`` and its own. ``offsets`` span them, [first, end) per partition, within the topic's
-    first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote, ``full_rows`` the rows of the full push underneath,
-    which the next one is compared to. ``schema`` is the table's (DDL), without the column ``_deleted`` that the topic has last.
+    first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote, ``full_rows`` the rows of the full section underneath,
+    and ``changes`` the rows and deletes that were written since. ``schema`` is the table's (DDL), without the column ``_deleted`` that the
+    topic has last. ``on`` is the version whose compaction is the first of the sections; None: that is a full push.
 
     ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was made (ISO, UTC).
     ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version current until then.
     ``is_late``: a full push of data older than what was current; :func:`as_of` finds it, :func:`newest` does not.
+    ``compactions``: not of the record, but found beside it: its own if it has one, and those below.
     """
 
     number: int
@@ -59,6 +62,9 @@ class TableVersion:
     full_rows: int = 0
     is_late: bool = False
     table: str = ""
+    changes: int = 0
+    on: int | None = None
+    compactions: tuple[Compaction, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def reads(self) -> int:
@@ -66,15 +72,47 @@ class TableVersion:
         return self.base if self.kind == ROLLBACK and self.base is not None else self.number
 
     @property
+    def compacted(self) -> Compaction | None:
+        """The section that holds all its rows, where it was compacted."""
+        return self.compactions[0] if self.compactions and self.compactions[0].number == self.reads else None
+
+    @property
+    def read_sections(self) -> tuple[Section, ...]:
+        """What who has nothing yet reads: its sections, or the one that they were compacted to."""
+        return (self.compacted.section,) if self.compacted is not None else self.sections
+
+    @property
+    def read_offsets(self) -> Offsets:
+        """The offsets of those."""
+        return self.compacted.offsets if self.compacted is not None else self.offsets
+
+    @property
+    def read_commits(self) -> int:
+        """The topic's first commits that have them."""
+        return self.compacted.commits if self.compacted is not None else self.commits
+
+    @property
+    def known_rows(self) -> int:
+        """The rows of the full section underneath, which the next push is compared to; of a compacted version just its rows."""
+        return self.compacted.rows if self.compacted is not None else self.full_rows
+
+    @property
     def slice(self) -> dict[str, Any]:
         """What ``system.consumer(spec, slice)`` reads to get just this version, in the order in which its rows apply."""
-        return {
+        found = {
             "kind": "log",
             "partitions": len(self.offsets),
-            "offsets": [list(span) for span in self.offsets],
-            "commit": self.commits,
-            "sections": [{"run": producer, "producer": producer, "generation": generation} for producer, generation in self.sections],
+            "offsets": [list(span) for span in self.read_offsets],
+            "commit": self.read_commits,
+            "sections": described_sections(self.read_sections),
         }
+        more = chains(self.read_sections, self.read_offsets, self.compactions)
+        return {**found, CHAINS: more} if more else found
+
+    def may_be_read(self, slice_: Mapping[str, Any]) -> bool:
+        """Whether a slice that was taken of it is still there to be read: what it was compacted of may be given up."""
+        is_former = slice_.get("sections") != described_sections(self.read_sections)
+        return not (is_former and self.compacted is not None and self.compacted.is_given_up)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -97,6 +135,8 @@ class TableVersion:
             "base": self.base,
             "is_late": self.is_late,
             "table": self.table,
+            "changes": self.changes,
+            "on": self.on,
         }
 
     @classmethod
@@ -121,7 +161,7 @@ def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableV
     record = read(files, folder.version(number))
     if record is None:
         raise missing(files, system, topic, f"version {number}")
-    return _readable(files, folder, TableVersion.from_dict(record))
+    return _readable(files, folder, _loaded(record, Compactions(files, folder)))
 
 
 def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> TableVersion | None:
@@ -159,16 +199,17 @@ def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str,
     """The newest version that consists of just what a slice reads; 0: none. Looked for from the newest, whatever was pushed before."""
     read_ = tuple((section["producer"], section["generation"]) for section in slice_.get("sections", ()))
     known = from_newest(files, system, topic) if read_ else ()
-    return next((version.number for version in known if version.sections == read_), 0)
+    return next((version.number for version in known if read_ in (version.sections, version.read_sections)), 0)
 
 
 def from_newest(files: Filesystem, system: str, topic: str, after: int = 0) -> Iterator[TableVersion]:
     """The versions above a number, newest first, each read when it is asked for."""
     folder = TableFolder(system, topic)
+    compactions = Compactions(files, folder)
     for number in reversed(numbers(files, folder.versions)):
         if number <= after:
             return
-        yield TableVersion.from_dict(must_read(files, folder.version(number)))
+        yield _loaded(must_read(files, folder.version(number)), compactions)
 
 
 def versions(files: Filesystem, system: str, topic: str) -> list[TableVersion]:
@@ -210,7 +251,7 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
     if known is not None:
         return known
     if highest < version.number and write_once(files, folder.version(version.number), version.to_dict()):
-        return version
+        return _loaded(version.to_dict(), Compactions(files, folder))
     winner = TableVersion.from_dict(must_read(files, folder.version(version.number)))
     if winner.push_id == version.push_id:  # another attempt at the same push
         return winner
@@ -305,6 +346,13 @@ def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion
     if version.kind == FULL and own is not None and before is not None and instant_text(own[1]) < instant_text(before[1]):
         return replace(version, current_from=at, is_late=True)
     return replace(version, current_from=max(at, current.current_from), is_late=False)
+
+
+def _loaded(record: Mapping[str, Any], compactions: Compactions) -> TableVersion:
+    """The version of a record, with the compactions that stand beside it."""
+    version = TableVersion.from_dict(record)
+    found = compactions.from_above(version.reads) or compactions.from_above(version.on)
+    return replace(version, compactions=found) if found else version
 
 
 def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:

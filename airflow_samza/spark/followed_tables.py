@@ -17,6 +17,7 @@ from airflow_samza.runs import table_versions
 from airflow_samza.runs.epoch_records import InputIntent, Intent
 from airflow_samza.runs.pinned_tables import CURRENT
 from airflow_samza.runs.run_plan import CONTINUOUS
+from airflow_samza.runs.table_compactions import holds_all
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext
@@ -123,7 +124,7 @@ class FollowedTables:
         system = self._context.systems[bound.system]
         if "sections" in known.slice or stream_id in self._pinned:
             version = table_versions.newest(self._context.files, bound.system, bound.spec.name)
-            if version is None or version.slice["sections"] == known.slice.get("sections"):
+            if version is None or holds_all(known.slice, version.slice):
                 return None
             slice_ = {**version.slice, "schema": version.schema, MADE: made(system, bound)}
             return InputIntent(bound.spec.name, slice_)

@@ -28,6 +28,7 @@ from airflow_samza.spark.push_source import first_words, partitioned, read_sourc
 from airflow_samza.spark.push_task import RESULT_SCHEMA, PushTask, empty_manifest
 from airflow_samza.spark.stage_context import Attempt
 from airflow_samza.spark.stage_job import lost, refuse_unwanted
+from airflow_samza.spark.table_compaction import compacting
 from airflow_samza.spark.worker_errors import find_error, shown_as_written
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystem import Filesystem
@@ -62,7 +63,7 @@ def run_push(
                 raise lost(driver, attempt.handle) from error
             raise
     refuse_unwanted(files, attempt)
-    version = finish_push(files, system, request)
+    version = finish_push(files, system, request, compacting(driver, files, bindings[request.system], system, request, attempt))
     log.info("%s", describe_version(version))
 
 

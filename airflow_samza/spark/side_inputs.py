@@ -115,7 +115,15 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
     """Keeps the versions that a run reads until it is closed."""
     for pinned in run.tables.values():
         stream = run.side_input(pinned["stream_id"])
-        table_versions.pin(files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}")
+        version = table_versions.pin(files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}")
+        if not version.may_be_read(stream.slice or {}):
+            raise NoSuchVersion(
+                f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and what it was made of is "
+                "given up.",
+                hint="Plan the run again.",
+                table=version.table,
+                wanted=version.number,
+            )
 
 
 def told_columns(schema: Schema) -> Schema:

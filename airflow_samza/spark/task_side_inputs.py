@@ -5,13 +5,15 @@ Tables that an earlier epoch has left are read on; those of which the topic was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.epoch_records import Intent
 from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.table_compactions import sections_since
 from airflow_samza.storage.side_inputs import Place, resume
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.reading import TaskInput
@@ -23,13 +25,24 @@ Slice = Mapping[str, Any]
 
 
 class SideInputs:
-    """The side inputs of a task in one epoch; a topic is opened when it is first read."""
+    """The side inputs of a task in one epoch; a topic is opened when it is first read.
 
-    def __init__(self, program: StageProgram, systems: Mapping[str, System], streams: Mapping[str, BoundStream], intent: Intent) -> None:
+    ``is_there`` asks for a mark: of what a version was compacted of it says that it may no longer be read.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        systems: Mapping[str, System],
+        streams: Mapping[str, BoundStream],
+        intent: Intent,
+        is_there: Callable[[str], bool],
+    ) -> None:
         self._program = program
         self._systems = systems
         self._streams = streams
         self._intent = intent
+        self._is_there = cache(is_there)  # asked twice, it has to say the same
         self._consumers: dict[str, SystemConsumer] = {}
 
     def of(self, tables: SideTables, task: int) -> list[TaskInput]:
@@ -37,7 +50,7 @@ class SideInputs:
         wanted = {stream_id: self._intent.side_inputs[stream_id].slice for stream_id in tables.streams}
         for stream_id, slice_ in wanted.items():
             former = tables.sources.get(stream_id)
-            if former is not None and not _goes_on(former, slice_, self._reached(tables, stream_id, task)):
+            if former is not None and not self._goes_on(former, slice_, self._reached(tables, stream_id, task)):
                 tables.forget(stream_id)
         found: list[TaskInput] = []
         for stream_id, slice_ in wanted.items():
@@ -67,18 +80,43 @@ class SideInputs:
                     yield TaskInput(stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None))
             return
         if former is not None and "sections" in slice_:
-            added = slice_["sections"][len(former["sections"]) :]
+            found = sections_since(former["sections"], slice_, self._is_there)
+            assert found is not None
+            added, ranges = found
             if not added:
+                self._pass_by(tables, stream_id, slice_, task)
                 return
             for table in tables.tables:
                 table.read_again(stream_id)
-            slice_ = {**slice_, "sections": added}
+            slice_ = {**slice_, "sections": added, "offsets": ranges}
         for partition in side_partitions(self._program, stream_id, task):
             first, end = map(int, ranges[partition])
             start = tables.start(stream_id, partition, first)
             if start < end or former is None or "sections" in slice_:
                 envelopes = _Envelopes(self, stream_id, partition, slice_, OffsetRange(start, max(start, end)))
                 yield TaskInput(stream_id, partition, envelopes, start, end)
+
+    def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int]) -> bool:
+        """Whether what was read under a former slice is a beginning of what is read now."""
+        if former.get(MADE) != slice_.get(MADE):
+            return False
+        ranges = slice_.get("offsets")
+        if ranges is None or former.get("offsets") is None:
+            return former == slice_
+        if "sections" in former and "sections" in slice_:
+            return sections_since(former["sections"], slice_, self._is_there) is not None
+        if "sections" in former or "sections" in slice_:
+            return False
+        oldest = {place: int(ranges[place[1]][0]) for place in reached}
+        head = {place: int(ranges[place[1]][1]) for place in reached}
+        return resume({place: offset - 1 for place, offset in reached.items()} or None, oldest, head).rebuild is None
+
+    def _pass_by(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> None:
+        """Nothing is to be read, but the same rows may stand at other offsets now."""
+        for partition in side_partitions(self._program, stream_id, task):
+            for table in tables.tables:
+                if stream_id in table.table.side_inputs:
+                    table.pass_by((stream_id, partition), int(slice_["offsets"][partition][1]))
 
     def _reached(self, tables: SideTables, stream_id: str, task: int) -> dict[Place, int]:
         places = [(stream_id, partition) for partition in side_partitions(self._program, stream_id, task)]
@@ -118,21 +156,6 @@ def refuse_made_anew(system: System, bound: BoundStream, slice_: Slice) -> None:
             hint="Clear the plan task.",
             stream=bound.stream_id,
         )
-
-
-def _goes_on(former: Slice, slice_: Slice, reached: Mapping[Place, int]) -> bool:
-    """Whether what was read under a former slice is a beginning of what is read now."""
-    if former.get(MADE) != slice_.get(MADE):
-        return False
-    ranges = slice_.get("offsets")
-    if ranges is None or former.get("offsets") is None:
-        return former == slice_
-    if "sections" in former or "sections" in slice_:
-        before, now = former.get("sections"), slice_.get("sections")
-        return before is not None and now is not None and now[: len(before)] == before
-    oldest = {place: int(ranges[place[1]][0]) for place in reached}
-    head = {place: int(ranges[place[1]][1]) for place in reached}
-    return resume({place: offset - 1 for place, offset in reached.items()} or None, oldest, head).rebuild is None
 
 
 @dataclass(frozen=True)

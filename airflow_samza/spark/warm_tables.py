@@ -26,6 +26,7 @@ from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
 from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
 from airflow_samza.storage.side_inputs import Place
+from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import System
 from airflow_samza.task.side_tables import SideTable, SideTables
 from airflow_samza.task.stage_program import TASK, StageProgram
@@ -240,13 +241,16 @@ class EpochTables:
         host = HostTables(self.root, self.program, self.streams, self.task)
         host.open(tables, wanted)
         with host.alone(tables, wanted):
-            reader = SideInputs(self.program, self.systems, self.streams, self.intent)
+            reader = SideInputs(self.program, self.systems, self.streams, self.intent, self._is_there)
             try:
                 read = tables.fill(reader.of(tables, self.task))
             finally:
                 reader.close()
             host.keep(tables, {stream_id: report.messages for stream_id, report in read.inputs.items()}, always=always)
         return read
+
+    def _is_there(self, path: str) -> bool:
+        return open_filesystem(self.root).exists(path)
 
     def _sections(self) -> list[int]:
         return [number for number, section in enumerate(self.program.sections) if section.kind == TASK]

@@ -149,14 +149,23 @@ class LogConsumer:
 
     def _renew(self) -> None:
         former, self._index = self._index, LogIndex(self.topic)
-        replaced = next((commit for commit in former.live_commits() if not self._index.is_live(commit)), None)
-        if self._slice is not None and replaced is not None:
-            raise TopicError(
-                f"What this slice of {self.topic.name!r} covers is gone: commit {replaced.number} was superseded or expired.",
-                hint="Clear the plan task, so that the run fixes a new slice.",
-                stream=self.topic.name,
-                commit=replaced.number,
-            )
+        if self._slice is None:
+            return
+        named = self._slice.get("sections")
+        wanted = {(section["producer"], section["generation"]) for section in named} if named is not None else None
+        for commit in former.live_commits():
+            if (wanted is None or (commit.producer, commit.generation) in wanted) and not self._index.is_live(commit):
+                raise self._gone(f"commit {commit.number}")
+        for producer, generation in sorted(wanted or ()):  # their commits may stand in a compaction, which names none
+            if self._index.seen.is_superseded(producer, generation):
+                raise self._gone(f"what {producer} wrote")
+
+    def _gone(self, what: str) -> TopicError:
+        return TopicError(
+            f"What this slice of {self.topic.name!r} covers is gone: {what} was superseded or expired.",
+            hint="Clear the plan task, so that the run fixes a new slice.",
+            stream=self.topic.name,
+        )
 
     def _envelope(self, ssp: SystemStreamPartition, entry: Run | Control, start: int, end: int, columns: Sequence[str] | None) -> Envelope:
         if isinstance(entry, Control):
