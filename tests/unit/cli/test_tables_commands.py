@@ -70,6 +70,20 @@ def test_rollback_to_an_expired_version_is_refused(pushes: Pushes) -> None:
     assert "Version 1 of table 'profiles' (push 'monday') is expired" in done.stderr
 
 
+def test_compact_writes_the_current_version_as_one_section(pushes: Pushes) -> None:
+    before = pushes.rows_of(pushes.current())
+    assert call("compact", "profiles").stdout.startswith("Table profiles: version 3 is compacted: 2 sections to one of 1 rows, ")
+    assert call("compact", "profiles").stdout.startswith("Table profiles: version 3 was already compacted: 2 sections")
+    assert call("versions", "profiles").stdout.splitlines()[-1].endswith("current, compacted")
+    assert pushes.rows_of(pushes.current()) == before == {1: "gold"}
+    pushes.push("wednesday", {1: "gold"})
+    assert call("compact", "profiles").stdout == "Table profiles: version 4 is one section already.\n"
+
+
+def test_there_is_nothing_to_compact_before_the_first_push(pushes: Pushes) -> None:
+    assert "The table of push stream 'nobody-push' (system 'log') has no version." in call("compact", "nobody").stderr
+
+
 def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> None:
     done = CliRunner().invoke(app, ["topics", "expire", "profiles-push", "--older-than", "1 day", "--yes", "--root", "root"])
     assert "holds the versions of table 'profiles', of which 3 is current" in done.stderr

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError
+from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.folders import RunFolder, write_once
@@ -17,7 +18,7 @@ from airflow_samza.runs.stage_state import can_finish
 from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
-from airflow_samza.systems.log_maintenance import sweep
+from airflow_samza.systems.log_maintenance import compact, sweep
 from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
 
 
@@ -223,6 +224,27 @@ def test_a_version_that_is_given_up_cannot_be_pinned(pushes: Pushes) -> None:
         pushes.push(str(number), {1: "x"}, keep_versions=1)
     with pytest.raises(NoSuchVersion):
         versions.pin(pushes.files, "log", TOPIC.name, 1, "scores/monday")
+
+
+def test_versions_are_read_after_their_topic_was_merged_though_others_were_given_up(pushes: Pushes) -> None:
+    pushes.push("gone", {1: "gold"})
+    kept = pushes.push("kept", {1: "iron"})
+    pushes.push("newest", {1: "wood"}, keep_versions=2)
+    compact(pushes.system.topic(TOPIC.name))
+    sweep(pushes.files, "log", grace_ms=-1)
+    assert pushes.rows_of(kept) == {1: "iron"}
+
+
+def test_a_version_of_which_the_rows_were_given_up_is_told_also_where_its_topic_was_merged(pushes: Pushes) -> None:
+    first = pushes.push("first", {1: "gold"})
+    compact(pushes.system.topic(TOPIC.name))
+    second = pushes.push("second", {1: "iron"})
+    pushes.push("newest", {1: "wood"}, keep_versions=1)
+    compact(pushes.system.topic(TOPIC.name))
+    sweep(pushes.files, "log", grace_ms=-1)
+    merged_before = replace(first, commits=second.commits)  # a slice that was taken when the topic had been merged once
+    with pytest.raises(TopicError, match="what pushes/profiles/first wrote was superseded or expired"):
+        pushes.rows_of(merged_before)
 
 
 def test_all_differences_of_columns_are_told_with_both_sides(pushes: Pushes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import DELETED, FULL, INCREMENTAL, TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.spark.table_compaction import compact_here
+from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
-from tests.unit.spark.test_side_inputs import scored, views
+from tests.unit.spark.test_side_inputs import read_of, scored, views
 
 PUSHED = "tests.unit.spark.side_input_apps:pushed_views"
 TOPIC = "profiles-push"
@@ -56,7 +58,7 @@ def push(here: Here, push_id: str, *, of: int | None = None, kind: str = FULL, s
         number=table_versions.highest_number(files, "log", TOPIC) + 1,
         push_id=push_id,
         kind=kind,
-        sections=(*(current.sections if current is not None and kind == INCREMENTAL else ()), own),
+        sections=(*(current.read_sections if current is not None and kind == INCREMENTAL else ()), own),
         offsets=tuple((int(first), int(end)) for first, end in known["offsets"]),
         commits=known["commit"],
         rows=len(tiers),
@@ -67,6 +69,7 @@ def push(here: Here, push_id: str, *, of: int | None = None, kind: str = FULL, s
         interval=(day(of).isoformat(), day(of + 1).isoformat()) if of is not None else None,
         base=current.number if current is not None and kind == INCREMENTAL else None,
         table="profiles",
+        on=(current.on if current.compacted is None else current.number) if current is not None and kind == INCREMENTAL else None,
     )
     table_versions.add(files, "log", TOPIC, version)
 
@@ -122,6 +125,50 @@ def test_a_backfill_reads_the_version_that_was_current_when_its_interval_began(h
     plan = here.whole(PUSHED, "run-1", tables={"profiles": "as_of_interval"}, interval=interval)
     assert plan.tables["profiles"]["push_id"] == "monday"
     assert scored(here) == [(1, "gold"), (2, None), (3, None)]
+
+
+def members(first: int, end: int, tier: str | None) -> dict[str, Any]:
+    return {f"m{number}": tier for number in range(first, end)}
+
+
+def compacted(here: Here) -> None:
+    current = table_versions.newest(here.log.filesystem, "log", TOPIC)
+    assert current is not None
+    compact_here(here.log.filesystem, SystemBinding("log", {"root": str(here.root)}), TableFolder("log", TOPIC), current)
+
+
+def test_a_host_that_has_a_former_version_reads_only_the_changes_also_when_they_were_compacted(here: Here) -> None:
+    push(here, "one", **members(1, 101, "gold"))
+    assert read_of(here, here.whole(PUSHED, "run-1"), TOPIC) == 100
+    push(here, "two", kind=INCREMENTAL, m1="silver", m4=None)
+    push(here, "three", kind=INCREMENTAL, m2="new")
+    compacted(here)
+    assert read_of(here, here.whole(PUSHED, "run-2"), TOPIC) == 3
+    push(here, "four", kind=INCREMENTAL, m3=None)
+    assert read_of(here, here.whole(PUSHED, "run-3"), TOPIC) == 4  # so few changes are not written to the host each time
+    assert Counter(scored(here)) == Counter(
+        [(1, "gold"), (2, "gold"), (3, "gold"), (1, "silver"), (2, "new"), (3, "gold"), (1, "silver"), (2, "new"), (3, None)]
+    )
+
+
+def test_a_host_that_has_nothing_reads_the_compacted_section(here: Here) -> None:
+    push(here, "one", **members(1, 101, "gold"))
+    push(here, "two", kind=INCREMENTAL, **members(3, 101, None))
+    compacted(here)
+    plan = here.whole(PUSHED, "run-1")
+    assert read_of(here, plan, TOPIC) == 2
+    assert scored(here) == [(1, "gold"), (2, "gold"), (3, None)]
+    assert plan.tables["profiles"]["number"] == 2
+
+
+def test_a_run_that_was_planned_before_the_compaction_reads_what_was_planned(here: Here) -> None:
+    push(here, "one", m1="gold", m2="gold")
+    push(here, "two", kind=INCREMENTAL, m1="silver")
+    plan = here.plan(PUSHED, "run-1")
+    compacted(here)
+    push(here, "three", kind=INCREMENTAL, m2="late")
+    here.stages(plan)
+    assert scored(here) == [(1, "silver"), (2, "gold"), (3, None)]
 
 
 def test_the_version_of_a_run_is_pinned_while_it_is_open(here: Here) -> None:
