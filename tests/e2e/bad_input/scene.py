@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
+from tests.unit.spark.stand_ins import Attempt, Session
 
 MODULE = "page_views"
 APPLICATION = f"{MODULE}:page_views"
@@ -127,7 +127,7 @@ class Scene:
             for stage in [stage for stage in run.plan.stages if only in (None, stage.stage_id)]:
                 (before or {}).get(stage.stage_id, lambda: None)()
                 handle = StageHandle(run.application, run.run_id, stage.stage_id, Generation(1, 1), 1)
-                epoch.run_stage(_Session(), files, bindings, _Attempt(handle), {})
+                epoch.run_stage(Session(), files, bindings, Attempt(handle), {})
 
         return raised(stages)
 
@@ -161,46 +161,3 @@ class _Rows:
                 list(_Section(self.task, 0, number, "0").run(iter(())))
             except Exception as error:
                 raise from_worker(error, self.task.stage, number) from error
-
-
-class _Session:
-    """Stands for Spark where no Spark runs."""
-
-    place = "Spark"
-
-    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-    passes_properties = False
-    knows_executors = False
-
-    def executors(self) -> Sequence[Any]:
-        return ()
-
-    def frame_at(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-    def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        pass
-
-    def cancel(self, tag: str) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-
-@dataclass
-class _Attempt:
-    handle: StageHandle
-    group: str = "group"
-    request: Mapping[str, Any] = field(default_factory=dict)
-
-    def cancel_asked(self) -> bool:
-        return False
-
-    def report(self, progress: Any) -> None:
-        pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,6 +19,7 @@ from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.unit.spark.stand_ins import Attempt, Session
 
 
 class _Frame:
@@ -35,37 +36,13 @@ class _Frame:
                 pass
 
 
-class _Session:
-    passes_properties = False
-    knows_executors = False
-
-    def stage_session(self, *_: Any, **__: Any) -> Any:
-        return contextlib.nullcontext()
-
-    def tagged(self, *_: Any, **__: Any) -> Any:
-        return contextlib.nullcontext()
-
-
-@dataclass
-class _Attempt:
-    handle: StageHandle
-    group: str = "group"
-    request: Mapping[str, Any] = field(default_factory=dict)
-
-    def cancel_asked(self) -> bool:
-        return False
-
-    def report(self, progress: Any) -> None:
-        """Nobody asks."""
-
-
 def run_stage(root: str, plan: RunPlan, stage: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None) -> None:
     """Runs a stage to its result, in this process."""
     files = open_filesystem(root)
     handle = StageHandle(plan.application, plan.run_id, stage, Generation(plan.generation, generation))
     frame = lambda spark, program, task, tasks: _Frame(task, tasks)  # noqa: E731
     with mock.patch.object(epoch, "stage_frame", frame), mock.patch.object(epoch_frames, "stage_frame", frame):
-        epoch.run_stage(_Session(), files, run_bindings(plan.systems, bindings or {}), _Attempt(handle), {})  # type: ignore[arg-type]
+        epoch.run_stage(Session(), files, run_bindings(plan.systems, bindings or {}), Attempt(handle), {})
 
 
 @dataclass

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +11,13 @@ import pytest
 
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystem import open_filesystem
+from tests.unit.spark.stand_ins import Attempt, Session
 
 HEAD = "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n[PYTHON_EXCEPTION] An exception was thrown"
 OTHER_PYTHON = (
@@ -34,44 +33,13 @@ NO_PYARROW = (
 DIED = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times: SparkException: Python worker exited unexpectedly (crashed)"
 
 
-class Server:
+HANDLE = StageHandle("app", "run", "stage", Generation(1, 1), 1)
+
+
+class Server(Session):
     """Stands for a Spark Connect server."""
 
     place = "the Spark Connect server sc://spark:15002"
-    passes_properties = False
-    knows_executors = False
-
-    def executors(self) -> Sequence[Any]:
-        return ()
-
-    def frame_at(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
-        return nullcontext()
-
-    def tagged(self, spark: Any, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] | None = None) -> Any:
-        return nullcontext()
-
-    def ship(self, code: Any, archives: Any) -> None: ...
-    def cancel(self, tag: str) -> None: ...
-    def stop(self) -> None: ...
-
-
-class Attempt:
-    """An attempt that is still wanted, until it is cancelled."""
-
-    group = "group"
-    request: Mapping[str, Any] = {}
-
-    def __init__(self) -> None:
-        self.handle = StageHandle("app", "run", "stage", Generation(1, 1), 1)
-        self.is_cancelled = False
-
-    def cancel_asked(self) -> bool:
-        return self.is_cancelled
-
-    def report(self, progress: StageProgress) -> None: ...
 
 
 class Frame:
@@ -88,7 +56,7 @@ class Frame:
 
 
 def run(frame: Frame, tmp_path: Path, attempt: Attempt | None = None) -> None:
-    attempt = attempt or Attempt()
+    attempt = attempt or Attempt(HANDLE)
     (tmp_path / attempt.handle.folder.path).mkdir(parents=True, exist_ok=True)
     program: Any = SimpleNamespace(sections=())
     spark: Any = None
@@ -133,7 +101,7 @@ def test_what_is_no_death_is_not_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_job_that_was_killed_by_a_cancel_is_cancelled(tmp_path: Path) -> None:
-    attempt = Attempt()
+    attempt = Attempt(HANDLE)
 
     class Killed(Frame):
         def collect(self) -> None:

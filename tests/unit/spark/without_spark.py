@@ -8,7 +8,6 @@ second of imports, a fork nothing.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -20,13 +19,14 @@ from typing import Any
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark import epoch, epoch_frames
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
+from tests.unit.spark.stand_ins import Attempt, Session
 
 
 class Rows:
@@ -44,41 +44,6 @@ class Rows:
                 pass
 
 
-class Session:
-    """Stands for Spark."""
-
-    place = "no Spark"
-    passes_properties = False
-    knows_executors = False
-
-    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Any:
-        return contextlib.nullcontext()
-
-    def tagged(self, *_: Any, **__: Any) -> Any:
-        return contextlib.nullcontext()
-
-    def ship(self, code: Any, archives: Any) -> None: ...
-    def cancel(self, tag: str) -> None: ...
-    def stop(self) -> None: ...
-
-
-class Attempt:
-    """An attempt that nobody cancels; it keeps the progress that it is told."""
-
-    group = "group"
-    request: Mapping[str, Any] = {}
-
-    def __init__(self, handle: StageHandle) -> None:
-        self.handle = handle
-        self.progress: list[StageProgress] = []
-
-    def report(self, progress: StageProgress) -> None:
-        self.progress.append(progress)
-
-    def cancel_asked(self) -> bool:
-        return False
-
-
 def without_spark() -> None:
     """Puts the tasks in the place of their jobs."""
     rows: Any = lambda spark, program, task, tasks: Rows(task, tasks)  # noqa: E731
@@ -91,8 +56,7 @@ def run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, generation: in
     files = open_filesystem(runtime.root)
     attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
     files.make_dirs(attempt.handle.folder.attempts)  # as if it had been submitted
-    session: Any = Session()
-    epoch.run_stage(session, files, run_bindings(run.systems, systems), attempt, {})
+    epoch.run_stage(Session(), files, run_bindings(run.systems, systems), attempt, {})
     return attempt
 
 

@@ -1,0 +1,51 @@
+"""Stand-ins for what a stage runner hands to the code that runs stages: a session of no Spark, and an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from airflow_samza.runs.stage_state import StageHandle, StageProgress
+
+
+class Session:
+    """Stands for a Spark that runs nothing."""
+
+    place = "Spark"
+    passes_properties = False
+    knows_executors = False
+
+    def executors(self) -> Sequence[Any]:
+        return ()
+
+    def frame_at(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None: ...
+    def cancel(self, tag: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Attempt:
+    """An attempt that is wanted until it is cancelled; it keeps the progress that it is told."""
+
+    group = "group"
+    request: Mapping[str, Any] = {}
+
+    def __init__(self, handle: StageHandle) -> None:
+        self.handle = handle
+        self.progress: list[StageProgress] = []
+        self.is_cancelled = False
+
+    def report(self, progress: StageProgress) -> None:
+        self.progress.append(progress)
+
+    def cancel_asked(self) -> bool:
+        return self.is_cancelled
