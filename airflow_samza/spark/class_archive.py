@@ -140,9 +140,15 @@ def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> boo
     return any(_OWN_WORD.search(text) for text in texts)
 
 
+def configured(folder: str | None = None) -> str | None:
+    """The folder that is given, or that the environment names; whole, as a runner works elsewhere."""
+    found = folder or os.environ.get(VARIABLE)
+    return os.path.abspath(os.path.expanduser(found)) if found else None
+
+
 def wanted(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArchive | None:
     """The archive that a session wants: for a Java that this process starts; the folder is that given, or the environment's."""
-    folder = folder or os.environ.get(VARIABLE)
+    folder = configured(folder)
     started_already = "PYSPARK_GATEWAY_PORT" in os.environ
     if not folder or started_already or not parse_master(master).is_local or has_own_word(conf, os.environ):
         return None

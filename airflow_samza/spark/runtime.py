@@ -32,6 +32,7 @@ from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.runs.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
+from airflow_samza.spark.class_archive import configured
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.spark.prepare import prepare_run
@@ -85,7 +86,7 @@ class SparkRuntime:
         self._py_modules = tuple(py_modules)
         self._archives = tuple(archives)
         self._idle_seconds = idle_seconds
-        self._class_archives = class_archives
+        self._class_archives = configured(class_archives)
 
     @property
     def root(self) -> str:

@@ -108,6 +108,14 @@ def test_without_the_setting_there_is_none(monkeypatch: pytest.MonkeyPatch, fold
 
 
 @pytest.mark.usefixtures("home")
+def test_the_folder_may_begin_where_the_asker_is(folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert archives.configured("archives") == archives.configured("~/archives") == folder
+    assert archives.configured() is None
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "sc://host:15002"])
 def test_only_a_java_of_this_machine_maps_one(folder: str, master: str) -> None:
     assert wanted(folder, master, {}) is None
