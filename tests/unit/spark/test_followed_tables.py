@@ -17,13 +17,13 @@ from airflow_samza.runs.progress_text import describe_progress
 from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.table_readers import Freshness, freshness
-from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
 from airflow_samza.spark import followed_tables
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
-from tests.unit.spark.test_pinned_tables import TOPIC, push
+from tests.unit.spark.test_pinned_tables import TOPIC, compacted, push
 from tests.unit.spark.test_side_inputs import many, profiles, scored, views
 
 FOLLOWING = "tests.unit.spark.side_input_apps:following"
@@ -121,6 +121,21 @@ def test_another_version_of_a_pushed_table_is_taken_over_whole(here: Here) -> No
         may.set()
         until(lambda: view(here, 1) == "silver")
         assert view(here, 2) is None
+
+
+def test_a_compaction_is_no_news_and_changes_on_it_are_taken_up(here: Here) -> None:
+    here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    push(here, "one", m1="gold", m2="gold")
+    push(here, "two", kind=INCREMENTAL, m1="silver")
+    files, asked = open_filesystem(str(here.root)), Freshness("following-pushes", TOPIC, "log", TOPIC, 3)
+    with running(here, FOLLOWING_PUSHES) as (_, may):
+        may.set()
+        assert view(here, 1) == "silver"
+        compacted(here)
+        assert (view(here, 1), view(here, 2)) == ("silver", "gold")
+        push(here, "three", kind=INCREMENTAL, m2="new")
+        until(lambda: freshness(files, asked).is_reached)
+        assert (view(here, 1), view(here, 2)) == ("silver", "new")
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
