@@ -36,7 +36,12 @@ T = TypeVar("T")
 
 
 class ApplicationDescriptor:
-    """The streams, systems and tables of one application, as both kinds of application declare them."""
+    """The streams, systems and tables of one application, as both kinds of application declare them.
+
+    ``id`` is unique among streams, or among tables, and the same from run to run. A declaration that cannot be right raises an
+    :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``) or a :class:`~airflow_samza.errors.SchemaError`, which
+    name the line. Lengths of time are ms, a ``timedelta`` or a text (``"5 minutes"``).
+    """
 
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
         self._graph = graph
@@ -81,7 +86,7 @@ class ApplicationDescriptor:
         return name
 
     def default_system(self, name: str) -> None:
-        """The system of every stream that names none. Said once, before the first stream or table."""
+        """Makes ``name`` the system of every stream that names none. Said once, before the first stream or table."""
         self._graph.check_open()
         checked = checked_id(name, "system")
         if self.default_system_name is not None:
@@ -103,16 +108,18 @@ class ApplicationDescriptor:
     def input_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def input_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Declares an input stream and enters the graph with its messages.
+        """Declares the input stream ``id`` and enters the graph with its messages.
 
         ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a ``Row``.
         ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the system does not
         know it (files). ``timestamp``: the event-time column, or ``system_time("read_at")``; ``max_delay``: how late its messages may
         come, or ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
         the data interval (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
-        ``slice="checkpoint"`` (what came since the last run). ``format``, ``serde`` and ``options`` go to its system.
-        ``bootstrap`` reads it to its head first; ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be
-        read or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
+        ``slice="checkpoint"`` (what came since the last run). ``format`` and ``options`` go to its system (``serde`` is kept with the
+        declaration, and none looks at it). ``partitioner``: by whose rule it is partitioned, where that is not ours. ``broadcast``: every
+        task reads it whole. ``bootstrap`` reads it to its head first; ``priority``: higher is first. ``on_error`` says what becomes of
+        messages that cannot be read or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``,
+        ``dead_letter(app.output_stream("bad"))``.
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
@@ -128,8 +135,9 @@ class ApplicationDescriptor:
     def shared_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def shared_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Reads a stream that another application writes with ``output_stream(…, shared=True)`` (parameters as input_stream).
+        """Reads a stream that another application writes with ``output_stream(…, shared=True)``; it does not end unless ``bounded=True``.
 
+        ``id``, ``schema`` and the others as of :meth:`input_stream`.
         Such a stream carries end-of-stream and watermarks of each run that writes it (SEMANTICS C10).
         """
         check_words(more, "shared_stream")
@@ -148,7 +156,12 @@ class ApplicationDescriptor:
         timestamp: str | None = None,
         max_delay: str | int | timedelta | None = None,
     ) -> MessageStream[Any]:
-        """A bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame."""
+        """A bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame.
+
+        It is called once in a run, and what it gives is put into ``partitions`` partitions, by ``key`` if one is given. ``schema`` is
+        checked against its columns; without it they are known when the function has run. ``timestamp`` is the event-time column,
+        ``max_delay`` how late its messages may come.
+        """
         check_callable(function, "from_dataframe", 1, hint="from_dataframe takes a callable: lambda spark: spark.read…")
         stream = declared_stream(
             id,
@@ -178,10 +191,12 @@ class ApplicationDescriptor:
         shared: bool = False,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
-        """Declares an output stream, for ``send_to``.
+        """Declares the output stream ``id`` of a ``system``, for ``send_to``.
 
-        ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own partition),
-        ``shared`` lets other applications read it as a stream with control messages.
+        ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own partition) into
+        ``partitions``, by ``partitioner``. ``timestamp`` names its event-time column, which has to be among what is sent.
+        ``shared`` lets other applications read it as a stream with control messages. ``path`` (a template over the data interval),
+        ``format`` and ``options`` go to its system; ``serde`` is kept with the declaration, and no system here looks at it.
         """
         stream = declared_stream(
             id,
@@ -201,7 +216,7 @@ class ApplicationDescriptor:
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
-        """Declares a stream that feeds tables (parameters as input_stream); see :meth:`table`."""
+        """Declares the stream ``id``, which feeds tables (:meth:`table`); ``schema`` and the others as of :meth:`input_stream`."""
         check_words(more, "side_input")
         if "on_error" in more:
             refuse(
@@ -244,7 +259,7 @@ class ApplicationDescriptor:
     def pushed_table(self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]) -> Table[Any]:
         """A table filled by pushes; read-only here (SEMANTICS S6). Its side input is the stream of the pushes, ``<id>-push``.
 
-        A push takes key, partitioner and ``partitions`` from here, so it may come before the first plan.
+        A push takes ``key``, ``schema``, ``partitioner`` and ``partitions`` from here, so it may come before the first plan.
         """
         check_words(more, "pushed_table", PushedTableOptions)
         return self._tables.pushed(id, key=key, schema=schema, **more)
@@ -288,6 +303,8 @@ class ApplicationDescriptor:
     ) -> Table[Any]:
         """A table that the application writes with ``send_to``; its changelog brings it back when the disk is lost (S10).
 
+        ``key`` are the columns by which rows are found (the last write of a key wins), ``schema`` all columns, ``options`` what its store
+        takes; ``renamed_from`` is its former id, under which its rows are found again.
         The changelog lies under the root, with the run's state. ``changelog="system.stream"`` (or ``stores.<id>.changelog``) also writes
         what is written to the table to that stream, for others to read; False: what the table holds is lost with the run.
         ``ttl``: how long a row is found after it was written, by event time where all that writes and reads it has one, else by the clock.
@@ -310,7 +327,8 @@ class ApplicationDescriptor:
         With a key of several columns the callables get a tuple; a row None deletes. ``batch_reads=100``: the reader gets a list of at most
         so many keys, and returns a mapping or a list; ``batch_writes=100``: the writer gets a list of pairs of key and row.
         ``rate="100/second"`` bounds the calls of all tasks together; ``retries``, ``backoff`` and ``retry_on`` say what is tried again;
-        ``cache_rows`` and ``cache_ttl`` keep what was read; ``concurrency`` and ``timeout`` are for coroutine functions.
+        ``cache_rows`` and ``cache_ttl`` keep what was read; ``concurrency`` and ``timeout`` are for coroutine functions. ``schema`` are the
+        columns of its rows.
         """
         check_words(access, "remote_table", RemoteAccessOptions)
         return self._tables.remote(id, key=key, reader=reader, writer=writer, schema=schema, options=options, access=access)
@@ -333,6 +351,8 @@ class ApplicationDescriptor:
         ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or ``system.stream``; left out, the
         configuration says them (``stores.<id>.side.inputs``). ``processor`` is a factory ``(config, metrics) -> SideInputsProcessor``
         or its name ``"package.module:attribute"``; without one each message is a row, stored under its key columns (SEMANTICS S2).
+        ``schema``, ``ttl``, ``changelog``, ``options`` and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no
+        changelog (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
         """
         return self._tables.with_side_inputs(
             id,

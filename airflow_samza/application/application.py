@@ -223,7 +223,9 @@ def stream_application(
 ) -> Callable[[Callable[[Any], None]], DecoratedApplication]:
     """Makes a stream application of a function that gets ``app`` and declares streams and operators on it.
 
-    ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless.
+    ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless. ``app_id`` tells
+    copies of one application apart. ``config`` are Samza's keys (texts), which an environment may override. ``default_system`` is where
+    streams lie that name no system.
 
     >>> @stream_application("page-views")
     ... def page_views(app):

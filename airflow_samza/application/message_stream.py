@@ -61,7 +61,16 @@ P = TypeVar("P")
 
 
 class MessageStream(Generic[T]):
-    """A stream of messages ``T`` inside an application."""
+    """A stream of messages ``T`` inside an application.
+
+    Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it has one; there it
+    has to be given, elsewhere operators are numbered (SEMANTICS P8). ``renamed_from`` is its former id, under which its state is found
+    again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) says the columns of what comes out. ``key`` is a column, or
+    several. Lengths of time are ms, a ``timedelta`` or a text (``"5 minutes"``). ``system`` is where an intermediate stream lies.
+
+    A call that cannot be right raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId`` for ids, ``DuplicateId``), or a
+    :class:`~airflow_samza.errors.SchemaError` for columns; each names the line of the call.
+    """
 
     def __init__(self, graph: GraphBuilder, operator: OperatorSpec, *, key: tuple[str, ...] = (), event_time: str | None = None) -> None:
         self._graph = graph
@@ -91,7 +100,7 @@ class MessageStream(Generic[T]):
     # -- message by message ------------------------------------------------------------------------------------------
 
     def filter(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
-        """Keeps the messages for which a Python callable is true."""
+        """Keeps the messages for which ``function``, a Python callable that gets one message, is true."""
         check_callable(function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …')
         check_predicate(function, "filter")
         check_watermark_function(function, "filter")
@@ -100,7 +109,7 @@ class MessageStream(Generic[T]):
     def map(
         self, function: Callable[[T], U], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[U]:
-        """One message out for each message in, by a Python callable.
+        """One message out for each message in, by ``function``, a Python callable.
 
         A callable that changes the shape says so by its return annotation (a dataclass) or by ``schema=``; one that says nothing
         keeps the shape.
@@ -113,7 +122,10 @@ class MessageStream(Generic[T]):
     def flat_map(
         self, function: Callable[[T], Iterable[U]], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[U]:
-        """Any number of messages out for each message in, by a Python callable that returns an iterable or yields."""
+        """Any number of messages out for each message in, by ``function``, a Python callable that returns an iterable or yields.
+
+        The shape is said as for :meth:`map`, of one of the messages (``-> Iterator[View]``).
+        """
         check_callable(function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True)
         check_watermark_function(function, "flat_map")
         shape = declared_schema(function, schema, "flat_map", many=True) or self.schema
@@ -144,7 +156,7 @@ class MessageStream(Generic[T]):
     def map_batches(
         self, function: Callable[[pa.RecordBatch], Any], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[Any]:
-        """A callable from ``pyarrow.RecordBatch`` to one, or to an iterable of them; ``schema=`` says changed columns.
+        """``function`` makes of a ``pyarrow.RecordBatch`` another one, or an iterable of them; ``schema=`` says changed columns.
 
         To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
         """
@@ -156,12 +168,12 @@ class MessageStream(Generic[T]):
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
 
     def where(self, condition: str, *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
-        """Keeps the messages for which a SQL condition is true (neither false nor null)."""
+        """Keeps the messages for which a SQL ``condition`` is true (neither false nor null)."""
         check_sql(condition, "where", 'Python callables go to filter; where takes SQL: where("dwell_ms > 1000").')
         return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
 
     def select(self, *expressions: str, id: str | None = None, on_error: OnError = "fail") -> MessageStream[Any]:
-        """SQL expressions make the columns: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
+        """SQL ``expressions`` make the columns: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
         hint = 'Name columns or SQL expressions one by one: select("*", "a + 1 AS b"); Python callables go to map.'
         if not expressions:
             refuse("select names no columns", hint=hint, operator="select")
@@ -175,7 +187,10 @@ class MessageStream(Generic[T]):
         return MessageStream(self._graph, spec, key=tuple(renamed.get(column, column) for column in self._key), event_time=time)
 
     def transform(self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None) -> MessageStream[Any]:
-        """A narrow function from DataFrame to DataFrame (an exchange in its plan is refused when it is planned)."""
+        """``function`` makes of a DataFrame another one, narrowly: a stage whose Spark plan has an exchange is refused.
+
+        Without ``schema`` the columns are known when the stage is made ready to run.
+        """
         check_callable(function, "transform", 1, hint="transform takes a callable: lambda df: df.withColumn(…)")
         with located():
             shape = None if schema is None else Schema.of(schema)
@@ -271,7 +286,8 @@ class MessageStream(Generic[T]):
         columns are put together, the other side's key left out. ``how`` is ``inner`` or ``left``, for streams ``right`` and
         ``full``, too. ``key`` names the columns of this stream that are looked up in a table, or the key of both streams
         (``left_key`` and ``right_key`` where the names differ); without it the table's key columns, or the key by which the
-        streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown partitioning lies.
+        streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown partitioning lies. The shape is said as for
+        :meth:`map`; ``on_error`` is for joins with a function.
         """
         if isinstance(other, Table):
             if ttl is not None or left_key is not None or right_key is not None:
@@ -316,7 +332,7 @@ class MessageStream(Generic[T]):
     def aggregate(
         self, key: Columns, *, id: str | None = None, renamed_from: str | None = None, **aggregations: Aggregation
     ) -> MessageStream[Row]:
-        """A row for each key, emitted at end-of-stream: the key columns, then the aggregations (``delay=avg("dep_delay")``)."""
+        """A row for each key, emitted at end-of-stream: the ``key`` columns, then the ``aggregations`` (``delay=avg("dep_delay")``)."""
         return MessageStream(self._graph, keyed_results.aggregate(self, key, id, renamed_from, aggregations), key=self._key)
 
     def window(
@@ -333,10 +349,12 @@ class MessageStream(Generic[T]):
         on_error: OnError = "fail",
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
-        """A row for each window (and key): key columns, ``window_start``, ``window_end``, then the results.
+        """A row for each ``window`` (and ``key``): key columns, ``window_start``, ``window_end``, then the results.
 
-        The results are aggregations by name (``views=count()``), or the columns of the message that ``fold`` makes:
-        ``fold(former, message)`` starts from ``initial`` (called, if it is a callable) in every window.
+        ``window`` is what :func:`tumbling`, :func:`hopping` or :func:`session` made. The results are ``aggregations`` by name
+        (``views=count()``), or the columns of the message that ``fold`` makes:
+        ``fold(former, message)`` starts from ``initial`` (called, if it is a callable) in every window; it says the columns by its return
+        annotation or ``schema``, and ``on_error`` is for it alone.
         A message whose windows are all closed is late: it is counted and left out, and goes to ``late_to`` as it came, if given.
         """
         spec = keyed_results.window(self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations)
@@ -347,7 +365,7 @@ class MessageStream(Generic[T]):
     # -- ends --------------------------------------------------------------------------------------------------------
 
     def send_to(self, target: OutputStream | Table[Any], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Sends every message to an output stream, or writes it into a local (or writable remote) table by the table's key.
+        """Sends every message to ``target``: an output stream, or a local (or writable remote) table, by the table's key.
 
         ``on_error`` is for remote tables: what becomes of messages that cannot be written.
         """
@@ -368,7 +386,7 @@ class MessageStream(Generic[T]):
             refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Hands every message to a Python callable, for its effect: at least once, so repeating it must be harmless."""
+        """Hands every message to ``function``, a Python callable, for its effect: at least once, so repeating it must be harmless."""
         check_callable(function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to.")
         self._graph.add(
             SinkSpec, id, inputs=(self._operator,), function=function, **on_error_fields(on_error, self._graph, named("sink", id))

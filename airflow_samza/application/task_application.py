@@ -130,5 +130,8 @@ class DecoratedTaskApplication(DecoratedApplication, TaskApplication):
 def task_application(
     name: str, *, app_id: str = "1", config: Mapping[str, str] | None = None, default_system: str | None = None
 ) -> Callable[[Callable[[TaskApplicationDescriptor], None]], DecoratedTaskApplication]:
-    """Makes a low-level application of a function that gets ``app`` and declares streams, tables and the task on it."""
+    """Makes a low-level application of a function that gets ``app`` and declares streams, tables and the task on it.
+
+    ``name``, ``app_id``, ``config`` and ``default_system`` as of :func:`stream_application`.
+    """
     return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system)

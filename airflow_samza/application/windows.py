@@ -163,9 +163,10 @@ def tumbling(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows of one length, one after the other.
+    """Windows of one length (``duration``: ms, a ``timedelta``, ``"5 minutes"``), one after the other.
 
-    They start at whole multiples of it since 1970 (UTC); in a ``zone`` at local midnight, or at what its wall clock shows.
+    They go by the event time of messages, or (``time="processing"``) by the clock. They start at whole multiples of their length since
+    1970 (UTC); in a ``zone`` at local midnight, or at what its wall clock shows.
 
     ``early_every`` (messages) and ``early_after`` (time) emit a window's result before its end as well; such results hold what
     came since the last one, or, ``accumulating``, all so far.
@@ -190,7 +191,10 @@ def hopping(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows of one length that start every ``hop``; they overlap when the hop is shorter than the length."""
+    """Windows of one length (``duration``) that start every ``hop``; they overlap when the hop is shorter than the length.
+
+    A hop that is longer is refused: messages in between would be lost. The other parameters as of :func:`tumbling`.
+    """
     length, distance = duration_ms(duration), duration_ms(hop)
     if distance > length:
         refuse(
@@ -217,7 +221,7 @@ def session(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows that end when a key has been silent for more than ``gap``."""
+    """Windows that end when a key has been silent for more than ``gap``; the other parameters as of :func:`tumbling`."""
     return WindowSpec("session", gap_ms=duration_ms(gap), time=_time(time), **_early(early_every, early_after, accumulating))
 
 
