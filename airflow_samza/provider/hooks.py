@@ -59,6 +59,10 @@ class ClosedRun(NamedTuple):
 class SamzaHook(BaseHook):  # type: ignore[misc]
     """Plans applications, and submits, watches, cancels and finishes their stages.
 
+    A ``run`` is what :meth:`load_plan` or :meth:`load_run` gives (:meth:`plan` has it in its ``run``), a ``handle`` what :meth:`submit`
+    or :meth:`push` returned; ``application`` is ``module:attribute`` where one is planned or pushed to, else its name. What goes wrong is
+    a :class:`~airflow_samza.errors.SamzaError`; operators turn it into Airflow's exceptions.
+
     :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection.
     :param systems: Connection ids by the names of the application's systems.
     :param spark_conf: Spark settings, over those of the connection.
@@ -136,10 +140,10 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         tables: Mapping[str, str] | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
-        """Plans a run and stores the plan; the same generation again returns the plan that stands.
+        """Plans the run ``run_id`` and stores the plan; the same generation again returns the plan that stands.
 
-        Another run that holds the application's state is a :class:`StateBusy` at once; ``origin`` says where the run comes from, and is
-        kept with its records. The other parameters are those of ``SparkRuntime.prepare``.
+        ``generation`` counts the clears of the plan task from 1. Another run that holds the application's state is a :class:`StateBusy` at
+        once; ``origin`` says where the run comes from, and is kept with its records. The other parameters are those of ``SparkRuntime.prepare``.
         """
         from airflow_samza.planner.explain import explain
 
@@ -161,7 +165,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
 
     def has_run(self, application: str, run_id: str) -> bool:
-        """Whether a run of an application is on record."""
+        """Whether the run ``run_id`` of an application is on record."""
         return bool(RunFolder(application, run_id).plan_generations(self.files))
 
     def holder_works(self, application: str, app_id: str) -> bool:
@@ -169,15 +173,18 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return holder_works(self.files, application, app_id)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
-        """Has a run whose stages run at the same time end for good: what has arrived is processed, stages end in order."""
+        """Has a run whose stages run at the same time end for good: what has arrived is processed, stages end in order.
+
+        ``who`` asks is kept on record, here and in :meth:`stop`.
+        """
         self.get_conn().drain(run, who)
 
     def stop(self, run: RunPlan, *, at: float | None = None, who: str = "") -> None:
-        """Stops such a run where it is, now or at a time (seconds since 1970): nothing flushes, state stays."""
+        """Stops such a run where it is, now or ``at`` a time (seconds since 1970): nothing flushes, state stays."""
         self.get_conn().stop(run, who, at=at)
 
     def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Says that a stage failed for good: stages that read what it writes stop."""
+        """Says that a stage failed for good, and ``why``: stages that read what it writes stop."""
         self.get_conn().abort(handle, why)
 
     def load_plan(self, ticket: PlanTicket) -> RunPlan:
@@ -185,7 +192,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return self.load_run(ticket.application, ticket.run_id, ticket.generation)
 
     def load_run(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
-        """The stored plan of a run (``application`` is its name); without a generation the newest."""
+        """The stored plan of the run ``run_id``, the newest without a ``generation``; UnknownName when there is none."""
         return self.get_conn().load_plan(application, run_id, generation)
 
     @property
@@ -207,7 +214,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         refuse_short_lived(task_id, self.conn_id, self._connection(self.conn_id), executor, in_cluster)
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
-        """Has a stage run, or re-attaches to it; ``generation`` counts the stage's clears from 1."""
+        """Has the stage ``stage_id`` run, or re-attaches to it; ``generation`` counts the stage's clears from 1. Returns at once."""
         return self.get_conn().submit(run, stage_id, generation)
 
     def status(self, handle: StageHandle) -> StageStatus:
@@ -215,7 +222,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return self.get_conn().status(handle)
 
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
-        """How far a stage has come, by partition."""
+        """How far a stage has come, by partition; ``status`` spares asking again."""
         return self.get_conn().progress(handle, status)
 
     def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
@@ -242,9 +249,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         config: Mapping[str, str] | None = None,
         **options: Any,
     ) -> StageHandle:
-        """Has a table filled from what Spark reads, or re-attaches to the push; ``source_conn_id`` says how to get at the source.
+        """Has a table filled from what Spark reads, or re-attaches to the push ``push_id``; returns at once.
 
-        ``options`` are those of ``PushRequest``: mode, columns, deletes, guards and so on.
+        ``source`` is that of ``SparkRuntime.push``; ``source_conn_id`` says how to get at it. ``interval`` is the data interval that the
+        rows are of, ``config`` the application's further configuration. ``options`` are those of ``PushRequest``: mode, columns, deletes,
+        guards and so on.
         """
         secrets = source_options(source_conn_id, self._connection(source_conn_id)) if source_conn_id else None
         given = {"interval": interval, "config": config, "secrets": secrets, **options}
@@ -261,7 +270,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def rollback(
         self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
     ) -> tuple[TableVersion, str]:
-        """Makes what an older version of a table read current again, and says so; needs no Spark."""
+        """Makes what an older version of a table read current again; needs no Spark. Returns the new version, and a text that says so.
+
+        ``to`` is the number or the push id of the older version, ``push_id`` what the new one is known by: under the same one it is made
+        once. A version that is not there or expired is a :class:`~airflow_samza.errors.NoSuchVersion`.
+        """
         from airflow_samza.runs.table_rollback import rollback
         from airflow_samza.runs.table_versions import newest
         from airflow_samza.runs.version_text import rollback_text
@@ -271,11 +284,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return made, rollback_text(made, newest(self.files, place.system, place.topic))
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
-        """Where the versions of a pushed table lie."""
+        """Where the versions of a pushed table lie; ``config`` is the application's further configuration."""
         return self.get_conn().pushed_table(application, table, config)
 
     def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
-        """Ends a run: its runners stop, and its topics are marked to expire after the one time or the other."""
+        """Ends a run: its runners stop, and its topics are marked to expire ``after_success`` or ``after_failure``."""
         runtime = self.get_conn()
         succeeded = self.has_succeeded(run)
         keep = after_success if succeeded else after_failure

@@ -39,6 +39,7 @@ class TableOperator(SamzaOperator):
     :param push_id: What makes the version unique; by default the Dag run and the task, so that a retry or a clear finds its version
         (templated).
     :param partition_key: A partition key for the asset's event (templated).
+    :param conn_id: The Samza connection (templated); further parameters as of :class:`SamzaOperator`.
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "table", "push_id", "partition_key")
