@@ -143,7 +143,8 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         """Plans the run ``run_id`` and stores the plan; the same generation again returns the plan that stands.
 
         ``generation`` counts the clears of the plan task from 1. Another run that holds the application's state is a :class:`StateBusy` at
-        once; ``origin`` says where the run comes from, and is kept with its records. The other parameters are those of ``SparkRuntime.prepare``.
+        once; ``origin`` says where the run comes from, and is kept with its records. The other parameters are those of
+        ``SparkRuntime.prepare``.
         """
         from airflow_samza.planner.explain import explain
 
