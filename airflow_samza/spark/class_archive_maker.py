@@ -117,7 +117,6 @@ def _train(new: Path, extra_class_path: str, lock: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
             cwd=new.parent,
             env=environment,
             pass_fds=(lock,),
@@ -129,6 +128,7 @@ def _train(new: Path, extra_class_path: str, lock: int) -> None:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
     if code != 0 or not new.exists():
         why = f"it took more than {TRAINING_SECONDS:.0f} s" if code == -1 else reason(said.read_text(encoding="utf-8", errors="replace"))

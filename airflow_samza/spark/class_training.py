@@ -42,6 +42,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def main(arguments: Sequence[str]) -> int:
     """The process; it waits until Java has written the archive."""
+    os.setpgrp()  # so that all of it can be ended at once; in a session of its own it would not be as low in priority as its maker
     file, extra_class_path = arguments[0], "".join(arguments[1:])
     own = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = f'{own} "-XX:ArchiveClassesAtExit={file}" -Xlog:cds=error -Xlog:cds+dynamic=error'
