@@ -108,7 +108,9 @@ def compaction_task(
         raise TopicError(f"The push stream {folder.topic!r} is gone.", hint="Push the table anew.", stream=folder.topic)
     stream = StreamSpec(folder.topic, known.partitions, known.schema, version.key)
     chain = dataclasses.replace(version, compactions=())
-    bindings = bindings_to_json({folder.system: binding})
+    # What it is made of will be deleted, so it cannot be made again after a power failure.
+    durable = dataclasses.replace(binding, options={**binding.options, "durable": "true"})
+    bindings = bindings_to_json({folder.system: durable})
     return CompactionTask(files.root, bindings, folder.system, dataclasses.asdict(stream), chain.slice, version.reads, tuple(tasks))
 
 

@@ -86,12 +86,13 @@ def push(**given: Any) -> TablePushOperator:
 
 
 def test_a_push_is_named_after_the_dag_run_and_task(pushing: Pushing, make_context: Any) -> None:
-    operator = push(mode="incremental", deletes="gone", min_rows="5", max_change_ratio="inf")
+    operator = push(mode="incremental", deletes="gone", min_rows="5", max_change_ratio="inf", compact_after=3)
     found = operator.execute(make_context(operator))
     ((application, table, source, push_id, given),) = pushing.pushed
     assert (application, table, source) == (APPLICATION, "t", "/in")
     assert push_id.startswith("flights-push-manual__2026-01-01")
     assert (given["mode"], given["deletes"], given["min_rows"], given["max_change_ratio"]) == ("incremental", "gone", 5, float("inf"))
+    assert given["compact_after"] == 3
     assert (found["version"], found["rows"], found["bytes"], found["offsets"]) == (1, 5, 99, [[0, 2], [0, 3]])
 
 

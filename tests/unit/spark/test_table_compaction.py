@@ -21,7 +21,7 @@ from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.spark.table_compaction import compact_here, compacting
+from airflow_samza.spark.table_compaction import compact_here, compacting, compaction_task
 from airflow_samza.systems.log_maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
 from tests.unit.runs.pushes import PARTITIONS, TOPIC, Pushes
@@ -412,3 +412,9 @@ def test_a_rollback_reads_the_same_rows_at_every_instant_after_it(pushes: Pushes
     rollback(pushes.files, *PLACE, "b", "back")
     later = datetime.now(timezone.utc) + timedelta(days=1)
     assert pushes.rows_of(versions.as_of(pushes.files, *PLACE, later)) == rows
+
+
+def test_what_is_compacted_survives_a_power_failure_since_what_it_was_made_of_goes(pushes: Pushes) -> None:
+    chain(pushes, "a")
+    work = compaction_task(pushes.files, pushes.system, SystemBinding("log"), FOLDER, pushes.current(), [0])
+    assert work.bindings["log"]["options"]["durable"] == "true"
