@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import PushError, SamzaError, StageFailed
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import reach
@@ -29,7 +30,7 @@ from airflow_samza.spark.push_task import RESULT_SCHEMA, PushTask, empty_manifes
 from airflow_samza.spark.stage_context import Attempt
 from airflow_samza.spark.stage_job import lost, refuse_unwanted
 from airflow_samza.spark.table_compaction import compacting
-from airflow_samza.spark.worker_errors import find_error, shown_as_written
+from airflow_samza.spark.worker_errors import find_error, python_failure, shown_as_written
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
@@ -131,16 +132,25 @@ def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: s
         except Exception as error:
             if is_gone(error) or request.kind_of_source != "callable":
                 raise
+            at = SourceLocation.of_traceback(error.__traceback__)
             raise PushError(
                 f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
-                f"{type(error).__name__}: {first_words(str(error))}",
+                f"{type(error).__name__}: {first_words(str(error))}{f' ({at})' if at is not None else ''}",
                 hint="The runner's log has the whole traceback.",
                 table=request.table,
             ) from error
 
 
 def _failed(request: PushRequest, text: str) -> SamzaError:
-    said = first_words(text)
+    raised = python_failure(text)
+    if raised is not None and request.kind_of_source == "callable":
+        return StageFailed(
+            f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: {raised}",
+            hint="The runner's log has the whole traceback.",
+            stage=request.handle.stage_id,
+            run=request.handle.run_id,
+        )
+    said = raised or first_words(text)
     if any(word in said for word in ("CAST_", "NUMERIC_VALUE_OUT_OF_RANGE", "MALFORMED", "FAILED_READ_FILE", "DATETIME")):
         return PushError(
             f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the table's: {said}",

@@ -59,7 +59,16 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
             return spark.sql(source["query"])
         if kind == "jdbc":
             return spark.read.format("jdbc").options(**{**source["jdbc"], **secrets}).load()
-        frame: DataFrame = load_callable(request, str(source["callable"]))(spark)
+        made = load_callable(request, str(source["callable"]))(spark)
+        if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
+            kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
+            raise PushError(
+                f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned {kind}, and must return "
+                "a DataFrame of Spark that is read once.",
+                hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
+                table=request.table,
+            )
+        frame: DataFrame = made
         return frame
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 from airflow_samza.errors import SamzaError, StageFailed
 from airflow_samza.spark.code_shipping import as_written
@@ -43,6 +45,29 @@ def find_error(text: str, origins: Mapping[str, str]) -> SamzaError | None:
     except ValueError:
         return None
     return SamzaError.from_dict(shown_as_written(data, origins))
+
+
+_TRACEBACK = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'\s+File "([^"]+)", line (\d+)')
+_OURS = str(Path(__file__).resolve().parents[1])
+_NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python", "/pyspark.zip/", ".zip/airflow_samza/", f"{_OURS}/", "<")
+
+
+def python_failure(text: str) -> str | None:
+    r"""What a function of the user's raised in a worker, and where, of the text of a failed job; None when it was none.
+
+    >>> told = '  File "/jobs/models.py", line 4, in rows\n    f()\nValueError: odd\n\tat java.base'
+    >>> python_failure(f"[PYTHON_EXCEPTION] An exception was thrown: Traceback (most recent call last):\n{told}")
+    'ValueError: odd (/jobs/models.py:4)'
+    """
+    place = ""
+    for line in text.partition(_TRACEBACK)[2].splitlines():
+        frame = _FRAME.match(line)
+        if frame is not None and not any(part in frame[1] for part in _NOT_THE_USERS):
+            place = f" ({frame[1]}:{frame[2]})"
+        if line.strip() and not line[0].isspace():
+            return f"{line.strip()}{place}"
+    return None
 
 
 def shown_as_written(data: object, origins: Mapping[str, str]) -> dict[str, object]:

@@ -18,12 +18,16 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from airflow_samza.errors import MessageError, StageCancelled, StageLost
+from airflow_samza.errors import MessageError, PushError, StageCancelled, StageFailed, StageLost
+from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
+from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
+from tests.spark.clusters.pushes import KEPT, Pushes
 from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of
 from tests.spark.conftest import APPS
+from tests.spark.topic_rows import topic_rows
 
 # A Spark starts in seconds, and in a minute where eight people share two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -142,19 +146,24 @@ def test_an_executor_that_is_killed_costs_a_try_and_its_output_is_there_once(ses
     assert numbers(session, "held") == [0, 1]
 
 
-def test_the_submitter_may_be_killed_and_another_process_goes_on(session: Session) -> None:
-    program = "import pickle, sys; runtime, run = pickle.load(sys.stdin.buffer); runtime.wait(runtime.submit(run, 'held', generation=4))"
+def kill_a_submitter(session: Session, submits: str, *given: object) -> None:
+    """Kills a process that submits (``runtime`` and ``given``) and waits, once a worker is held."""
+    program = f"import pickle, sys; runtime, given = pickle.load(sys.stdin.buffer); runtime.wait({submits})"
     path = os.pathsep.join([str(APPS), os.getcwd()])
     submitter = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, "PYTHONPATH": path}
     )
     assert submitter.stdin is not None
     with submitter.stdin as pipe:
-        pickle.dump((session.runtime, session.run), pipe)
+        pickle.dump((session.runtime, given), pipe)
     until(lambda: session.holders() or submitter.poll() is not None)
     assert submitter.poll() is None
     os.killpg(submitter.pid, signal.SIGKILL)
     submitter.wait()
+
+
+def test_the_submitter_may_be_killed_and_another_process_goes_on(session: Session) -> None:
+    kill_a_submitter(session, "runtime.submit(given[0], 'held', generation=4)", session.run)
     handle = session.runtime.submit(session.run, "held", generation=4)
     assert handle.attempt == 1
     assert session.runtime.status(handle).state == RUNNING
@@ -238,3 +247,86 @@ def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubl
         session.runtime.close(run, wait_seconds=60)
     members = [{"member_id": number, "visits": 1, "dwell": number + 4} for number in range(200)]
     assert session.rows("per-member") == sorted(members, key=repr)
+
+
+@pytest.fixture
+def pushes(session: Session) -> Pushes:
+    if session.kind == "local":
+        pytest.skip("tests/spark/test_table_push.py is all about this one")
+    return Pushes(session)
+
+
+HELD = {"callable": "samza_spark_apps.contract_tables:held"}
+IRON = dict.fromkeys(range(8), "iron")
+
+
+def test_a_push_that_is_refused_says_why_and_may_be_tried_again_in_the_same_runner(pushes: Pushes) -> None:
+    odd = pushes.parquet("odd.parquet", [{"member_id": 1, "level": 5}])
+    with pytest.raises(PushError, match=r"tier is missing \(the table has string\); level \(bigint\) is not in the table"):
+        pushes.push("first", odd)
+    few = pushes.parquet("few.parquet", [{"member_id": 1, "tier": "tin"}])
+    with pytest.raises(PushError, match="has 1 row, and at least 5 are asked for"):
+        pushes.push("first", few, min_rows=5)
+    with pytest.raises(StageFailed, match=r"ValueError: 8 of them never were \(\S+/samza_spark_apps/contract_tables.py:\d+\)"):
+        pushes.push("first", {"callable": "samza_spark_apps.contract_tables:broken"})
+    assert pushes.numbers() == []
+    assert len(pushes.runners("first")) == 1
+
+
+def test_cancel_ends_the_work_of_a_push(pushes: Pushes) -> None:
+    handle = pushes.begin("first", HELD)
+    until(pushes.session.holders)
+    pushes.runtime.cancel(handle)
+    assert pushes.runtime.wait(handle, timeout=300).state == CANCELLED
+    with pytest.raises(StageCancelled, match="was cancelled"):
+        pushes.runtime.finish_push(handle)
+    (worker,) = pushes.session.holders()
+    until(lambda: not psutil.pid_exists(worker))
+    assert pushes.numbers() == []
+
+
+def test_a_push_whose_submitter_and_driver_are_killed_shows_nothing_and_a_retry_completes_it(pushes: Pushes) -> None:
+    submits = f"runtime.push({KEPT!r}, 'tiers', given[0], 'first')"
+    kill_a_submitter(pushes.session, submits, HELD)
+    handle = pushes.begin("first", HELD)
+    assert pushes.runtime.status(handle).state == RUNNING
+    assert len(pushes.session.holders()) == 1
+    (runner,) = pushes.runners("first")
+    runner.kill()
+    assert pushes.runtime.wait(handle, timeout=300).state == LOST
+    with pytest.raises(StageLost, match="The runner of the stage push died"):
+        pushes.runtime.finish_push(handle)
+    assert pushes.numbers() == []
+    pushes.session.go.touch()
+    version = pushes.push("first", HELD)
+    assert (version.number, version.kind, version.rows) == (1, versions.FULL, 8)
+    assert pushes.rows(1) == IRON
+
+
+def test_changes_come_from_a_database_whose_password_nobody_sees(pushes: Pushes) -> None:
+    query = """SELECT CAST(7 AS BIGINT) AS "member_id", 'gold' AS "tier" FROM SYSIBM.SYSDUMMY1"""
+    source = {"jdbc": {"url": "jdbc:derby:memory:nothing;create=true", "query": query}}
+    version = pushes.push("second", source, mode="incremental", secrets={"user": "reader", "password": SECRET})
+    assert (version.number, version.base, version.rows) == (2, 1, 1)
+    assert (pushes.rows(1), pushes.rows(2)) == (IRON, {**IRON, 7: "gold"})
+    # All that Spark's page shows lies in the log of its events.
+    until(lambda: [path for path in pushes.session.folder.rglob("events_*") if b"PushTask" in path.read_bytes()], 60)
+    assert not [path for path in pushes.session.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+def test_stages_look_the_pinned_version_up_in_stores_on_the_executors_hosts(pushes: Pushes) -> None:
+    session = pushes.session
+    if session.kind == "standalone-cluster":
+        pytest.skip("the executors are the same as with the driver on this machine")
+    visits = [{"member_id": number, "page": "home"} for number in range(10)]
+    pushes.put("views", "member_id bigint, page string", visits, key=["member_id"], partitions=2)
+    pushes.put("rate-changes", "page string, rate bigint", [{"page": "home", "rate": 3}], partitions=1)
+    hosts = session.place.hosts or str(session.folder / "cluster" / "worker-0")
+    run = session.runtime.prepare(KEPT, "run 3", config={"job.store.local.dir": f"{hosts}/samza"})
+    rollback(pushes.files, "log", "tiers-push", 1, "back")
+    session.runtime.run_stage(run, run.plan.stages[0].stage_id)
+    session.runtime.close(run, wait_seconds=60)
+    rated = sorted((row["member_id"], row["tier"], row["rate"]) for row in topic_rows(pushes.log, "rated"))
+    assert rated == [(number, "iron" if number < 7 else "gold", 3) for number in range(8)]
+    stores = [path.parts for path in (session.folder / "cluster").glob("worker-*/samza/stores/*/*/*/*/store.json")]
+    assert {(parts[-4].rpartition("-")[0], parts[-3]) for parts in stores} == {("tiers", "0"), ("tiers", "1"), ("rates", "0")}

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, UnknownName
-from airflow_samza.partitioner import partition_of
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
 from airflow_samza.runs.folders import replace as write_over
@@ -31,14 +30,14 @@ from airflow_samza.spark.server import AttemptState
 from airflow_samza.spark.table_push import prepare_push, push_bindings
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
 from tests.spark.one_session import open_session
+from tests.spark.topic_rows import version_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 APPLICATION = "samza_spark_apps.pushed:pushed"
-PARTITIONS = 4
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +78,8 @@ class Pusher:
 
     def rows(self, version: TableVersion) -> dict[Any, Any]:
         """What a reader of a version sees, each row in the partition of its key."""
-        stream = StreamSpec(f"{self.table}-push", PARTITIONS)
-        consumer = self.log.consumer(stream, version.slice)
-        found: dict[Any, Any] = {}
-        for partition in range(PARTITIONS):
-            for envelope in consumer.read(SystemStreamPartition("log", stream.name, partition)):
-                for row in envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else ():
-                    assert partition_of((row["member_id"],), ("bigint",), PARTITIONS) == partition
-                    found.pop(row["member_id"], None)
-                    if not row[versions.DELETED]:
-                        found[row["member_id"]] = row["tier"]
-        consumer.close()
-        return found
+        found = version_rows(self.log, f"{self.table}-push", version, "member_id")
+        return {member: row["tier"] for member, row in found.items()}
 
     def file(self, name: str, rows: Sequence[Mapping[str, Any]], types: dict[str, pa.DataType] | None = None) -> str:
         """A file of rows, in the format that its name ends in."""
@@ -208,7 +197,7 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
         pusher.push(str(pusher.folder / "nothing.parquet"))
     with pytest.raises(PushError, match=r"cannot be read: .*TABLE_OR_VIEW_NOT_FOUND"):
         pusher.push({"table": "nobody.made_it"})
-    with pytest.raises(PushError, match="failed: ValueError: no members today"):
+    with pytest.raises(PushError, match=r"failed: ValueError: no members today \(\S+/samza_spark_apps/pushed.py:\d+\)"):
         pusher.push({"callable": "samza_spark_apps.pushed:broken"})
     with pytest.raises(PushError, match="cannot be imported"):
         pusher.push({"callable": "samza_spark_apps.nowhere:members"})

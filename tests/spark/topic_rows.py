@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_samza.partitioner import partition_of
+from airflow_samza.runs.table_versions import DELETED, TableVersion
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 
@@ -21,3 +23,19 @@ def topic_rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:
             rows += envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else []
     consumer.close()
     return rows
+
+
+def version_rows(log: LogSystem, topic: str, version: TableVersion, key: str) -> dict[Any, dict[str, Any]]:
+    """What a reader of a version sees, by the key (a whole number), each row in the partition of its key."""
+    partitions = len(version.offsets)
+    consumer = log.consumer(StreamSpec(topic, partitions), version.slice)
+    found: dict[Any, dict[str, Any]] = {}
+    for partition in range(partitions):
+        for envelope in consumer.read(SystemStreamPartition("log", topic, partition)):
+            for row in envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else ():
+                assert partition_of((row[key],), ("bigint",), partitions) == partition
+                found.pop(row[key], None)
+                if not row[DELETED]:
+                    found[row[key]] = row
+    consumer.close()
+    return found

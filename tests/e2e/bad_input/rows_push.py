@@ -12,6 +12,7 @@ from airflow_samza.runs.push_request import request_path
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.spark.push_job import make_topic, push_stream
+from airflow_samza.spark.push_source import read_source
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
 from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
@@ -150,6 +151,15 @@ def _(scene: Scene) -> str:
 @row("push", "A source that is a function nobody else can import", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "profiles", lambda spark: spark.range(1))
+
+
+@row("push", "A function that makes no DataFrame for a push", PUSH)
+def _(scene: Scene) -> str:
+    scene.write("dags/models.py", "def scores(spark):", "    return [1, 2]")
+    scene.monkeypatch.syspath_prepend(str(scene.folder / "dags"))
+    request = pushes(scene).request("monday", source={"callable": "models:scores"})
+    no_spark: Any = None
+    return raised(lambda: read_source(no_spark, request, {}))
 
 
 @row("push", "A source with a word too many", PUSH)

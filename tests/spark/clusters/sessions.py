@@ -32,7 +32,8 @@ SECRET = "a secret that no file, page or command line shows"
 class Place:
     """Where a session's Spark is, and what it can do.
 
-    ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow one.
+    ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow one. ``hosts`` has
+    the folder of each host, as its environment names it.
     """
 
     master: str
@@ -41,6 +42,7 @@ class Place:
     executors: Callable[[], list[psutil.Process]] = list
     speculates: bool = False
     ships_package: bool = False
+    hosts: str = ""
 
 
 @contextmanager
@@ -72,7 +74,7 @@ def told(folder: Path) -> dict[str, str]:
 def standalone_client(folder: Path) -> Iterator[Place]:
     with standalone_cluster(folder, workers=2) as cluster:
         conf = {**SPECULATION, **SMALL, **told(folder)}
-        yield Place(cluster.master, conf=conf, executors=cluster.executors, speculates=True, ships_package=True)
+        yield Place(cluster.master, conf=conf, executors=cluster.executors, speculates=True, ships_package=True, hosts="$HOST_FOLDER")
 
 
 @contextmanager
@@ -85,12 +87,13 @@ def standalone_in_cluster(folder: Path) -> Iterator[Place]:
             executors=cluster.executors,
             speculates=True,
             ships_package=True,
+            hosts="$HOST_FOLDER",
         )
 
 
 @contextmanager
 def connect(folder: Path) -> Iterator[Place]:
-    with connect_server(folder, master=FOUR_TRIES) as server:
+    with connect_server(folder, told(folder), master=FOUR_TRIES) as server:
         yield Place(server.url, ships_package=True)
 
 
@@ -99,7 +102,8 @@ def on_yarn(deploy_mode: str) -> Callable[[Path], AbstractContextManager[Place]]
     def place(folder: Path) -> Iterator[Place]:
         jars = {"spark.yarn.jars": f"local:{spark_home()}/jars/*", "spark.executor.instances": "2"}  # else 400 MB are copied to each
         with yarn_cluster(folder) as cluster:
-            yield Place("yarn", submit=SubmitOptions(deploy_mode), conf={**SMALL, **jars}, executors=cluster.executors, ships_package=True)
+            conf = {**SMALL, **jars, **told(folder)}
+            yield Place("yarn", submit=SubmitOptions(deploy_mode), conf=conf, executors=cluster.executors, ships_package=True)
 
     return place
 
@@ -181,7 +185,7 @@ def session_of(kind: str, folder: Path) -> Iterator[Session]:
     for number in range(2):
         rows = [{"number": number, "folder": str(folder / "files")}]
         pq.write_table(pa.Table.from_pylist(rows), folder / "data" / "marks" / f"{number}.parquet")
-    (folder / "more" / "contract_rules.py").write_text('RULE = "shipped"\n')
+    (folder / "more" / "contract_rules.py").write_text(f'RULE = "shipped"\nFOLDER = "{folder / "files"}"\n')
     (folder / "lookup" / "word.txt").write_text("unpacked\n")
     with tarfile.open(folder / "words.tar.gz", "w:gz") as archive:
         archive.add(folder / "lookup" / "word.txt", "word.txt")
