@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
-from airflow_samza.runs.folders import StageFolder, adopt, must_read, read
+from airflow_samza.runs.folders import StageFolder, adopt, must_read, numbers, read
 from airflow_samza.runs.totals import Totals
 from airflow_samza.systems.filesystem import Filesystem
 
@@ -203,7 +203,7 @@ class Commit:
 
 def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
     """The intent of a stage's newest epoch, or None when nothing was decided yet."""
-    for epoch in sorted((int(name) for name in files.list(folder.epochs) if name.isdigit()), reverse=True):
+    for epoch in reversed(numbers(files, folder.epochs)):
         record = read(files, folder.intent(epoch))
         if record is not None:  # a process may have died between the folder and the intent
             return Intent.from_dict(record)

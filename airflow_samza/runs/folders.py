@@ -60,6 +60,12 @@ def must_read(files: Filesystem, path: str) -> dict[str, Any]:
     return record
 
 
+def numbers(files: Filesystem, folder: str) -> list[int]:
+    """The numbers of the records or folders in a folder, ascending."""
+    found = (name.removesuffix(".json") for name in files.list(folder))
+    return sorted(int(name) for name in found if name.isdigit())
+
+
 @dataclass(frozen=True)
 class StageFolder:
     """The records of one generation of a stage."""
@@ -183,4 +189,4 @@ class RunFolder:
 
     def plan_generations(self, files: Filesystem) -> list[int]:
         """The generations of the plan, oldest first."""
-        return sorted(int(name.removesuffix(".json")) for name in files.list(self.plans) if name.removesuffix(".json").isdigit())
+        return numbers(files, self.plans)

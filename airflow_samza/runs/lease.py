@@ -17,9 +17,9 @@ from typing import Any
 
 from airflow_samza.errors import StateFenced
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import adopt, must_read, read, write_once
+from airflow_samza.runs.folders import adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.liveness import identity
-from airflow_samza.runs.state_folder import LineageFolder, numbers
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.systems.filesystem import Filesystem
 
 FINISHED = "finished"

@@ -15,9 +15,9 @@ from typing import Any
 from airflow_samza.errors import StateError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import read, write_once
+from airflow_samza.runs.folders import numbers, read, write_once
 from airflow_samza.runs.lease import FINISHED, Lease, begin, end, fenced
-from airflow_samza.runs.state_folder import LineageFolder, numbers
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.systems.filesystem import Filesystem
 
 _PINNED_SECONDS = 30 * 86400.0

@@ -18,10 +18,9 @@ from typing import Any
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import StageFolder, adopt, must_read, read, write_once
+from airflow_samza.runs.folders import StageFolder, adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.push_checks import PushTotals, check_rows
 from airflow_samza.runs.push_request import PushRequest
-from airflow_samza.runs.state_folder import numbers
 from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_versions import FULL, TableVersion
 from airflow_samza.schema import Schema
@@ -169,8 +168,8 @@ def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ..
 
 def newest_staging(files: Filesystem, folder: StageFolder) -> tuple[int, dict[str, Any] | None]:
     """The newest try at reading the source, by its number, and its record; (-1, None) when there was none."""
-    known = [int(name) for name in files.list(folder.epochs) if name.isdigit()]
-    return (max(known), read(files, folder.intent(max(known)))) if known else (-1, None)
+    known = numbers(files, folder.epochs)
+    return (known[-1], read(files, folder.intent(known[-1]))) if known else (-1, None)
 
 
 def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> int:
@@ -192,9 +191,9 @@ def discard(files: Filesystem, system: System, request: PushRequest) -> None:
             nothing = _add_publication(files, request, {"digest": "", "staged": {}})
             _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
     elif isinstance(system, LogSystem):
-        for epoch in files.list(folder.epochs):
-            for name in files.list(folder.manifests(int(epoch))) if epoch.isdigit() else ():
-                manifest = read(files, f"{folder.manifests(int(epoch))}/{name}")
+        for epoch in numbers(files, folder.epochs):
+            for name in files.list(folder.manifests(epoch)):
+                manifest = read(files, f"{folder.manifests(epoch)}/{name}")
                 if manifest is not None and manifest["staged"].get("segment"):
                     system.filesystem.delete(system.topic(request.topic).segment_path(manifest["staged"]["segment"]))
     files.delete_tree(f"{folder.path}/manifests")

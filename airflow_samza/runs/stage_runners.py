@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.runs.folders import RunFolder, read, write_once
+from airflow_samza.runs.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.liveness import identity, is_alive
 from airflow_samza.systems.filesystem import Filesystem
 
@@ -69,18 +69,13 @@ class RunnerFolder:
 
 def newest_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
     """The latest runner of a key that was ever claimed."""
-    numbers = [int(name) for name in files.list(f"{run.servers}/{key}") if name.isdigit()]
-    return RunnerFolder(run, key, max(numbers)) if numbers else None
+    known = numbers(files, f"{run.servers}/{key}")
+    return RunnerFolder(run, key, known[-1]) if known else None
 
 
 def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:
     """Every runner of a run, of every key."""
-    return [
-        RunnerFolder(run, key, int(name))
-        for key in files.list(run.servers)
-        for name in files.list(f"{run.servers}/{key}")
-        if name.isdigit()
-    ]
+    return [RunnerFolder(run, key, number) for key in files.list(run.servers) for number in numbers(files, f"{run.servers}/{key}")]
 
 
 def claim_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.runs.epoch_records import Manifest, read_commit
-from airflow_samza.runs.folders import RunFolder, StageFolder, read, write_once
+from airflow_samza.runs.folders import RunFolder, StageFolder, numbers, read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystem import Filesystem
@@ -145,7 +145,7 @@ class StageStatus:
 
 def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
     """The number of the latest attempt; 0 when there was none."""
-    return max((int(name) for name in files.list(folder.attempts) if name.isdigit()), default=0)
+    return max(numbers(files, folder.attempts), default=0)
 
 
 def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
@@ -222,7 +222,7 @@ def is_staged(files: Filesystem, folder: StageFolder) -> bool:
 
 def _newest(files: Filesystem, folder: StageFolder) -> dict[str, Any] | None:
     """The newest intent as it is written: its slices may name many files, which nobody here looks at."""
-    for epoch in sorted((int(name) for name in files.list(folder.epochs) if name.isdigit()), reverse=True):
+    for epoch in reversed(numbers(files, folder.epochs)):
         record = read(files, folder.intent(epoch))
         if record is not None:
             return record

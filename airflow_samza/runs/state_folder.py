@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_samza.runs.names import lineage_folder, safe
-from airflow_samza.systems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,3 @@ class LineageFolder:
     def pins(self) -> str:
         """The folder of pins, by version."""
         return f"{self.path}/pins"
-
-
-def numbers(files: Filesystem, folder: str) -> list[int]:
-    """The numbers of the records or folders in a folder, ascending."""
-    found = (name.removesuffix(".json") for name in files.list(folder))
-    return sorted(int(name) for name in found if name.isdigit())

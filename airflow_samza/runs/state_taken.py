@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.runs.folders import RunFolder, read, write_once
+from airflow_samza.runs.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.lease import SUPERSEDED, Lease, end, fenced, has_begun, is_free, newest_lease, take, take_away
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
 from airflow_samza.runs.lineage import Version, find_version, finished_version, newest_number, version_of_run
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.state_folder import LineageFolder, numbers
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state
 from airflow_samza.systems.filesystem import Filesystem
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from airflow_samza.errors import StateBusy, StateError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.folders import RunFolder, read
+from airflow_samza.runs.folders import RunFolder, numbers, read
 from airflow_samza.runs.lease import ABANDONED, FINISHED, Lease, end, is_free, newest_lease
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, Standing, standing_of
 from airflow_samza.runs.lineage import Version, commit_version, find_version, finished_version
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.state_folder import LineageFolder, numbers
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state
 from airflow_samza.runs.state_taken import Patience, take_lease
 from airflow_samza.systems.filesystem import Filesystem

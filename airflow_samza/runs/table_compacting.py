@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import must_read, write_once
+from airflow_samza.runs.folders import must_read, numbers, write_once
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.table_compactions import Compaction, Compactions
 from airflow_samza.runs.table_folder import TableFolder
@@ -103,4 +103,4 @@ def _publish(
 
 def staged_numbers(files: Filesystem, folder: TableFolder) -> list[int]:
     """The versions for which tasks have staged something."""
-    return sorted(int(name) for name in files.list(folder.compacting) if name.isdigit())
+    return numbers(files, folder.compacting)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.runs.folders import must_read
-from airflow_samza.runs.state_folder import numbers
+from airflow_samza.runs.folders import must_read, numbers
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.systems.filesystem import Filesystem
 

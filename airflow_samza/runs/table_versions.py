@@ -15,8 +15,7 @@ from typing import Any
 
 from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
-from airflow_samza.runs.folders import must_read, read, write_once
-from airflow_samza.runs.state_folder import numbers
+from airflow_samza.runs.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.table_compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.systems.filesystem import Filesystem
