@@ -8,10 +8,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.runs import table_versions as versions
+from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.table_compactions import sections_since
 from airflow_samza.spark import table_compaction
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.table_compaction import CompactionTask
-from tests.spark.test_table_push import BY_ID, MEMBERS, Pusher, pusher, session
+from tests.spark.conftest import APPS
+from tests.spark.test_table_push import APPLICATION, BY_ID, MEMBERS, Pusher, pusher, session
 
 __all__ = ["pusher", "session"]
 
@@ -74,3 +77,26 @@ def test_a_compaction_of_which_a_worker_fails_leaves_the_push_as_it_is(
     newest = versions.by_number(pusher.files, "log", "t0-push", 3)
     assert newest.compacted is not None
     assert pusher.rows(newest) == after(made, more)
+
+
+@pytest.mark.parametrize("place", ["compaction-before-staging", "compaction-task-after-record", "compaction-after-publish"])
+def test_a_push_of_which_the_compaction_is_killed_stands_and_the_next_one_compacts(
+    pusher: Pusher, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    pusher.push(pusher.file("all.parquet", MEMBERS), "full")
+    runtime = SparkRuntime(str(pusher.folder / "root"), master="local[2]", spark_conf={"spark.task.maxFailures": "1"})
+    monkeypatch.setenv(VARIABLE, f"{place}@{pusher.folder / 'struck'}")
+    changes = pusher.file("more.parquet", [{"member_id": 150, "tier": "changed"}])
+    handle = runtime.push(APPLICATION, "t0", changes, "more", mode="incremental", compact_after=1)
+    runtime.wait(handle, timeout=600)
+    # A worker's death is the end of the compaction; the runner's leaves what any process may finish.
+    assert runtime.status(handle).state == ("succeeded" if "task" in place else "unfinished")
+    monkeypatch.delenv(VARIABLE)
+    done = runtime.finish_push(handle)
+    assert (done.number, done.compacted) == (2, None)
+    assert pusher.rows(done) == {**BY_ID, 150: "changed"}
+    made = change(pusher, 1, compact_after=1)
+    newest = versions.by_number(pusher.files, "log", "t0-push", 3)
+    assert newest.compacted is not None
+    assert pusher.rows(newest) == after(made)
