@@ -14,7 +14,9 @@ from airflow_samza.cli.options import (
     ROOT,
     SYSTEMS,
     Application,
+    DeployMode,
     Interval,
+    Master,
     Names,
     Place,
     at_place,
@@ -110,13 +112,8 @@ def run(
         str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Run a run of this name anew; what it wrote replaces the former output.")] = False,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's master: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."),
-    ] = None,
-    deploy_mode: Annotated[
-        str | None, typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster.")
-    ] = None,
+    master: Master = None,
+    deploy_mode: DeployMode = None,
     mode: Annotated[
         str,
         typer.Option(

@@ -47,6 +47,13 @@ Config = Annotated[
 Interval = Annotated[
     str | None, typer.Option("--interval", "-i", metavar="START/END", help="The data interval, in ISO form; without a zone: UTC.")
 ]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."),
+]
+DeployMode = Annotated[
+    str | None, typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster.")
+]
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

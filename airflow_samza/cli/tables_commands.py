@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import EVERYTHING, ROOT, Application, Interval, Place, at_place, look_from_here
+from airflow_samza.cli.options import EVERYTHING, ROOT, Application, DeployMode, Interval, Master, Place, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs import table_rollback
@@ -77,6 +77,8 @@ def push(
     ],
     interval: Interval = None,
     push_id: PushId = None,
+    master: Master = None,
+    deploy_mode: DeployMode = None,
     mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = versions.FULL,
     columns_: Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")] = None,
     deletes: Annotated[str | None, typer.Option("--deletes", metavar="SQL", help="Rows whose key an incremental push deletes.")] = None,
@@ -96,7 +98,7 @@ def push(
 
     look_from_here()
     environment = place.environment()
-    runtime = runtime_of(environment)
+    runtime = runtime_of(environment, master, deploy_mode)
     given = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
     handle = runtime.push(
         application,

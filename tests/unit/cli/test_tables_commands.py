@@ -134,3 +134,10 @@ def test_the_path_of_a_source_is_looked_for_from_the_current_folder_on(
     monkeypatch.setattr(SparkRuntime, "push", lambda *arguments, **options: found.append(arguments[3]))
     call("push", "m:app", "profiles", given)
     assert json.dumps(found).replace(str(Path.cwd()), "HERE") == json.dumps([meant])
+
+
+def test_a_push_takes_the_master_that_the_command_names(pushes: Pushes) -> None:
+    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050")
+    assert "mesos://here:5050" in done.output
+    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "yarn", "--deploy-mode", "sideways")
+    assert "sideways" in done.output
