@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from airflow_samza.spark.class_archive import VARIABLE, class_archive
 from demo import flights_data, show
 from demo.local_airflow import AirflowProblem, LocalAirflow
 
@@ -104,9 +105,12 @@ def _run(airflow: LocalAirflow, home: Path, screenshot: Path | None) -> str:
 def _airflow(home: Path) -> LocalAirflow:
     for name in ("samza", "warehouse"):
         (home / name).mkdir(parents=True, exist_ok=True)
+    archives = str(Path(sys.prefix) / "class-archives")
+    found = class_archive(archives).find()  # `make test` makes it; here it would cost more time than it spares
     return LocalAirflow(
         home / "airflow",
         dags=REPOSITORY / "dags",
+        env={} if found is None else {VARIABLE: archives},
         connections={
             "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
             "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "data")}}),

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from airflow_samza.spark.class_archive import VARIABLE, class_archive
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 COMPOSE = ROOT / "docker" / "compose.yaml"
@@ -101,6 +103,15 @@ def test_the_connection_of_the_image_is_one_that_the_provider_knows() -> None:
     assert connection["conn_type"] == kind["connection-type"]
     assert set(connection["extra"]) <= set(kind["conn-fields"])
     assert any(volume.endswith(f":{connection['extra']['root']}") for volume in compose()["services"]["airflow"]["volumes"])
+
+
+def test_the_image_has_an_archive_of_sparks_classes_where_its_setting_says() -> None:
+    found = instructions()
+    setting = re.search(rf"{VARIABLE}=(\S+)", next(rest for word, rest in found if word == "ENV"))
+    assert setting is not None
+    assert any(word == "RUN" and "install --directory --owner airflow" in rest and setting[1] in rest.split() for word, rest in found)
+    made = found.index(("RUN", f"python -m {class_archive.__module__} {setting[1]}"))
+    assert ("USER", "airflow") in found[:made]  # who runs stages owns it
 
 
 @pytest.mark.parametrize("script", ["scripts/setup.sh", "scripts/setup-browser.sh", "scripts/setup-jars.sh", ".ci/run"])
