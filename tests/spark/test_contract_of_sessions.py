@@ -303,11 +303,12 @@ def test_a_push_whose_submitter_and_driver_are_killed_shows_nothing_and_a_retry_
     assert pushes.rows(1) == IRON
 
 
-def test_changes_come_from_a_database_whose_password_nobody_sees(pushes: Pushes) -> None:
+def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compacted(pushes: Pushes) -> None:
     query = """SELECT CAST(7 AS BIGINT) AS "member_id", 'gold' AS "tier" FROM SYSIBM.SYSDUMMY1"""
     source = {"jdbc": {"url": "jdbc:derby:memory:nothing;create=true", "query": query}}
-    version = pushes.push("second", source, mode="incremental", secrets={"user": "reader", "password": SECRET})
+    version = pushes.push("second", source, mode="incremental", compact_after=1, secrets={"user": "reader", "password": SECRET})
     assert (version.number, version.base, version.rows) == (2, 1, 1)
+    assert versions.by_number(pushes.files, "log", "tiers-push", 2).compacted is not None
     assert (pushes.rows(1), pushes.rows(2)) == (IRON, {**IRON, 7: "gold"})
     # All that Spark's page shows lies in the log of its events.
     until(lambda: [path for path in pushes.session.folder.rglob("events_*") if b"PushTask" in path.read_bytes()], 60)
