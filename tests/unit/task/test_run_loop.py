@@ -113,7 +113,7 @@ def test_an_input_that_is_not_given_at_all_has_no_end() -> None:
 
 
 def test_contradicting_task_counts_stop_the_task() -> None:
-    with pytest.raises(ControlError, match="offset 1 says that 3 tasks"):
+    with pytest.raises(ControlError, match="offset 1 has the task count 3; an earlier message said 2"):
         run_task(program_of(copy, views=1), 0, [source("views", 0, end("a", 2), end("b", 3))], {"out": Collected()})
 
 
