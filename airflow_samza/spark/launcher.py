@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.spark.handover import leave_settings, withdraw_settings
 from airflow_samza.spark.java import find_java
+from airflow_samza.spark.log_lines import telling_line
 from airflow_samza.spark.masters import YARN, Master, SubmitOptions, parse_master
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import GAVE_WAY, POLL_SECONDS
@@ -187,6 +187,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONUNBUFFERED": "1"}
 
 
+_EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 _SHARED_ROOT = "Do all hosts of the cluster have this root, one shared folder, under this path?"
 _FULL_CLUSTER = "A driver waits for room in a full cluster, and [samza] driver_start_timeout says how long it may."
 
@@ -207,17 +208,3 @@ def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Starte
         hint=f"{hint} {where}; the driver's own is in the cluster",
         log=files.location(started.log),
     )
-
-
-_TELLING = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
-_EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
-
-
-def telling_line(lines: Sequence[str]) -> str:
-    """The last line of a log that tells of an error; the last one when none does.
-
-    >>> telling_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO ShutdownHookManager: Deleting"])
-    'java.net.UnknownHostException: nowhere'
-    """
-    told = [line for line in lines if _TELLING.search(line) and not re.match(r"\s+at ", line)]
-    return (told or list(lines))[-1].strip()

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
@@ -25,6 +26,7 @@ from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUN
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.class_archive import make_in_background, wanted
 from airflow_samza.spark.driver_session import DriverSession, open_driver_session
+from airflow_samza.spark.log_lines import telling_line
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.local_copies import carry, local_copy
 
@@ -48,6 +50,8 @@ REPORT_SECONDS = 0.25
 DEFAULT_IDLE_SECONDS = 360.0
 """How long a runner waits for the run's next stage: longer than Airflow's default delay before a retry (300 s), so it lives as long as
 the run; the end of a run closes it at once."""
+
+_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 
 GAVE_WAY = 3
 """The exit code of a runner that found another in its place."""
@@ -159,11 +163,18 @@ class StageRunner:
         except SamzaError:
             raise
         except Exception as error:
+            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise StageFailed(
-                f"Spark does not start: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                f"Spark does not start: {self._java_said() if _JAVA_ENDED in why else why}",
                 hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
                 log=self._folder.log,
             ) from error
+
+    def _java_said(self) -> str:
+        """Why Java has ended, of what it has printed into this runner's log."""
+        written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
+        lines = Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
+        return telling_line(lines) if lines else "Java ended before it was up"
 
     def _take_requests(self) -> bool:
         found = False

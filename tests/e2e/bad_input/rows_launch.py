@@ -1,4 +1,4 @@
-"""Rows that whoever submits a stage is told of the Spark that it should run on; no Spark is started."""
+"""Rows that whoever submits a stage is told of the Spark that it should run on; no Spark comes up."""
 
 from __future__ import annotations
 
@@ -81,6 +81,15 @@ def _(scene: Scene) -> str:
     return _listening(scene, lambda master: _submitted(scene, master, submit))
 
 
+@row("launch", "Options that Java ends at, and packages that are not found", "by the stage")
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    runtime = scene.runtime(spark_conf={"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+UseParallelGC"})
+    run = runtime.prepare(APPLICATION, "run-1")
+    return _without_names(raised(lambda: runtime.run_stage(run, "views")))
+
+
 def _spark_submit(scene: Scene, *lines: str) -> SubmitOptions:
     """A script in the place of spark-submit, which does what a cluster would."""
     program = scene.write("bin/spark-submit", f"#!{sys.executable}", "import subprocess, sys, time", *lines)
@@ -93,8 +102,12 @@ def _listening(scene: Scene, call: Callable[[str], str]) -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         text = call(f"spark://127.0.0.1:{port}").replace(f"127.0.0.1:{port}", "127.0.0.1:7077")
-    text = re.sub(r"airflow_samza-[0-9a-f]{16}|(?<=/servers/)[0-9a-f]{12}", "…", text)
-    return text.replace(f"this host ({os.uname().nodename})", "this host (worker-7)")
+    return _without_names(text).replace(f"this host ({os.uname().nodename})", "this host (worker-7)")
+
+
+def _without_names(text: str) -> str:
+    """Without what is another one each time."""
+    return re.sub(r"airflow_samza-[0-9a-f]{16}|(?<=/servers/)[0-9a-f]{12}", "…", text)
 
 
 def _submitted(scene: Scene, master: str, submit: SubmitOptions | None = None, **more: object) -> str:
