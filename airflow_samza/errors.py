@@ -305,6 +305,13 @@ class PushError(SamzaError):
     rule = "push"
 
 
+class SourceUnavailable(PushError):
+    """The source of a push did not answer, or failed for a reason that may pass (facts: ``table``)."""
+
+    rule = "source-unavailable"
+    retryable = True
+
+
 class ConcurrentPush(PushError):
     """Another push took the version that this one was to be (facts: ``table``, ``number``, ``winner``); trying again comes after it."""
 

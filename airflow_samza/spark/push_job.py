@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.errors import PushError, SamzaError, StageFailed
+from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import must_read, write_once
@@ -25,12 +24,13 @@ from airflow_samza.runs.version_text import describe_version
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.driver_session import DriverSession, is_gone
-from airflow_samza.spark.push_source import first_words, partitioned, read_source, table_columns
+from airflow_samza.spark.push_failures import function_failed, job_failed
+from airflow_samza.spark.push_source import partitioned, read_source, table_columns
 from airflow_samza.spark.push_task import RESULT_SCHEMA, PushTask, empty_manifest
 from airflow_samza.spark.stage_context import Attempt
 from airflow_samza.spark.stage_job import lost, refuse_unwanted
 from airflow_samza.spark.table_compaction import compacting
-from airflow_samza.spark.worker_errors import find_error, python_failure, shown_as_written
+from airflow_samza.spark.worker_errors import find_error, shown_as_written
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
@@ -113,7 +113,7 @@ def _stage(
             if is_gone(error):
                 raise
             log.exception("%s: the Spark job failed without an error of ours", attempt.group)
-            raise _failed(request, str(error)) from error
+            raise job_failed(request, str(error)) from error
     totals = PushTotals()
     for number in range(request.partitions):
         write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
@@ -132,37 +132,7 @@ def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: s
         except Exception as error:
             if is_gone(error) or request.kind_of_source != "callable":
                 raise
-            at = SourceLocation.of_traceback(error.__traceback__)
-            raise PushError(
-                f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
-                f"{type(error).__name__}: {first_words(str(error))}{f' ({at})' if at is not None else ''}",
-                hint="The runner's log has the whole traceback.",
-                table=request.table,
-            ) from error
-
-
-def _failed(request: PushRequest, text: str) -> SamzaError:
-    raised = python_failure(text)
-    if raised is not None and request.kind_of_source == "callable":
-        return StageFailed(
-            f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: {raised}",
-            hint="The runner's log has the whole traceback.",
-            stage=request.handle.stage_id,
-            run=request.handle.run_id,
-        )
-    said = raised or first_words(text)
-    if any(word in said for word in ("CAST_", "NUMERIC_VALUE_OUT_OF_RANGE", "MALFORMED", "FAILED_READ_FILE", "DATETIME")):
-        return PushError(
-            f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the table's: {said}",
-            hint="Mend the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
-            table=request.table,
-        )
-    return StageFailed(
-        f"The Spark job of the push of table {request.table!r} failed: {said}",
-        hint="The runner's log has the whole story.",
-        stage=request.handle.stage_id,
-        run=request.handle.run_id,
-    )
+            raise function_failed(request, error) from error
 
 
 def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SchemaError
+from airflow_samza.errors import PushError, SchemaError
 from airflow_samza.partitioner import key_type
 from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
-from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.push_failures import told_of_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,15 +26,6 @@ _OF_FORMAT: Mapping[str, Mapping[str, str]] = {"csv": {"header": "true", "mode":
 
 _LATEST = "__latest_by"
 
-_LACKING = (
-    # Of Spark 4.2.0 there is none on Maven; the one of 4.1.1 works with it (tests/hdfs).
-    ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:4.1.1"),
-    ("No suitable driver", "JDBC driver", "<the driver's group:artifact:version>"),
-)
-"""Words of Spark that say what it lacks, what that is, and where it comes from."""
-
-_NO_SECRETS: Mapping[str, Any] = {}
-
 
 def format_of(source: Mapping[str, Any]) -> str:
     """The format of a path: as it is told, else by its ending, else Parquet."""
@@ -48,7 +37,7 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
     """The source as Spark reads it. ``secrets`` are options that lie in no file, such as a password."""
     source = request.source
     kind = request.kind_of_source
-    with _told(request, secrets):
+    with told_of_source(request, secrets):
         if kind == "path":
             chosen = format_of(source)
             options = {**_OF_FORMAT.get(chosen, {}), **source.get("options", {}), **secrets}
@@ -91,7 +80,7 @@ def load_callable(request: PushRequest, reference: str) -> Any:
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
     """The rows as the push stream has them, with a column to order by at the end where one is asked for, and the table's columns."""
     loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
-    with _told(request):  # Spark Connect looks at the source only now
+    with told_of_source(request):  # Spark Connect looks at the source only now
         columns = _expressions(request, source)
     if DELETED in columns:
         raise PushError(
@@ -101,7 +90,7 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         )
     deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
     latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
-    with _told(request):
+    with told_of_source(request):
         taken = source.selectExpr(
             *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()), f"{deletes} AS {DELETED}", *latest
         )
@@ -115,7 +104,7 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         f"AS {field.type.ddl()}) AS {_quoted(field.name)}"
         for field in wanted.fields
     ]
-    with _told(request):
+    with told_of_source(request):
         return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), wanted
 
 
@@ -163,42 +152,6 @@ def partitioned(request: PushRequest, rows: DataFrame, schema: Schema) -> DataFr
     order = [*(_quoted(name) for name in request.key), *([_LATEST] if request.latest_by is not None else [])]
     ordered = spread.sortWithinPartitions(*(expr(name) for name in order))
     return ordered.drop(_LATEST) if request.latest_by is not None else ordered
-
-
-@contextmanager
-def _told(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
-    """Spark's refusal of a source, as a sentence about the push, without what is secret."""
-    try:
-        yield
-    except SamzaError:
-        raise
-    except Exception as error:
-        if is_gone(error) or request.kind_of_source == "callable":
-            raise
-        said = first_words(str(error))
-        for secret in secrets.values():
-            said = said.replace(str(secret), "***")
-        for words, what, package in _LACKING:
-            if words in str(error):
-                raise RuntimeMissing(
-                    f"Spark has no {what} for the source of the push of table {request.table!r} ({request.source_text}).",
-                    hint=f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.',
-                    package=package,
-                ) from None
-        raise PushError(
-            f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read: {said}",
-            hint="Correct source=, columns=, deletes= or latest_by=.",
-            table=request.table,
-        ) from None
-
-
-def first_words(text: str) -> str:
-    """What says most in the text of an error of Spark: the first one that it names by its class in brackets, else the first line."""
-    named = re.search(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+", text)
-    lines = [
-        line.strip().removeprefix(": ") for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while")
-    ]
-    return (named[0] if named is not None else lines[0] if lines else "no reason given")[:400]
 
 
 def _quoted(name: str | None) -> str:

@@ -15,7 +15,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, UnknownName
+from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
 from airflow_samza.runs.folders import replace as write_over
@@ -197,7 +197,10 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
         pusher.push(str(pusher.folder / "nothing.parquet"))
     with pytest.raises(PushError, match=r"cannot be read: .*TABLE_OR_VIEW_NOT_FOUND"):
         pusher.push({"table": "nobody.made_it"})
-    with pytest.raises(PushError, match=r"failed: ValueError: no members today \(\S+/samza_spark_apps/pushed.py:\d+\)"):
+    no_database = {"jdbc": {"url": "jdbc:derby:nowhere", "dbtable": "t", "driver": "org.apache.derby.jdbc.EmbeddedDriver"}}
+    with pytest.raises(SourceUnavailable, match=r"cannot be read now: .*FAILED_JDBC"):
+        pusher.push(no_database)
+    with pytest.raises(StageFailed, match=r"failed: ValueError: no members today \(\S+/samza_spark_apps/pushed.py:\d+\)"):
         pusher.push({"callable": "samza_spark_apps.pushed:broken"})
     with pytest.raises(PushError, match="cannot be imported"):
         pusher.push({"callable": "samza_spark_apps.nowhere:members"})

@@ -11,6 +11,7 @@ from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import request_path
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
+from airflow_samza.spark.push_failures import told_of_source
 from airflow_samza.spark.push_job import make_topic, push_stream
 from airflow_samza.spark.push_source import read_source
 from tests.e2e.bad_input.page import row
@@ -160,6 +161,17 @@ def _(scene: Scene) -> str:
     request = pushes(scene).request("monday", source={"callable": "models:scores"})
     no_spark: Any = None
     return raised(lambda: read_source(no_spark, request, {}))
+
+
+@row("push", "A source that does not answer", PUSH)
+def _(scene: Scene) -> str:
+    request = pushes(scene).request("monday", source={"path": "hdfs://nn1/models"})
+
+    def read() -> None:
+        with told_of_source(request):
+            raise OSError(": java.net.ConnectException: Call From worker-7 to nn1:8020 failed on connection exception: Connection refused")
+
+    return raised(read)
 
 
 @row("push", "A source with a word too many", PUSH)

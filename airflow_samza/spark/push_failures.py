@@ -1,0 +1,129 @@
+"""What Spark raises about a table push, as our errors: what is wrong for good, and what may pass and is worth another try."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SourceUnavailable, StageFailed
+from airflow_samza.runs.push_request import PushRequest
+from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.worker_errors import python_failure
+
+_LACKING = (
+    # Of Spark 4.2.0 there is none on Maven; the one of 4.1.1 works with it (tests/hdfs).
+    ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:4.1.1"),
+    ("No suitable driver", "JDBC driver", "<the driver's group:artifact:version>"),
+)
+"""Words of Spark that say what it lacks, what that is, and where it comes from."""
+
+_NAMED = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
+"""How Spark names a failure, by class and subclass."""
+
+_OF_VALUES = ("CAST_", "NUMERIC_VALUE_OUT_OF_RANGE", "MALFORMED", "CANNOT_READ_FILE_FOOTER", "DATA_TYPE_MISMATCH", "DATETIME")
+_OF_NAMES = ("DATA_SOURCE_NOT_FOUND",)
+_NO_CONNECTION = "FAILED_JDBC.CONNECTION"
+"""Spark takes a database that does not answer for a mistake in the query."""
+
+_NO_SECRETS: Mapping[str, Any] = {}
+
+
+@contextmanager
+def told_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
+    """Spark's refusal of a source, as a sentence about the push, without what is secret."""
+    try:
+        yield
+    except SamzaError:
+        raise
+    except Exception as error:
+        if is_gone(error) or request.kind_of_source == "callable":
+            raise
+        raise _source_failure(request, error, secrets) from None
+
+
+def function_failed(request: PushRequest, error: Exception) -> StageFailed:
+    """The error of a function of the user's that was to return a DataFrame."""
+    at = SourceLocation.of_traceback(error.__traceback__)
+    return StageFailed(
+        f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
+        f"{type(error).__name__}: {first_words(str(error))}{f' ({at})' if at is not None else ''}",
+        hint="The runner's log has the whole traceback.",
+        stage=request.handle.stage_id,
+        run=request.handle.run_id,
+    )
+
+
+def job_failed(request: PushRequest, text: str) -> SamzaError:
+    """The error of a Spark job that has failed with this text, and none of ours in it."""
+    raised = python_failure(text)
+    if raised is not None and request.kind_of_source == "callable":
+        return StageFailed(
+            f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: {raised}",
+            hint="The runner's log has the whole traceback.",
+            stage=request.handle.stage_id,
+            run=request.handle.run_id,
+        )
+    said = raised or first_words(text)
+    if _is_named(text, _OF_VALUES):
+        return PushError(
+            f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the table's: {said}",
+            hint="Mend the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
+            table=request.table,
+        )
+    return StageFailed(
+        f"The Spark job of the push of table {request.table!r} failed: {said}",
+        hint="The runner's log has the whole story.",
+        stage=request.handle.stage_id,
+        run=request.handle.run_id,
+    )
+
+
+def first_words(text: str) -> str:
+    """What says most in the text of an error of Spark: the first one that it names by its class in brackets, else the first line."""
+    named = re.search(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+", text)
+    lines = [
+        line.strip().removeprefix(": ") for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while")
+    ]
+    return (named[0] if named is not None else lines[0] if lines else "no reason given")[:400]
+
+
+def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:
+    text = str(error)
+    said = first_words(text)
+    for secret in filter(None, map(str, secrets.values())):
+        said = said.replace(secret, "***")
+    for words, what, package in _LACKING:
+        if words in text:
+            return RuntimeMissing(
+                f"Spark has no {what} for the source of the push of table {request.table!r} ({request.source_text}).",
+                hint=f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.',
+                package=package,
+            )
+    if _may_pass(error, text):
+        return SourceUnavailable(
+            f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read now: {said}",
+            hint="Nothing was pushed; try again when it answers. When it never did: correct source=.",
+            table=request.table,
+        )
+    return PushError(
+        f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read: {said}",
+        hint="Correct source=, columns=, deletes= or latest_by=.",
+        table=request.table,
+    )
+
+
+def _may_pass(error: Exception, text: str) -> bool:
+    """Whether a source that could not be looked at may be there in a minute: a host that does not answer, a file that is replaced."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    if _NO_CONNECTION in text:
+        return True
+    is_wrong = isinstance(error, (AnalysisException, IllegalArgumentException)) or "ClassNotFoundException" in text
+    return not is_wrong and not _is_named(text, _OF_VALUES + _OF_NAMES)
+
+
+def _is_named(text: str, words: tuple[str, ...]) -> bool:
+    return any(word in name for name in _NAMED.findall(text) for word in words)
