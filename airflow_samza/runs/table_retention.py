@@ -16,7 +16,7 @@ from airflow_samza.runs.folders import RunFolder, read, write_once
 from airflow_samza.runs.table_compacting import GENERATION, compaction_producer, staged_numbers
 from airflow_samza.runs.table_compactions import Compaction, Section
 from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_versions import TableVersion, expired_numbers, newest, now, versions
+from airflow_samza.runs.table_versions import TableVersion, expired_numbers, from_newest, newest, now
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
@@ -26,11 +26,15 @@ PINNED_FOR = timedelta(days=30)
 GIVEN_UP = "2.1"
 """The generation of the empty commit that takes the place of a section: above all that a push writes."""
 
+_RELEASED = ".released.json"
+"""How a note ends that nobody needs the sections of a version any more, and all are superseded."""
+
 
 def expire_versions(files: Filesystem, bound: System, system: str, topic: str, keep: int) -> list[int]:
     """Gives up all versions but the newest ``keep``, the current one, and those that are pinned; returns the numbers given up now."""
     folder = TableFolder(system, topic)
-    known = versions(files, system, topic)
+    settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
+    known = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
     gone = expired_numbers(files, system, topic)
     current = newest(files, system, topic)
     left = [version for version in known if version.number not in gone]
@@ -45,12 +49,18 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     needed = _needed(files, folder, kept, current)
     for version in known:
         if version.number in gone:
-            _release(files, bound, topic, version, version.sections, needed, f"{folder.expired}/{version.number:020}.released.json")
+            _release(files, bound, topic, version, version.sections, needed, f"{folder.expired}/{version.number:020}{_RELEASED}")
         elif version.compacted is not None and any(section not in needed for section in version.compacted.chain):
-            released = f"{folder.compactions}/{version.reads:020}.released.json"
+            released = f"{folder.compactions}/{version.reads:020}{_RELEASED}"
             _release(files, bound, topic, version, version.compacted.chain, needed, released)
     _release_compacted(files, bound, folder, known, kept, needed)
     return given_up
+
+
+def _released_numbers(files: Filesystem, folder: TableFolder) -> set[int]:
+    """The versions of which nothing is left to give up."""
+    marks = (name.removesuffix(_RELEASED) for name in files.list(folder.expired) if name.endswith(_RELEASED))
+    return {int(number) for number in marks}
 
 
 def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:

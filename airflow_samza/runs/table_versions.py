@@ -8,9 +8,10 @@ beside it, so that a number is never used twice and a push id is known for ever.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any
 
 from airflow_samza.application.table_declarations import PUSH_DELETES
@@ -201,13 +202,15 @@ def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str,
     return next((version.number for version in known if read_ in (version.sections, version.read_sections)), 0)
 
 
-def from_newest(files: Filesystem, system: str, topic: str, after: int = 0) -> Iterator[TableVersion]:
-    """The versions above a number, newest first, each read when it is asked for."""
+def from_newest(files: Filesystem, system: str, topic: str, after: int = 0, but: Collection[int] = frozenset()) -> Iterator[TableVersion]:
+    """The versions above a number, but for some, newest first, each read when it is asked for."""
     folder = TableFolder(system, topic)
     compactions = Compactions(files, folder)
     for number in reversed(numbers(files, folder.versions)):
         if number <= after:
             return
+        if number in but:
+            continue
         yield _loaded(must_read(files, folder.version(number)), compactions)
 
 
@@ -368,5 +371,5 @@ def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> 
 def _those_left(files: Filesystem, folder: TableFolder) -> str:
     system, topic = folder.system, folder.topic
     gone = expired_numbers(files, system, topic)
-    left: Sequence[TableVersion] = [version for version in from_newest(files, system, topic) if version.number not in gone]
-    return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left[:5])
+    left = islice(from_newest(files, system, topic, but=gone), 5)
+    return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.folders import RunFolder, write_once
+from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.stage_state import can_finish
@@ -19,6 +20,7 @@ from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log_maintenance import compact, sweep
+from airflow_samza.systems.filesystem import Filesystem
 from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
 
 
@@ -190,6 +192,20 @@ def test_old_versions_are_given_up_and_their_rows_swept(pushes: Pushes) -> None:
     assert len(pushes.files.list(f"topics/{TOPIC.name}/segments")) == 2
     assert pushes.rows_of(versions.by_number(pushes.files, "log", TOPIC.name, 4)) == {3: "x"}
     assert pushes.rows_of(pushes.current()) == {4: "x"}
+
+
+def test_retention_reads_no_record_of_what_is_settled(pushes: Pushes, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(9):
+        pushes.push(str(number), {number: "x"}, keep_versions=2)
+    asked: set[str] = set()
+
+    def noted(files: Filesystem, path: str) -> dict[str, Any]:
+        asked.add(path)
+        return must_read(files, path)
+
+    monkeypatch.setattr(versions, "must_read", noted)
+    pushes.push("last", {9: "x"}, keep_versions=2)
+    assert {int(Path(path).stem) for path in asked if "/versions/" in path} == {8, 9, 10}
 
 
 def test_what_the_newest_version_stands_on_is_kept(pushes: Pushes) -> None:
