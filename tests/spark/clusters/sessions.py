@@ -20,7 +20,7 @@ from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
-from tests.spark.clusters.standalone import SHORT_LIVED, spark_home, standalone_cluster
+from tests.spark.clusters.standalone import java_options, spark_home, standalone_cluster
 from tests.spark.clusters.yarn import yarn_cluster
 from tests.spark.connect.connect_server import FOUR_TRIES, connect_server
 
@@ -59,8 +59,8 @@ SPECULATION = {
 SMALL = {
     "spark.executor.memory": "600m",
     "spark.driver.memory": "600m",
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": java_options(),
+    "spark.driver.extraJavaOptions": java_options(),
 }
 
 

@@ -22,6 +22,11 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that lives for half a minute: half of its time, and more, would go into optimising what is run once."""
 
 
+def java_options() -> str:
+    """What all Javas of tests are started with: tests/conftest.py has put it there."""
+    return os.environ["SPARK_SUBMIT_OPTS"]
+
+
 def spark_home() -> Path:
     """Where the installed pyspark keeps its Spark."""
     spec = importlib.util.find_spec("pyspark")
@@ -98,7 +103,7 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[StandaloneClus
         # An address for each: Spark sees several hosts, and starts no second try at a task on the host of the first.
         host = f"127.0.0.{number + 1}"
         environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work")}
-        environment["SPARK_DAEMON_JAVA_OPTS"] = SHORT_LIVED
+        environment["SPARK_DAEMON_JAVA_OPTS"] = java_options()
         environment["HOST_FOLDER"] = str(folder / f"{name}-{number}")  # as if each had a disk of its own
         # Not ours to inherit: a cluster elsewhere has none of the submitter's environment.
         environment.pop("PYTHONPATH", None)
