@@ -148,7 +148,7 @@ def test_a_push_tells_version_rows_and_interval_with_its_event(flights: Any, ref
 
 def test_the_log_of_a_push_tells_rows_bytes_version_and_offsets(flights: Any, refreshed: Refreshed) -> None:
     log = flights.airflow.log("delay_model_refresh", refreshed.pushed[0], "push")
-    assert "Table delay-model: version 1 (full)" in log
+    assert "Table delay-model: version 1 (full, push " in log
     assert "partition 0: offsets [0, " in log
 
 
