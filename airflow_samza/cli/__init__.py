@@ -1,4 +1,4 @@
-"""The command line ``airflow-samza``: the commands are in ``app``, with their groups (``topics``, ``state``, ``tables``) in files of their own."""
+"""The command line ``airflow-samza``: commands in ``app``, their groups (``topics``, ``state``, ``tables``) in files of their own."""
 
 from __future__ import annotations
 
