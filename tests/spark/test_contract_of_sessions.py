@@ -27,6 +27,7 @@ from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.pushes import KEPT, Pushes
 from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of
 from tests.spark.conftest import APPS
+from tests.spark.files_with import files_with
 from tests.spark.topic_rows import topic_rows
 
 # A Spark starts in seconds, and in a minute where eight people share two cores.
@@ -178,9 +179,8 @@ def test_no_secret_is_in_a_file_or_on_a_command_line(session: Session) -> None:
     until(session.holders)
     shown = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
     assert not [line for line in shown if SECRET in line]
-    files = [path for path in session.folder.rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+    assert files_with(session.folder, "")
+    assert files_with(session.folder, SECRET) == []
     session.go.touch()
     assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
 
@@ -311,8 +311,8 @@ def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compact
     assert versions.by_number(pushes.files, "log", "tiers-push", 2).compacted is not None
     assert (pushes.rows(1), pushes.rows(2)) == (IRON, {**IRON, 7: "gold"})
     # All that Spark's page shows lies in the log of its events.
-    until(lambda: [path for path in pushes.session.folder.rglob("events_*") if b"PushTask" in path.read_bytes()], 60)
-    assert not [path for path in pushes.session.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    until(lambda: [path for path in files_with(pushes.session.folder, "PushTask") if path.name.startswith("events_")], 60)
+    assert files_with(pushes.session.folder, SECRET) == []
 
 
 def test_stages_look_the_pinned_version_up_in_stores_on_the_executors_hosts(pushes: Pushes) -> None:

@@ -29,6 +29,7 @@ from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.spark.conftest import APPS, VIEWS
+from tests.spark.files_with import files_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,8 +155,7 @@ def test_a_database_is_read_and_written_by_jdbc(warehouse: Warehouse) -> None:
     run = warehouse.run("database")
     found = warehouse.spark.read.format("jdbc").options(**options).option("dbtable", "shouted").load()
     assert sorted(tuple(row) for row in found.collect()) == [(1, "ANN"), (2, "BO")]
-    kept = [path for path in Path(warehouse.root).rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
-    assert not kept, "no plan, record or topic holds the password"
+    assert files_with(Path(warehouse.root), PASSWORD) == [], "no plan, record or topic holds the password"
     assert PASSWORD not in str(run.to_dict())
 
 

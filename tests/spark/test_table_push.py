@@ -32,6 +32,7 @@ from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
+from tests.spark.files_with import files_with
 from tests.spark.one_session import open_session
 from tests.spark.topic_rows import version_rows
 
@@ -268,8 +269,8 @@ def test_a_function_that_nobody_can_import_is_refused(pusher: Pusher) -> None:
 def test_the_password_of_a_source_lies_in_no_file(pusher: Pusher) -> None:
     with pytest.raises(RuntimeMissing, match="Spark has no JDBC driver") as refused:
         pusher.push({"jdbc": {"url": "jdbc:nothing:x", "dbtable": "m"}}, secrets={"password": "hunter2"})
-    written = [path.read_bytes() for path in (pusher.folder / "root").rglob("*") if path.is_file()]
-    assert b"hunter2" not in b"".join(written)
+    assert files_with(pusher.folder / "root", "")
+    assert files_with(pusher.folder / "root", "hunter2") == []
     assert "hunter2" not in str(refused.value)
 
 

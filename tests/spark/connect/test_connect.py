@@ -31,6 +31,7 @@ from tests.spark.clusters.sessions import Place, Session
 from tests.spark.conftest import APPS
 from tests.spark.connect.connect_server import ConnectServer, connect_server, start_server
 from tests.spark.connect.tls_proxy import tls_proxy
+from tests.spark.files_with import files_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,9 +119,8 @@ def test_stages_do_not_depend_on_the_servers_own_defaults(session: Session) -> N
 
 def test_the_token_is_in_no_file(session: Session) -> None:
     session.runtime.run_stage(session.run, "zoned")
-    files = [path for path in (session.folder / "root").rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+    assert files_with(session.folder / "root", "")
+    assert files_with(session.folder / "root", TOKEN) == []
 
 
 def test_several_sections_in_catalyst_make_one_stage(session: Session) -> None:
