@@ -353,6 +353,8 @@ def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion
 def _loaded(record: Mapping[str, Any], compactions: Compactions) -> TableVersion:
     """The version of a record, with the compactions that stand beside it."""
     version = TableVersion.from_dict(record)
+    if len(version.sections) == 1:  # a full push, or a rollback to one: there is nothing to compact, and nothing to look for
+        return version
     found = compactions.from_above(version.reads) or compactions.from_above(version.on)
     return replace(version, compactions=found) if found else version
 
