@@ -18,6 +18,7 @@ from airflow_samza.task.message_values import python_values
 from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter
 from airflow_samza.task.operators.async_calls import TaskLoop
+from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.remote_calls import CallCounts, GaveUp, RateLimit, RemoteCalls
 from airflow_samza.task.user_errors import shortened, user_location
 
@@ -47,6 +48,7 @@ class RemoteTable:
         self._counts = CallCounts()
         self._reader = self._calls(table.reader, lambda function, keys: function(keys) if self.access.batch_reads else function(keys[0]))
         self._writer = self._calls(table.writer, lambda function, rows: function(rows) if self.access.batch_writes else function(*rows[0]))
+        self._copies = OwnCopies(table.schema)
         if table.schema is not None:
             self._to_batch = MessageWriter(table.schema)
             self._to_rows = MessageReader(table.schema)
@@ -82,8 +84,22 @@ class RemoteTable:
                 raise row
             found[key] = row
             if self._cache is not None and not isinstance(row, BaseException):
-                self._cache[key] = row
+                self._cache[key] = row if self.table.schema is not None else self.own_copy(row)  # else it is the reader's object
         return found
+
+    def own_copy(self, row: Any) -> Any:
+        """A row that :meth:`find` gave, for a callable of the user: changing it changes nobody else's."""
+        if row is None or (self.table.schema is None and self._cache is None):
+            return row
+        try:
+            return self._copies.of(row)
+        except Exception as error:
+            raise RemoteTableError(
+                f"The reader of the remote table {self.table.table_id!r} returned {shortened(row)}, which cannot be copied for the cache "
+                f"({type(error).__name__}: {error}).",
+                hint="Return a dict, a dataclass or plain values, or leave cache_rows= out.",
+                table=self.table.table_id,
+            ) from error
 
     def _read(self, keys: Sequence[Any], tolerant: bool) -> list[Any]:
         """What the reader says of each key."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
+from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.table_store import TableStore
 
 _MOST = 50_000
@@ -21,7 +22,10 @@ class WrongEntry(Exception):
 
 
 class SideStore:
-    """Rows by key, as messages (``KeyValueStore``). Entries go into the table in bulk: :meth:`flush`."""
+    """Rows by key, as messages (``KeyValueStore``). Entries go into the table in bulk: :meth:`flush`.
+
+    Rows are kept as they are when they are put, and only what is put is kept: a row that it gives may be changed, as one that was put.
+    """
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -31,6 +35,7 @@ class SideStore:
         self._key_writer = MessageWriter(self._keys)
         self._reader = MessageReader(store.schema)
         self._writer = MessageWriter(store.schema)
+        self._copies = OwnCopies(store.schema)
         self._written: dict[Any, Any] = {}
         self._found: dict[Any, Any] = {}
 
@@ -40,10 +45,13 @@ class SideStore:
         """The row of a key, or None."""
         if key in self._written:
             row = self._written[key]
-            return row if row is None or isinstance(row, self._kind) else self._shown(key, row)
-        if key not in self._found:
-            self.prefetch([key])
-        return self._found.get(key)
+            if row is not None and not isinstance(row, self._kind):
+                row = self._shown(key, row)
+        else:
+            if key not in self._found:
+                self.prefetch([key])
+            row = self._found.get(key)
+        return row if row is None else self._copies.of(row)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The rows of those keys that are there."""
@@ -87,7 +95,7 @@ class SideStore:
             value = {**dict(zip(self._key, parts, strict=True)), **value}
         if value is not None and self._key_of(value) != key:
             raise WrongEntry(f"the row under the key {key!r} has the key {self._key_of(value)!r}")
-        self._written[key] = value
+        self._written[key] = value if value is None else self._copies.of(value)
         if len(self._written) > _MOST:
             self.flush()
 

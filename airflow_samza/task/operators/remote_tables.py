@@ -96,7 +96,7 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         fine: list[int] = []
         for number, (message, row) in enumerate(zip(messages, rows, strict=True)):
             try:
-                results.append([function(message, row)])
+                results.append([function(message, self._table.own_copy(row))])
                 fine.append(number)
             except Exception as error:
                 self._fails(failures, places[number], callable_failed(self.spec, function, message, error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.refusals import refuse
 from airflow_samza.errors import StoreError
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
+from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.table_store import TableStore
 
 _MOST = 100_000
@@ -28,6 +28,7 @@ class TaskTable:
         self._keys = pa.schema([(name, store.schema[name].type.to_arrow()) for name in store.key])
         self._reader = MessageReader(store.schema)
         self._writer = MessageWriter(store.schema)
+        self._copies = OwnCopies(store.schema)
         self._found: dict[Any, Any] = {}
         self._written: dict[Any, pa.RecordBatch | None] = {}
 
@@ -45,7 +46,7 @@ class TaskTable:
         missing = [key for key in dict.fromkeys(asked) if key not in self._found]
         if missing:
             self._found.update(self._looked_up(missing))
-        rows = {key: copy.copy(self._found[key]) for key in asked if self._found[key] is not None}
+        rows = {key: self._copies.of(self._found[key]) for key in asked if self._found[key] is not None}
         if self._store.ttl_ms is not None or len(self._found) > _MOST:
             self._found.clear()
             self.flush()

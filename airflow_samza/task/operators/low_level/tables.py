@@ -16,11 +16,11 @@ class RemoteTaskTable:
 
     def get(self, key: Any) -> Any:
         """The row of a key, or None."""
-        return self._table.find([key])[key]
+        return self._table.own_copy(self._table.find([key])[key])
 
     def get_all(self, keys: Sequence[Any]) -> dict[Any, Any]:
         """The rows of those keys that are there."""
-        return {key: row for key, row in self._table.find(keys).items() if row is not None}
+        return {key: self._table.own_copy(row) for key, row in self._table.find(keys).items() if row is not None}
 
     def put(self, key: Any, row: Any) -> None:
         """Writes a row; None deletes. At least once: what an epoch wrote is written again when it is run again."""
