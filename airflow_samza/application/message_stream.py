@@ -323,7 +323,10 @@ class MessageStream(Generic[T]):
         return MessageStream(self._graph, entry, key=entry.stream.key, event_time=self._event_time)
 
     def broadcast(self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None) -> MessageStream[T]:
-        """Sends every message to a one-partition intermediate stream that every task reads whole. The stage ends here."""
+        """Sends every message to a one-partition intermediate stream that every task reads whole. The stage ends here.
+
+        Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages (docs/broadcasts.md).
+        """
         entry = repartitions.broadcast(self._graph, self._operator, id, system, renamed_from, self._event_time)
         return MessageStream(self._graph, entry, event_time=self._event_time)
 

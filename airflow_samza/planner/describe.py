@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.descriptors import TableKind
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 Details = tuple[tuple[str, str], ...]
 
 
-def describe_operators(graph: JobGraph) -> tuple[PlannedOperator, ...]:
-    """The operators, by id."""
+def describe_operators(graph: JobGraph, in_task_0: Collection[str] = ()) -> tuple[PlannedOperator, ...]:
+    """The operators, by id; ``in_task_0`` are those to which task 0 alone hands what is broadcast."""
     ddl: dict[int, str] = {}  # long chains share one schema; writing it out once keeps planning quick
     described = []
     for op in sorted(graph.operators, key=lambda op: op.op_id):
@@ -55,7 +55,7 @@ def describe_operators(graph: JobGraph) -> tuple[PlannedOperator, ...]:
                 stream=op.stream.stream_id if isinstance(op, InputOperatorSpec | PartitionBySpec | BroadcastSpec | SendToSpec) else None,
                 table=op.table.table_id if isinstance(op, TableJoinSpec | SendToTableSpec) else None,
                 schema=schema,
-                details=operator_details(op),
+                details=operator_details(op) + ((("broadcast_handled_by", "task-0"),) if op.op_id in in_task_0 else ()),
             )
         )
     return tuple(described)

@@ -36,6 +36,7 @@ from airflow_samza.partitioner import key_type
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Partitioning
+from airflow_samza.planner.replication import Replication
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.schema import Schema
 
@@ -97,8 +98,10 @@ def stream_partitionings(
     return found
 
 
-def track_partitionings(spec: ApplicationSpec, graph: JobGraph, edges: Mapping[str, StreamEdge], counts: Counts) -> dict[str, EdgeState]:
-    """The state of what every operator emits, by operator id.
+def track_partitionings(
+    spec: ApplicationSpec, graph: JobGraph, edges: Mapping[str, StreamEdge], counts: Counts, replication: Replication
+) -> dict[str, EdgeState]:
+    """The state of what every operator emits, by operator id. What every task holds alike is broadcast, whatever made it.
 
     An intermediate stream may be read before its writer comes in the order of the graph, so writers are visited on demand.
     """
@@ -111,7 +114,12 @@ def track_partitionings(spec: ApplicationSpec, graph: JobGraph, edges: Mapping[s
             count = counts[edge.stream_id].count if edge.stream_id in counts else 0
             states[op.op_id] = EdgeState(partitioning, schema, count, "" if partitioning.kind != "unkeyed" else edge.stream_id)
         else:
-            states[op.op_id] = _after(op, [states[source.op_id] for source in op.inputs])
+            after = _after(op, [states[source.op_id] for source in op.inputs])
+            if op.op_id in replication.replicated:
+                after = replace(after, partitioning=BROADCAST, partitions=1)
+            elif after.partitioning.kind == "broadcast":  # looked up in a table of which a task has only a part: task 0 alone does
+                after = replace(after, partitioning=UNKEYED, partitions=1, lost=op.name)
+            states[op.op_id] = after
     return states
 
 

@@ -8,6 +8,7 @@ group_joined_streams     which streams meet in which join                       
 spread_over_joins        counts spread through the groups                              partition_counts
 fill_the_rest            configuration, else the maximum, capped                       partition_counts
 refuse_mismatches        joins of streams with different counts                        join_refusals
+find_replication         what every task holds alike, and who handles it               replication
 track_partitionings      by which columns every edge is partitioned                    partitioning
 check_keys               joins and keyed operators whose rows do not lie as needed     key_refusals
 cut_stages               the parts between intermediate streams                        stages
@@ -19,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.operator_specs import BroadcastSpec, PartitionBySpec, SendToSpec, SinkSpec
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
 from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
@@ -28,9 +28,10 @@ from airflow_samza.planner.join_groups import group_joined_streams
 from airflow_samza.planner.join_refusals import refuse_mismatches
 from airflow_samza.planner.key_refusals import check_keys
 from airflow_samza.planner.partition_counts import Counts, PartitionCount, fill_the_rest, known_counts, spread_over_joins
-from airflow_samza.planner.partitioning import EdgeState, stream_partitionings, track_partitionings
+from airflow_samza.planner.partitioning import stream_partitionings, track_partitionings
 from airflow_samza.planner.pinning import pin_counts
 from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
+from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
 from airflow_samza.planner.watermark_warnings import silent_inputs
@@ -80,7 +81,8 @@ class ExecutionPlanner:
         spread_over_joins(counts, groups, edges)
         fill_the_rest(counts, edges, config)
         errors += refuse_mismatches(groups, counts, graph, edges)
-        states = track_partitionings(spec, graph, edges, counts)
+        replication = find_replication(graph.operators, lambda stream_id: stream_id in edges and edges[stream_id].broadcast)
+        states = track_partitionings(spec, graph, edges, counts, replication)
         partitionings = stream_partitionings(spec, edges, states)
         findings = check_keys(graph, edges, states, partitionings)
         errors += findings.errors
@@ -90,7 +92,7 @@ class ExecutionPlanner:
         return ExecutionPlan(
             application=spec.name,
             app_id=spec.app_id,
-            operators=describe_operators(graph),
+            operators=describe_operators(graph, _handled_by_one(graph, stages, replication)),
             streams=describe_streams(spec, edges, counts, partitionings),
             tables=describe_tables(spec, graph),
             join_groups=tuple(JoinGroup(group.join.op_id, group.streams) for group in groups),
@@ -98,7 +100,6 @@ class ExecutionPlanner:
             warnings=(
                 *findings.warnings,
                 *_idle_streams(edges, graph),
-                *_repeated_broadcasts(graph, stages, states),
                 *_unread_partitions(stages, counts, edges),
                 *silent_inputs(graph, edges),
             ),
@@ -188,16 +189,7 @@ def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[s
     ]
 
 
-def _repeated_broadcasts(graph: JobGraph, stages: Sequence[Stage], states: Mapping[str, EdgeState]) -> list[str]:
-    """Every task reads all of a broadcast, so what is sent on from it directly is sent once per task."""
-    tasks = {op_id: stage for stage in stages for op_id in stage.operators}
-    found = []
-    for op in sorted(graph.operators, key=lambda op: op.op_id):
-        if not isinstance(op, SendToSpec | SinkSpec | PartitionBySpec | BroadcastSpec) or op.op_id not in tasks:
-            continue
-        stage = tasks[op.op_id]
-        if stage.task_count > 1 and states[op.op_id].partitioning.kind == "broadcast":
-            found.append(
-                f"{op.op_id} sends on messages of a broadcast stream: each of the {stage.task_count} tasks of stage {stage.stage_id} does."
-            )
-    return found
+def _handled_by_one(graph: JobGraph, stages: Sequence[Stage], replication: Replication) -> frozenset[str]:
+    """The operators of stages of several tasks to which task 0 alone hands what is broadcast."""
+    crowded = {op_id for stage in stages if stage.task_count > 1 for op_id in stage.operators}
+    return frozenset(op.op_id for op in graph.operators if op.op_id in crowded and replication.in_one_task(op))

@@ -33,6 +33,8 @@ def operator_text(operator: PlannedOperator) -> str:
         words.append(f"assumed partitioned by {told['assume_partitioned_by']}")
     if told.get("delivery"):
         words.append(told["delivery"])
+    if told.get("broadcast_handled_by"):
+        words.append("broadcast messages in task 0")
     if operator.op in ("send_to", "partition_by", "broadcast") and operator.stream:
         words.append(f"→ {operator.stream}")
     if operator.op == "send_to_table":

@@ -22,6 +22,7 @@ from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
 from airflow_samza.planner.job_graph import written_streams
 from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
@@ -54,7 +55,8 @@ class StageProgram:
     """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
 
     ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7), ``reads`` the columns that are read of
-    inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use.
+    inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use, ``replication`` which tasks handle what
+    is broadcast.
     """
 
     spec: ApplicationSpec
@@ -66,6 +68,7 @@ class StageProgram:
     streams: Mapping[str, Schema]
     tables: Mapping[str, Schema]
     producing_tasks: Mapping[str, frozenset[str]]
+    replication: Replication
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[ColumnBound, ...]] = field(default_factory=dict)
 
@@ -116,6 +119,7 @@ def compile_stage(
         streams=dict(resolver.streams),
         tables=dict(resolver.tables),
         producing_tasks=stage_producing_tasks(plan, stage_id),
+        replication=find_replication(spec.operators, lambda stream_id: plan.stream(stream_id).broadcast),
         reads=reads,
         bounds=input_bounds(specs, operators, {op_id: found.schema for op_id, found in operators.items() if found.schema is not None}),
     )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import InputOperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
 from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.held_back import HeldBack
+from airflow_samza.task.operator_nodes import Edge, Node, Work, before, output_watermark
 from airflow_samza.task.operators.factory import TaskResources, make_operator
 from airflow_samza.task.operators.low_level import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
@@ -29,41 +30,6 @@ SOURCE = ""
 
 State = dict[str, Mapping[str, "pa.Table"]]
 """What a task keeps from epoch to epoch: tables by operator id, and by ``held:<source>:<operator>`` what waits for a later phase."""
-
-
-@dataclass
-class _Node:
-    """An operator with the edges behind it. ``open`` counts the inputs that have not ended."""
-
-    op_id: str
-    operator: Operator[Any]
-    open: int
-    marks: OperatorWatermark
-    final: bool = True
-    ended: bool = False
-    next: list[_Edge] = field(default_factory=list)
-    held: dict[str, HeldBack] = field(default_factory=dict)
-    """Edges to a later phase (by operator id), and what waits on them."""
-    held_end: dict[str, bool] = field(default_factory=dict)
-
-
-class _Edge(NamedTuple):
-    """The way to an operator, and the number of the input at which it arrives."""
-
-    node: _Node
-    side: int
-
-
-class _Work(NamedTuple):
-    """Batches before an operator, or (``side`` None) behind it."""
-
-    node: _Node
-    batches: Iterator[pa.RecordBatch]
-    side: int | None
-
-
-def _before(node: _Node, batch: pa.RecordBatch, side: int = 0) -> _Work:
-    return _Work(node, iter((batch,)), side)
 
 
 class TaskInstance:
@@ -88,18 +54,20 @@ class TaskInstance:
         self.section = section
         self._on_output_ended = on_output_ended
         self._phase_of = program.phases.of
-        self._nodes: dict[str, _Node] = {}
-        self._writers: dict[str, list[_Node]] = {}
+        self._nodes: dict[str, Node] = {}
+        self._writers: dict[str, list[Node]] = {}
+        self._replication = program.replication
+        self._first = task == 0
         members = set(section.operators)
         for op_id in section.operators:
             compiled = program.operators[op_id]
             sources = [source.op_id for source in compiled.spec.inputs]
             inside = [source for source in sources if source in members or source == section.entry]
             upstreams = [source if source in members else SOURCE for source in inside] or [SOURCE]
-            operator = make_operator(compiled, resources)
-            self._nodes[op_id] = _Node(op_id, operator, len(upstreams), OperatorWatermark(upstreams, _output_watermark(operator)))
+            operator = make_operator(compiled, resources, beside=not self._repeats(op_id))
+            self._nodes[op_id] = Node(op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator)))
         self._entry = [
-            _Edge(node, side)
+            self._edge(source, node, side)
             for node in self._nodes.values()
             for side, source in enumerate(program.operators[node.op_id].spec.inputs)
             if section.entry is not None and source.op_id == section.entry
@@ -107,12 +75,23 @@ class TaskInstance:
         for op_id, node in self._nodes.items():
             for side, source in enumerate(program.operators[op_id].spec.inputs):
                 if source.op_id in members:
-                    self._connect(self._nodes[source.op_id], _Edge(node, side))
+                    self._connect(self._nodes[source.op_id], self._edge(source, node, side))
             for stream in output_streams(program.operators[op_id].spec):
                 self._writers.setdefault(stream, []).append(node)
         self._timed = [node for node in self._nodes.values() if type(node.operator).on_time is not Operator.on_time]
 
-    def _connect(self, source: _Node, edge: _Edge) -> None:
+    def _edge(self, source: OperatorSpec, node: Node, side: int) -> Edge:
+        return Edge(node, side, self._goes_on(source, node.operator.spec))
+
+    def _goes_on(self, source: OperatorSpec, spec: OperatorSpec) -> bool:
+        """Return whether this task hands messages on: what is broadcast goes on in task 0, and where every task keeps it."""
+        return self._first or self._replication.reaches(source, spec)
+
+    def _repeats(self, op_id: str) -> bool:
+        """Return whether this task only does again what task 0 does: that is neither counted nor reported twice."""
+        return not self._first and op_id in self._replication.replicated
+
+    def _connect(self, source: Node, edge: Edge) -> None:
         if self._phase_of[edge.node.op_id] > self._phase_of[source.op_id]:
             source.held[edge.node.op_id] = HeldBack()
         source.next.append(edge)
@@ -150,11 +129,11 @@ class TaskInstance:
 
     def push(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch to an operator; yields what reaches the boundary."""
-        return self._run([_before(self._nodes[op_id], batch)])
+        return self._run([before(self._nodes[op_id], batch)])
 
     def push_entry(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch of the section's entry to all operators that read it."""
-        return self._run([_before(edge.node, batch, edge.side) for edge in reversed(self._entry)])
+        return self._run([before(edge.node, batch, edge.side) for edge in reversed(self._entry) if edge.open])
 
     def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
         """Event time has reached ``timestamp`` (ms) at an input: operators behind it act on it, each before those behind it."""
@@ -168,7 +147,7 @@ class TaskInstance:
         """Processing time has reached ``now`` (ms)."""
         for node in self._timed:
             if not node.ended:
-                yield from self._run([_Work(node, iter(node.operator.on_time(now)), None)])
+                yield from self._run([Work(node, iter(node.operator.on_time(now)), None)])
                 if node.operator.moves_watermark:
                     yield from self._advance(self._moved(node))
 
@@ -176,7 +155,7 @@ class TaskInstance:
         """An epoch ends: everything in flight goes out, from the first operator to the last."""
         for node in self._nodes.values():
             if not node.ended:
-                yield from self._run([_Work(node, iter(node.operator.settle()), None)])
+                yield from self._run([Work(node, iter(node.operator.settle()), None)])
 
     def end(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
         """End an input: everything behind it that has no other open input flushes (when final) and ends, outputs last."""
@@ -197,12 +176,12 @@ class TaskInstance:
     def release(self, phase: int) -> Iterator[pa.RecordBatch]:
         """Begin a phase: what was held back for its operators goes on, and ends behind it."""
         for source in list(self._nodes.values()):
-            for node, side in source.next:
+            for node, side, is_open in source.next:
                 if node.op_id not in source.held or self._phase_of[node.op_id] > phase:
                     continue
                 held = source.held.pop(node.op_id)
-                for batch in held.drain():
-                    yield from self._run([_before(node, batch, side)])
+                for batch in held.drain() if is_open else ():
+                    yield from self._run([before(node, batch, side)])
                 if source.marks.output > NONE_YET:
                     yield from self._advance([(node, source.op_id, source.marks.output)])
                 if node.op_id in source.held_end:
@@ -210,9 +189,9 @@ class TaskInstance:
 
     # -- how it goes on ------------------------------------------------------------------------------------------------
 
-    def _run(self, stack: list[_Work]) -> Iterator[pa.RecordBatch]:
+    def _run(self, stack: list[Work]) -> Iterator[pa.RecordBatch]:
         """Works a stack off, depth first: batches before an operator are processed, batches behind it handed on."""
-        movers: dict[str, _Node] = {}
+        movers: dict[str, Node] = {}
         while stack:
             node, batches, side = stack[-1]
             batch = next(batches, None)
@@ -225,7 +204,7 @@ class TaskInstance:
                 operator.messages_in += batch.num_rows
                 taken = batch if operator.takes_dictionaries else decoded(batch)
                 made = operator.process_from(taken, side) if operator.takes_sides else operator.process(taken)
-                stack.append(_Work(node, iter(made), None))
+                stack.append(Work(node, iter(made), None))
                 if operator.moves_watermark:
                     movers[node.op_id] = node
             else:
@@ -233,19 +212,19 @@ class TaskInstance:
                 if node.op_id == self.section.boundary:
                     yield decoded(batch)
                 for edge in reversed(node.next):
-                    if not self._held(node, edge.node, batch):
-                        stack.append(_before(edge.node, batch, edge.side))
+                    if edge.open and not self._held(node, edge.node, batch):
+                        stack.append(before(edge.node, batch, edge.side))
         for node in movers.values():
             yield from self._advance(self._moved(node))
 
-    def _held(self, source: _Node, node: _Node, batch: pa.RecordBatch) -> bool:
+    def _held(self, source: Node, node: Node, batch: pa.RecordBatch) -> bool:
         held = source.held.get(node.op_id)
         if held is None:
             return False
         held.add(decoded(batch))
         return True
 
-    def _advance(self, work: Iterable[tuple[_Node, str, int]]) -> Iterator[pa.RecordBatch]:
+    def _advance(self, work: Iterable[tuple[Node, str, int]]) -> Iterator[pa.RecordBatch]:
         waiting = deque(work)
         while waiting:
             node, upstream, timestamp = waiting.popleft()
@@ -253,17 +232,17 @@ class TaskInstance:
             if node.ended or moved is None:
                 continue
             if moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
-                yield from self._run([_Work(node, iter(node.operator.on_watermark(moved)), None)])
+                yield from self._run([Work(node, iter(node.operator.on_watermark(moved)), None)])
             waiting.extend(self._moved(node))
 
-    def _moved(self, node: _Node) -> list[tuple[_Node, str, int]]:
+    def _moved(self, node: Node) -> list[tuple[Node, str, int]]:
         """Who behind an operator has to hear that its output watermark has moved."""
         timestamp = node.marks.moved()
         if timestamp is None or timestamp == END_OF_TIME:
             return []
-        return [(following, node.op_id, timestamp) for following, _ in node.next if following.op_id not in node.held]
+        return [(edge.node, node.op_id, timestamp) for edge in node.next if edge.node.op_id not in node.held]
 
-    def _end(self, work: list[tuple[_Node, str, bool]]) -> Iterator[pa.RecordBatch]:
+    def _end(self, work: list[tuple[Node, str, bool]]) -> Iterator[pa.RecordBatch]:
         waiting = deque(work)
         while waiting:
             node, upstream, final = waiting.popleft()
@@ -276,15 +255,15 @@ class TaskInstance:
             if node.open > 0:
                 continue
             node.ended = True
-            yield from self._run([_Work(node, iter(node.operator.settle()), None)])
+            yield from self._run([Work(node, iter(node.operator.settle()), None)])
             if node.final:  # SEMANTICS C9: the end of a slice flushes nothing
-                yield from self._run([_Work(node, iter(node.operator.flush()), None)])
+                yield from self._run([Work(node, iter(node.operator.flush()), None)])
             node.operator.finish()
-            for following, _ in node.next:
-                if following.op_id in node.held:
-                    node.held_end[following.op_id] = node.final
+            for edge in node.next:
+                if edge.node.op_id in node.held:
+                    node.held_end[edge.node.op_id] = node.final
                 else:
-                    waiting.append((following, node.op_id, node.final))
+                    waiting.append((edge.node, node.op_id, node.final))
             for stream in output_streams(self.program.operators[node.op_id].spec):
                 if all(writer.ended for writer in self._writers[stream]):
                     self._on_output_ended(stream, all(writer.final for writer in self._writers[stream]))
@@ -358,9 +337,11 @@ class TaskInstance:
         return {op_id: OperatorReport(node.operator.messages_in, node.operator.messages_out) for op_id, node in self._nodes.items()}
 
     def metrics(self) -> dict[str, float]:
-        """What the operators have counted, added up by name."""
+        """What the operators have counted, added up by name; of a broadcast's operators, which every task runs, task 0 tells."""
         found: dict[str, float] = {}
         for node in self._nodes.values():
+            if self._repeats(node.op_id):
+                continue
             bad = node.operator.bad
             for name, value in [*node.operator.metrics().items(), *(bad.metrics.items() if bad is not None else ())]:
                 found[name] = found.get(name, 0) + value
@@ -372,7 +353,8 @@ class TaskInstance:
 
     def bad_samples(self) -> list[str]:
         """Some of the messages on which operators failed, and were told to go on."""
-        return [sample for node in self._nodes.values() if node.operator.bad is not None for sample in node.operator.bad.samples]
+        nodes = [node for node in self._nodes.values() if not self._repeats(node.op_id)]
+        return [sample for node in nodes if node.operator.bad is not None for sample in node.operator.bad.samples]
 
     def close(self) -> None:
         """Close all operators, also when one of them fails; the first failure is raised."""
@@ -386,8 +368,3 @@ class TaskInstance:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-
-def _output_watermark(operator: Operator[Any]) -> Callable[[int], int | None] | None:
-    """The operator's own word on its output watermark, unless it just passes on its input's."""
-    return None if type(operator).output_watermark is Operator.output_watermark else operator.output_watermark

@@ -71,12 +71,16 @@ class TaskResources:
     remote: RemoteTables = field(default_factory=RemoteTables)
 
 
-def make_operator(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]:
-    """The operator of one task; what the planner knows and the runtime does not is refused (``NotYet``)."""
-    made = _made(compiled, resources)
+def make_operator(compiled: CompiledOperator, resources: TaskResources, *, beside: bool = True) -> Operator[Any]:
+    """The operator of one task; what the planner knows and the runtime does not is refused (``NotYet``).
+
+    ``beside``: whether it writes dead letters and late messages beside its results; of an operator that all tasks run alike, one does.
+    """
+    made = _made(compiled, resources, beside)
     policy = compiled.spec.on_error
     if policy is not None:
-        made.bad = BadRecords(compiled.spec, policy, _dead_letters(compiled.spec, policy, resources), resources.reading, resources.clock)
+        dead_letters = _dead_letters(compiled.spec, policy, resources) if beside else None
+        made.bad = BadRecords(compiled.spec, policy, dead_letters, resources.reading, resources.clock)
     return made
 
 
@@ -87,7 +91,7 @@ def _dead_letters(spec: OperatorSpec, policy: ErrorPolicy, resources: TaskResour
     return Sender(resources.writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title)
 
 
-def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]:
+def _made(compiled: CompiledOperator, resources: TaskResources, beside: bool) -> Operator[Any]:
     spec = compiled.spec
     if isinstance(spec, InputOperatorSpec):
         schema = _known(compiled, compiled.schema)
@@ -132,7 +136,7 @@ def _made(compiled: CompiledOperator, resources: TaskResources) -> Operator[Any]
         return Pass(spec, schema)
     if isinstance(spec, WindowOperatorSpec):
         dead_letters = spec.on_error.stream if spec.on_error is not None else None
-        late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None)
+        late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None) if beside else None
         late_to = Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title) if late is not None else None
         return Window(spec, first, schema, resources.clock, late_to, combined=compiled.compiled is COMBINED)
     if isinstance(spec, AggregateSpec):

@@ -178,13 +178,9 @@ def test_the_json_lists_streams_under_the_names_of_samza() -> None:
     assert data["streams"][1]["reason"] == "max of inputs and outputs"
 
 
-def test_streams_that_nothing_reads_or_writes_and_repeated_broadcasts_are_warned_of() -> None:
+def test_streams_that_nothing_reads_or_writes_are_warned_of() -> None:
     def describe(app: Any) -> None:
-        everywhere = files(app, "a", 2).broadcast(id="all").where("v > 0")  # links what follows into one stage
-        table = app.local_table("t", key="k", schema=ROW)
-        everywhere.send_to(table)
-        everywhere.send_to(app.output_stream("copy"), id="again")
-        keyed(app, "b", 4).join(table, left, schema=ROW, id="j").partition_by("c", id="unread")
+        keyed(app, "b", 4).partition_by("c", id="unread")
         files(app, "idle")
         app.output_stream("silent")
 
@@ -192,4 +188,3 @@ def test_streams_that_nothing_reads_or_writes_and_repeated_broadcasts_are_warned
     assert "'unread' is written, but nothing reads it" in warnings
     assert "'idle' is declared, but nothing reads it" in warnings
     assert "'silent' is declared, but nothing is sent to it" in warnings
-    assert "app-1-send_to-again sends on messages of a broadcast stream" in warnings
