@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -25,7 +25,7 @@ class ApplicationSpec:
     """A described application: its systems, streams, tables and operators, in the order declared. Never changes.
 
     The same code and configuration give the same value. ``operators`` come after their inputs. An input stream that also
-    feeds a table is in ``inputs`` and in ``side_inputs``.
+    feeds a table is in ``inputs`` and in ``side_inputs``. ``dropped`` are the former ids of which the state may go.
     """
 
     name: str
@@ -39,6 +39,7 @@ class ApplicationSpec:
     side_inputs: Mapping[str, StreamDescriptor] = field(default_factory=dict)
     tables: Mapping[str, TableDescriptor] = field(default_factory=dict)
     operators: tuple[OperatorSpec, ...] = field(default=(), repr=False)
+    dropped: tuple[str, ...] = ()
     location: SourceLocation | None = None
 
     def next_operators(self, operator: OperatorSpec) -> tuple[OperatorSpec, ...]:
@@ -115,7 +116,8 @@ class StreamApplication:
     """A stream application. Subclass it with a ``name`` and a method ``describe``, or decorate a function.
 
     ``name`` goes into topics, operator ids and state, so it is said, never taken from the class. ``app_id`` tells two copies of
-    one application apart. ``config`` holds Samza's configuration keys.
+    one application apart. ``config`` holds Samza's configuration keys. ``dropped`` lists former ids of operators, tables and stores whose
+    state is given up; any other state that nobody takes over is an error when a run is planned.
 
     >>> class PageViews(StreamApplication):
     ...     name = "page-views"
@@ -130,6 +132,7 @@ class StreamApplication:
     app_id: str = "1"
     config: Mapping[str, str] = {}
     default_system: str | None = None
+    dropped: Sequence[str] = ()
     location: SourceLocation | None = None
     _low_level: ClassVar[bool] = False
 
@@ -172,6 +175,7 @@ class StreamApplication:
             side_inputs=dict(graph.side_inputs),
             tables=dict(graph.tables),
             operators=tuple(graph.operators),
+            dropped=_checked_dropped(self.dropped),
             location=self.location or SourceLocation.of_callable(self.describe),
         )
 
@@ -194,12 +198,14 @@ class DecoratedApplication(StreamApplication):
         app_id: str,
         config: Mapping[str, str] | None,
         default_system: str | None,
+        dropped: Sequence[str] = (),
     ) -> None:
         self.function = function
         self.name = name
         self.app_id = app_id
         self.config = dict(config or {})
         self.default_system = default_system
+        self.dropped = dropped
         self.location = SourceLocation.of_callable(function)
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = name_of(function)
@@ -220,12 +226,13 @@ def stream_application(
     app_id: str = "1",
     config: Mapping[str, str] | None = None,
     default_system: str | None = None,
+    dropped: Sequence[str] = (),
 ) -> Callable[[Callable[[Any], None]], DecoratedApplication]:
     """Makes a stream application of a function that gets ``app`` and declares streams and operators on it.
 
     ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless. ``app_id`` tells
     copies of one application apart. ``config`` are Samza's keys (texts), which an environment may override. ``default_system`` is where
-    streams lie that name no system.
+    streams lie that name no system. ``dropped`` lists former ids of operators, tables and stores whose state is given up.
 
     >>> @stream_application("page-views")
     ... def page_views(app):
@@ -233,7 +240,7 @@ def stream_application(
     >>> page_views.spec().name
     'page-views'
     """
-    return decorator_of(DecoratedApplication, "stream_application", name, app_id, config, default_system)
+    return decorator_of(DecoratedApplication, "stream_application", name, app_id, config, default_system, dropped)
 
 
 Decorated = TypeVar("Decorated", bound=DecoratedApplication)
@@ -246,6 +253,7 @@ def decorator_of(
     app_id: str,
     config: Mapping[str, str] | None,
     default_system: str | None,
+    dropped: Sequence[str],
 ) -> Callable[[Callable[[Any], None]], Decorated]:
     """The decorator of one kind of application, after checking what it was called with."""
     if callable(name):
@@ -255,12 +263,19 @@ def decorator_of(
         )
     checked = checked_id(name, "application")
     checked_id(app_id, "application copy (app_id)")
+    gone = _checked_dropped(dropped)
 
     def decorate(function: Callable[[Any], None]) -> Decorated:
         check_callable(function, f"@{word}", 1, hint="Decorate a function with one parameter: app.")
-        return kind(function, checked, app_id, _checked_config(config or {}), default_system)
+        return kind(function, checked, app_id, _checked_config(config or {}), default_system, gone)
 
     return decorate
+
+
+def _checked_dropped(dropped: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(dropped, str) or not all(isinstance(name, str) for name in dropped):
+        refuse(f"dropped is {dropped!r}", hint='Give a list of former ids: dropped=["per-minute"].')
+    return tuple(checked_id(name, "dropped state") for name in dropped)
 
 
 def _checked_config(config: Mapping[Any, Any]) -> dict[str, str]:

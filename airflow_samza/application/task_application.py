@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -128,10 +128,15 @@ class DecoratedTaskApplication(DecoratedApplication, TaskApplication):
 
 
 def task_application(
-    name: str, *, app_id: str = "1", config: Mapping[str, str] | None = None, default_system: str | None = None
+    name: str,
+    *,
+    app_id: str = "1",
+    config: Mapping[str, str] | None = None,
+    default_system: str | None = None,
+    dropped: Sequence[str] = (),
 ) -> Callable[[Callable[[TaskApplicationDescriptor], None]], DecoratedTaskApplication]:
     """Makes a low-level application of a function that gets ``app`` and declares streams, tables and the task on it.
 
-    ``name``, ``app_id``, ``config`` and ``default_system`` as of :func:`stream_application`.
+    ``name``, ``app_id``, ``config``, ``default_system`` and ``dropped`` as of :func:`stream_application`.
     """
-    return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system)
+    return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system, dropped)

@@ -18,6 +18,7 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import numbers, read, write_once
 from airflow_samza.runs.lease import FINISHED, Lease, begin, end, fenced
 from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.state_meaning import StateMeaning
 from airflow_samza.systems.filesystem import Filesystem
 
 _PINNED_SECONDS = 30 * 86400.0
@@ -33,7 +34,7 @@ class Version:
 
     ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the runs of other
     applications that were read of shared streams, newest last. ``plan`` is what later runs must not contradict (SEMANTICS P10);
-    ``copy_of`` the version that a reset has brought back.
+    ``copy_of`` the version that a reset has brought back. ``meanings`` tell by key what code made the state.
     """
 
     number: int
@@ -48,6 +49,7 @@ class Version:
     files: str | None = None
     at: float = 0.0
     copy_of: int = 0
+    meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -64,6 +66,7 @@ class Version:
             "files": self.files,
             "at": self.at,
             "copy_of": self.copy_of,
+            "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
         }
 
     @classmethod
@@ -82,6 +85,7 @@ class Version:
             files=data["files"],
             at=float(data["at"]),
             copy_of=data["copy_of"],
+            meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.names import Generation, intermediate_topic, producer_id
 from airflow_samza.runs.run_state import RunState
+from airflow_samza.runs.state_meaning import StateMeaning
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.systems.system import StreamSpec
 
@@ -80,6 +81,7 @@ class RunPlan:
     or sends of it, for people. ``state`` is there for runs that carry state from run to run. ``mode`` is how the stages run: one
     after the other (``staged``, also when one task runs them all), at the same time until their inputs end (``pipelined``), or so
     without an end (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
+    ``meanings`` tell, by key, what the state means that the run leaves.
     """
 
     application: str
@@ -99,6 +101,7 @@ class RunPlan:
     state: RunState | None = None
     mode: str = STAGED
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -186,6 +189,7 @@ class RunPlan:
             "state": self.state.to_dict() if self.state is not None else None,
             "mode": self.mode,
             "tables": {table_id: dict(pinned) for table_id, pinned in self.tables.items()},
+            "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
             "notes": {stage: dict(found) for stage, found in self.notes.items()},
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
@@ -200,6 +204,7 @@ class RunPlan:
             state=RunState.from_dict(data["state"]) if data["state"] is not None else None,
             mode=data["mode"],
             tables=data["tables"],
+            meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

@@ -92,6 +92,7 @@ def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: in
         sections=_sections(run),
         files=folder,
         at=time.time(),
+        meanings=run.meanings,
     )
 
 

@@ -8,7 +8,7 @@ describe       every stream as its system sees it: paths rendered, slices by tim
 ask            partition counts, one call per system
 plan           the ExecutionPlan, with the counts that the state depends on
 slice          what is read of each input
-check          columns and expressions of every stage
+check          columns and expressions of every stage, and that the state was made by the same ones
 make           the topics that are written, the run's own and outputs; and see that outputs can be written
 store          the RunPlan
 """
@@ -30,6 +30,7 @@ from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
+from airflow_samza.runs.state_changes import changed_state
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
@@ -45,13 +46,14 @@ from airflow_samza.spark.side_inputs import (
 )
 from airflow_samza.spark.spark_streams import refuse_endless, refuse_unreadable, with_spark_notes
 from airflow_samza.spark.state_notes import with_state_notes
-from airflow_samza.spark.state_starts import write_starts
+from airflow_samza.spark.state_starts import former_names, write_starts
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
 from airflow_samza.task.pruning.notes import flow_notes
 from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.schemas import CompiledOperator
 from airflow_samza.task.stage_program import check_application
+from airflow_samza.task.state_meanings import state_meanings
 
 
 def prepare_run(
@@ -178,6 +180,9 @@ def _planned(
     contents = reduce_topics(spec, plan, compiled)
     if contents:
         compiled = check_application(spec, plan, told, contents)
+    meanings = state_meanings(spec, plan, told, contents) if carries_state(spec) else {}
+    if version is not None:
+        raise_all(changed_state(version, meanings, former_names(spec), spec.dropped, spec.name))
     notes = with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version)
     return dataclasses.replace(
         run,
@@ -185,6 +190,7 @@ def _planned(
         engines=_engines(plan, compiled),
         schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
         contents=contents,
+        meanings=meanings,
         notes=with_spark_notes(with_side_input_notes(notes, run), run, spec, systems),
     )
 

@@ -14,6 +14,7 @@ from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.held_back import HeldBack
+from airflow_samza.task.kept_state import fitting_state
 from airflow_samza.task.operator_nodes import Edge, Node, Work, before, output_watermark
 from airflow_samza.task.operators.factory import TaskResources, make_operator
 from airflow_samza.task.operators.low_level import LowLevelTask
@@ -314,7 +315,8 @@ class TaskInstance:
         """Takes over what :meth:`checkpoint` and :meth:`snapshot` gave; to be called after :meth:`start`."""
         for op_id, node in self._nodes.items():
             if tables := state.get(op_id):
-                node.operator.restore(tables)
+                with fitting_state(node.operator.spec.title):
+                    node.operator.restore(tables)
             known = checkpoint.get(op_id)
             if known is None:
                 continue

@@ -10,6 +10,7 @@ from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.errors import NotYet
 from airflow_samza.planner.stages import tables_of
+from airflow_samza.task.kept_state import fitting_state
 from airflow_samza.task.report import InputReport, TableReport, TaskReport
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
@@ -93,7 +94,8 @@ class TaskTables:
         for table_id in self._ids:
             tables = state.get(f"table:{table_id}")
             if tables:
-                self.stores[table_id].restore(tables)
+                with fitting_state(f"the table {table_id!r}"):
+                    self.stores[table_id].restore(tables)
 
     def reports(self, *, filled: bool) -> dict[str, TableReport]:
         """Rows and bytes of the tables that are looked up, and of all when side inputs ``filled`` any."""

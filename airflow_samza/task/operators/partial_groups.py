@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, Schema
+from airflow_samza.task.kept_state import fitting_state
 from airflow_samza.task.operators.accumulators import Accumulator, Part, same_key
 from airflow_samza.task.operators.grouping import Grouping
 from airflow_samza.task.operators.list_parts import each_row, is_list_function, list_part
@@ -175,7 +176,8 @@ class PartialGroups:
         import pyarrow as pa
 
         if len(self._partials) > 1 or self._repeats:
-            together = pa.concat_tables(self._partials).combine_chunks()
+            with fitting_state(self.spec.title):
+                together = pa.concat_tables(self._partials).combine_chunks()
             count = len(self.key)
             columns = [column.combine_chunks() for column in together.columns]
             self._partials = [self._table(*self._grouping.merged(columns[:count], columns[count:]))]

@@ -82,6 +82,28 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-2")
 
 
+def _counted(scene: Scene, functions: str, name: str) -> Here:
+    counted = f'views.aggregate("member_id", {functions}, id="{name}").send_to({OUT})'
+    scene.application(GOING_ON, counted)
+    return Here(scene.folder / "samza")
+
+
+@row("state", "An operator computes something else than what made its state", PLAN)
+def _(scene: Scene) -> str:
+    here = _counted(scene, "views=count()", "per-member")
+    _views(here, 2)
+    here.whole(APPLICATION, "run-1")
+    return _plan(_counted(scene, 'last=max_("country")', "per-member"), "run-2")
+
+
+@row("state", "An operator is gone whose state is there", PLAN)
+def _(scene: Scene) -> str:
+    here = _counted(scene, "views=count()", "per-member")
+    _views(here, 2)
+    here.whole(APPLICATION, "run-1")
+    return _plan(_counted(scene, "views=count()", "by-member"), "run-2")
+
+
 @row("state", 'slice="checkpoint" where no offsets are counted', PLAN)
 def _(scene: Scene) -> str:
     scene.application(f'app.input_stream("views", system="lake", schema=View, partitions=2, slice="checkpoint").send_to({OUT})')

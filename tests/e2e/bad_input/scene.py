@@ -31,7 +31,7 @@ APPLICATION = f"{MODULE}:page_views"
 HEAD = """\
 from dataclasses import dataclass
 
-from airflow_samza import approx_count_distinct, count, stream_application, sum_, tumbling
+from airflow_samza import approx_count_distinct, count, max_, stream_application, sum_, tumbling
 
 
 @dataclass(frozen=True)

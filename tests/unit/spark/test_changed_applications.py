@@ -20,7 +20,7 @@ from airflow_samza import stream_application
 
 SCHEMA = "member bigint, n bigint"
 
-@stream_application("changing")
+@stream_application("changing", dropped={dropped})
 def app(app):
     left = app.input_stream("left", system="log", schema=SCHEMA, slice="checkpoint").partition_by("member", {partition_by})
     right = app.input_stream("right", system="log", schema=SCHEMA, slice="checkpoint").partition_by("member", id="right-by-member")
@@ -43,8 +43,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
-    def write(*, partition_by: str = 'id="left-by-member"', join: str = 'id="both"', more: str = "") -> str:
-        (tmp_path / "changing_app.py").write_text(APPLICATION.format(partition_by=partition_by, join=join, more=more))
+    def write(*, partition_by: str = 'id="left-by-member"', join: str = 'id="both"', more: str = "", dropped: str = "[]") -> str:
+        (tmp_path / "changing_app.py").write_text(APPLICATION.format(partition_by=partition_by, join=join, more=more, dropped=dropped))
         sys.modules.pop("changing_app", None)
         sys.path_importer_cache.clear()
         return "changing_app:app"
@@ -98,13 +98,13 @@ def test_a_renamed_join_finds_its_state(here: Here, written: Write) -> None:
     assert pairs(here) == [(1, 10)]
 
 
-def test_a_join_under_a_new_id_starts_anew(here: Here, written: Write) -> None:
+def test_a_join_under_a_new_id_starts_anew_when_the_former_ones_state_is_dropped(here: Here, written: Write) -> None:
     append(here, "left", 1)
     append(here, "right")
     run(here, written(), "run-1")
     append(here, "left", 2)
     append(here, "right", 10)
-    run(here, written(join='id="together"'), "run-2")
+    run(here, written(join='id="together"', dropped='["both"]'), "run-2")
     assert pairs(here) == [(2, 10)]
 
 

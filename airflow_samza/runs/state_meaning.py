@@ -1,0 +1,62 @@
+"""The meaning of the state of an operator, table or store, as it is kept with each version of state.
+
+State is found again by an id. That alone does not make it fit: partial sums are no maxima, and windows of an hour are none of a day. So a
+version holds, beside the state, which functions, keys, columns and lengths of windows made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STORE = " store "
+"""Between the id of a low-level task and the name of its store, in the key of the store's meaning; no id holds a space."""
+
+STORE_TABLE = "store-"
+"""The beginning of the names under which a task's state holds the tables of a store."""
+
+TABLE = "table:"
+"""The beginning of the key of a local table's state and meaning."""
+
+
+@dataclass(frozen=True)
+class StateMeaning:
+    """What the state of one operator, table or store means.
+
+    ``title`` names it in a sentence, ``name`` is what a user writes in ``renamed_from=`` and ``dropped=``. ``facets`` must be equal to go
+    on from the state (``"functions": "total=sum(v bigint)"``). ``columns`` are messages that are kept, type by column and side: the state
+    of more columns may be gone on from, as what is not used any more is left out.
+    """
+
+    title: str
+    name: str
+    facets: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "title": self.title,
+            "name": self.name,
+            "facets": dict(self.facets),
+            "columns": {side: dict(types) for side, types in self.columns.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StateMeaning:
+        """The meaning that :meth:`to_dict` described."""
+        return cls(data["title"], data["name"], data["facets"], data["columns"])
+
+    def changes(self, former: StateMeaning) -> Iterator[str]:
+        """Yield, as half sentences, in what this meaning cannot go on from the state of ``former``; a facet that either lacks fits."""
+        for facet in self.facets.keys() & former.facets.keys():
+            if self.facets[facet] != former.facets[facet]:
+                yield f"{facet} {former.facets[facet]}, now {self.facets[facet]}"
+        for side in self.columns.keys() & former.columns.keys():
+            kept = former.columns[side]
+            for column, kind in self.columns[side].items():
+                if column not in kept:
+                    yield f"no column {column!r} of its {side}"
+                elif kept[column] != kind:
+                    yield f"{side} with {column} {kept[column]}, now {kind}"

@@ -1,0 +1,28 @@
+"""The error for state that does not fit the operator which is to go on from it, where the plan could not compare the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from airflow_samza.errors import StateError
+
+
+@contextmanager
+def fitting_state(title: str) -> Iterator[None]:
+    """Turn what Arrow raises of kept columns of another form into a :class:`~airflow_samza.errors.StateError` that names their owner.
+
+    ``title`` names the operator or table in a sentence.
+    """
+    try:
+        yield
+    except (pa.ArrowException, KeyError, IndexError) as error:
+        what = " ".join(str(error).split())
+        raise StateError(
+            f"The state that was kept of {title} does not fit it any more: {what[:200]}.",
+            hint="Change the code back; or give it a new id and say dropped=[…] with the former one; or forget the state: "
+            "airflow-samza state reset.",
+            operator=title,
+        ) from error
