@@ -2,19 +2,20 @@
 
 A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or another version of a
 pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs; the epochs go on with what they have until
-that is done (SEMANTICS S1, S7). An epoch's intent names what its tables hold, so that every attempt at it sees the same.
+that is done (SEMANTICS S1, S7). A processor's messages come in pieces that take a bounded time, a piece in each epoch, and while the inputs
+are silent in epochs of their own. An epoch's intent names what its tables hold, so that every attempt at it sees the same.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.runs import table_versions
-from airflow_samza.runs.epoch_records import InputIntent, Intent
+from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.pinned_tables import CURRENT
 from airflow_samza.runs.run_plan import CONTINUOUS
 from airflow_samza.runs.table_compactions import holds_all
@@ -24,6 +25,7 @@ from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.task_side_inputs import MADE, made
 from airflow_samza.spark.worker_rows import one_row, own_partition
+from airflow_samza.task.side_tables import SIDE_INPUT_SECONDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +35,12 @@ log = logging.getLogger("airflow_samza.runner")
 
 FEW_MESSAGES = 20_000
 """Of a side input that an epoch takes in as they are: some ten milliseconds of work for a task, where they are rows."""
+
+PROCESSOR_SECONDS = 0.2
+"""Of each task in an epoch, for the messages of a side input that a processor turns into rows: so much later is a message of an input."""
+
+UNMEASURED_MESSAGES = 200
+"""Of a processor's side input in an epoch, until it is known how long they take."""
 
 RESULT = "task bigint"
 
@@ -69,36 +77,63 @@ class FollowedTables:
         self._context = context
         self._setup = setup
         run = context.run
-        self._now = planned_side_inputs(run, context.handle.stage_id)
-        if former is not None:
-            self._now.update({name: read for name, read in former.side_inputs.items() if name in self._now})
-        self._bound = {stream_id: run.side_input(stream_id) for stream_id in self._now}
+        self._held = planned_side_inputs(run, context.handle.stage_id)
+        """What the tables held in the last epoch."""
+        self._first = dict(self._held)
+        self._take(former)
+        self._ready: dict[str, InputIntent] = {}
+        """What was read beforehand, and no epoch has taken over yet."""
+        self._heads: dict[str, InputIntent] = {}
+        """All that there was of a stream when it was last asked, however little of it the epochs have taken."""
+        self._bound = {stream_id: run.side_input(stream_id) for stream_id in self._held}
         self._pinned = {found["stream_id"]: dict(found) for found in run.tables.values()}
-        self._follows = [stream_id for stream_id in self._now if run.mode == CONTINUOUS and self._goes_on(stream_id)]
+        self._follows = [stream_id for stream_id in self._held if run.mode == CONTINUOUS and self._goes_on(stream_id)]
+        self._processed = {stream_id for stream_id in self._follows if self._has_processor(stream_id)}
+        self._limits = dict.fromkeys(self._processed, UNMEASURED_MESSAGES)
         self._tag = f"{context.attempt.group} tables"
         self._thread: threading.Thread | None = None
         self._prepared: dict[str, InputIntent] = {}
-        self._first = dict(self._now)
+        self.is_behind = False
+        """Whether more has come to a processor than the next epoch takes: worth an epoch of its own where nothing else is to be done."""
 
-    def look(self) -> dict[str, InputIntent]:
-        """What the tables of the next epoch hold; what has to be read beforehand is begun."""
+    def look(self, former: Intent | None) -> dict[str, InputIntent]:
+        """What the tables of the epoch after ``former`` hold; what has to be read beforehand is begun.
+
+        It may be asked again and again before the epoch is decided: what is taken as it is counts from what the last epoch held.
+        """
+        self._take(former)
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
-            self._now.update(self._prepared)
-        many: dict[str, InputIntent] = {}
+            self._ready.update(self._prepared)
+        self._ready = {name: read for name, read in self._ready.items() if not _covers(self._held[name].slice, read.slice)}
+        wanted, many = {**self._held, **self._ready}, {}
+        self.is_behind = False
         for stream_id in self._follows:
-            newer = self._newer(stream_id)
+            newer = self._newer(stream_id, wanted[stream_id])
             if newer is None:
                 continue
-            if self._are_few(self._now[stream_id].slice, newer.slice):
-                self._now[stream_id] = newer
-            elif self._has_processor(stream_id):
-                self._now[stream_id] = InputIntent(newer.stream, _piece(self._now[stream_id].slice, newer.slice))
+            known = wanted[stream_id].slice
+            if self._are_few(stream_id, known, newer.slice):
+                wanted[stream_id] = newer
+            elif stream_id in self._processed and _is_same_topic(known, newer.slice):
+                wanted[stream_id] = InputIntent(newer.stream, _piece(known, newer.slice, self._limit(stream_id)))
+                self.is_behind = True
+            elif stream_id in self._processed:
+                wanted[stream_id] = newer  # another topic is read from its beginning, and what a processor makes of it is not prepared
             else:
                 many[stream_id] = newer
         if many and self._thread is None:
-            self._prepare(many)
-        return dict(self._now)
+            self._prepare({**wanted, **many}, many)
+        return wanted
+
+    def took(self, manifests: Sequence[Manifest]) -> None:
+        """Learns of an epoch's tasks how long processors take, so that the next epochs give them no more than :data:`PROCESSOR_SECONDS`."""
+        for stream_id in self._processed:
+            seconds = sum(float(manifest.facts.get(f"{SIDE_INPUT_SECONDS}.{stream_id}", 0.0)) for manifest in manifests)
+            messages = sum(int(manifest.read.get(stream_id, {}).get("messages", 0)) for manifest in manifests)
+            if messages:
+                fit = PROCESSOR_SECONDS * messages / max(seconds, 1e-9)
+                self._limits[stream_id] = int(min(fit, FEW_MESSAGES))
 
     def have_moved(self, wanted: Mapping[str, InputIntent], former: Intent | None) -> bool:
         """Whether a pushed table would come in another version than in the epoch before (None: than the plan says)."""
@@ -110,17 +145,21 @@ class FollowedTables:
             self._context.driver.cancel(self._tag)
             self._thread.join(timeout=10)
 
+    def _take(self, former: Intent | None) -> None:
+        if former is not None:
+            self._held.update({name: read for name, read in former.side_inputs.items() if name in self._held})
+
     def _goes_on(self, stream_id: str) -> bool:
         pinned = self._pinned.get(stream_id)
-        return "offsets" in self._now[stream_id].slice and (pinned is None or pinned["asked"] == CURRENT)
+        return "offsets" in self._held[stream_id].slice and (pinned is None or pinned["asked"] == CURRENT)
 
     def _has_processor(self, stream_id: str) -> bool:
         tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
         return any(table.processor is not None for table in tables if stream_id in table.side_inputs)
 
-    def _newer(self, stream_id: str) -> InputIntent | None:
-        """What there is of a side input beyond what the last epoch held."""
-        bound, known = self._bound[stream_id], self._now[stream_id]
+    def _newer(self, stream_id: str, known: InputIntent) -> InputIntent | None:
+        """All that there is of a side input, if that is more than what is known."""
+        bound = self._bound[stream_id]
         system = self._context.systems[bound.system]
         if "sections" in known.slice or stream_id in self._pinned:
             version = table_versions.newest(self._context.files, bound.system, bound.spec.name)
@@ -128,31 +167,47 @@ class FollowedTables:
                 return None
             slice_ = {**version.slice, "schema": version.schema, MADE: made(system, bound)}
             return InputIntent(bound.spec.name, slice_)
-        since = made(system, bound)
-        same = since == known.slice.get(MADE)
+        head = self._head(stream_id)
+        if head is None or not _is_same_topic(known.slice, head.slice):
+            return head
+        # What has expired since does not make anybody begin anew.
+        offsets = [[int(was[0]), int(now[1])] for was, now in zip(known.slice["offsets"], head.slice["offsets"], strict=True)]
+        has_more = any(now[1] > int(was[1]) for was, now in zip(known.slice["offsets"], offsets, strict=True))
+        return InputIntent(head.stream, {**head.slice, "offsets": offsets}) if has_more else None
+
+    def _head(self, stream_id: str) -> InputIntent | None:
+        """All that there is of a side input now, asked again only when there is news; None: its topic is deleted."""
+        bound, known = self._bound[stream_id], self._heads.get(stream_id)
+        system = self._context.systems[bound.system]
         asked = getattr(system, "has_news", None)
-        if same and asked is not None and not asked(bound.spec, known.slice):
-            return None
+        since = made(system, bound)
+        if known is not None and asked is not None and since == known.slice[MADE] and not asked(bound.spec, known.slice):
+            return known
         if since is None and asked is not None:
-            return None  # deleted: who reads of it says so
-        slice_ = {**system.slice(bound.spec), MADE: since}
-        if same:  # what has expired since does not make anybody begin anew
-            slice_["offsets"] = [[int(was[0]), int(now[1])] for was, now in zip(known.slice["offsets"], slice_["offsets"], strict=True)]
-        return InputIntent(bound.spec.name, slice_)
+            return None  # who reads of it says so
+        self._heads[stream_id] = InputIntent(bound.spec.name, {**system.slice(bound.spec), MADE: since})
+        return self._heads[stream_id]
 
-    @staticmethod
-    def _are_few(known: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-        if "sections" in newer or "sections" in known or known.get(MADE) != newer.get(MADE):
+    def _are_few(self, stream_id: str, known: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+        if "sections" in newer or "sections" in known or not _is_same_topic(known, newer):
             return False
-        return all(int(now[1]) - int(was[1]) <= FEW_MESSAGES for was, now in zip(known["offsets"], newer["offsets"], strict=True))
+        most = self._limit(stream_id)
+        return all(int(now[1]) - int(was[1]) <= most for was, now in zip(known["offsets"], newer["offsets"], strict=True))
 
-    def _prepare(self, wanted: dict[str, InputIntent]) -> None:
-        self._thread = threading.Thread(target=self._round, args=(wanted,), name=self._tag, daemon=True)
+    def _limit(self, stream_id: str) -> int:
+        """How many messages of each partition an epoch takes as they are."""
+        if stream_id not in self._processed:
+            return FEW_MESSAGES
+        planned = self._setup.program.plan.stream(stream_id)
+        return max(min(self._limits[stream_id], FEW_MESSAGES) // (planned.partitions if planned.broadcast else 1), 1)
+
+    def _prepare(self, all_: dict[str, InputIntent], wanted: dict[str, InputIntent]) -> None:
+        self._thread = threading.Thread(target=self._round, args=(all_, wanted), name=self._tag, daemon=True)
         self._thread.start()
 
-    def _round(self, wanted: dict[str, InputIntent]) -> None:
+    def _round(self, all_: dict[str, InputIntent], wanted: dict[str, InputIntent]) -> None:
         setup = self._setup
-        work = PreparingTask(setup.task, setup.program.stage.task_count, {**self._now, **wanted})
+        work = PreparingTask(setup.task, setup.program.stage.task_count, all_)
         try:
             with self._context.driver.tagged(setup.spark, self._tag, f"tables of {setup.task.stage}", pool=self._tag):
                 preparing_frame(setup.spark, work).collect()
@@ -165,9 +220,20 @@ def _versions(side_inputs: Mapping[str, InputIntent]) -> dict[str, object]:
     return {stream_id: read.slice["sections"] for stream_id, read in side_inputs.items() if "sections" in read.slice}
 
 
-def _piece(known: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of what is new, where nothing can be prepared."""
-    if known.get(MADE) != newer.get(MADE):
-        return dict(newer)
-    ends = [min(int(now[1]), int(was[1]) + FEW_MESSAGES) for was, now in zip(known["offsets"], newer["offsets"], strict=True)]
+def _is_same_topic(known: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+    return bool(known.get(MADE) == newer.get(MADE))
+
+
+def _covers(held: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
+    """Whether an epoch that held this had taken over what was read beforehand."""
+    if held == read:
+        return True
+    if "sections" in held or "sections" in read or not _is_same_topic(held, read):
+        return False
+    return all(int(has[1]) >= int(end[1]) for has, end in zip(held["offsets"], read["offsets"], strict=True))
+
+
+def _piece(known: Mapping[str, Any], newer: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """A part of what is new: so many messages of each partition."""
+    ends = [min(int(now[1]), int(was[1]) + most) for was, now in zip(known["offsets"], newer["offsets"], strict=True)]
     return {**newer, "offsets": [[int(now[0]), end] for now, end in zip(newer["offsets"], ends, strict=True)]}

@@ -87,7 +87,7 @@ class StageLoop:
                 while True:
                     intent = self._open or self._decide(setup, at_hand, tables)
                     self._run_tasks(setup, frames, intent)
-                    if self._is_over(intent):
+                    if self._is_over(intent, tables):
                         return
                     self._open = None
                     assert self._commit is not None
@@ -131,8 +131,10 @@ class StageLoop:
                 final = is_ending(self._files, self._attempt.handle.run, self._run.generation)
                 if final is not None:
                     at_hand.end(final, self._positions.values())
-            inputs, side_inputs = at_hand.look(), tables.look()
+            inputs, side_inputs = at_hand.look(), tables.look(self._former)
             active = self._open_tasks() if self._shuts_down else self._active(inputs)
+            if not active and tables.is_behind:
+                active = self._open_tasks()  # they fill their tables
             if active or tables.have_moved(side_inputs, self._former):
                 break  # without a task the epoch only puts on record what the tables hold, for those who wait for it
             if waiting.is_long:
@@ -193,7 +195,7 @@ class StageLoop:
         else:
             refuse_unwanted(self._files, self._attempt)
 
-    def _is_over(self, intent: Intent) -> bool:
+    def _is_over(self, intent: Intent, tables: FollowedTables) -> bool:
         """Commits and publishes an epoch, unless it is the last one."""
         manifests = read_manifests(self._files, self._folder, intent)
         ended = {manifest.task for manifest in manifests if manifest.ended} | (self._commit.ended if self._commit is not None else set())
@@ -204,6 +206,7 @@ class StageLoop:
             self._files, self._systems, self._run, handle.generation, self._folder, intent, manifests, self._commit
         )
         self._take({manifest.task: manifest for manifest in manifests})
+        tables.took(manifests)
         self._ran_at = time.monotonic()
         self._prune(intent.epoch)
         self._tell(intent.inputs)

@@ -6,6 +6,7 @@ rows take their key out. With a processor, entries come of each message, one aft
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,10 @@ from airflow_samza.task.user_errors import cut_short, shortened, user_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+SIDE_INPUT_SECONDS = "side_input_seconds"
+"""The metric of the seconds that a side input took whose messages a processor turns into rows: this, a dot, and the stream's id."""
 
 
 class SideTable:
@@ -161,8 +166,8 @@ class SideTable:
             if stream.key == self.table.key:
                 store.prefetch(keys)
             times = part.column(stream.timestamp).to_pylist() if stream.timestamp in part.schema.names else [None] * len(messages)
-            for key, message, time in zip(keys, messages, times, strict=True):
-                envelope = IncomingMessageEnvelope(stream.stream_id, place[1], offset, key, message, stream.system, time)
+            for key, message, at in zip(keys, messages, times, strict=True):
+                envelope = IncomingMessageEnvelope(stream.stream_id, place[1], offset, key, message, stream.system, at)
                 try:
                     processing.process(place, offset, envelope)
                 except ProcessorFailed as failed:
@@ -265,8 +270,11 @@ class SideTables:
             by_stream.setdefault(source.stream_id, []).append(source)
         for stream_id in self.streams:
             readers = [table for table in self._tables.values() if stream_id in table.table.side_inputs]
+            began, report = time.perf_counter(), InputReport()
             for source in by_stream.get(stream_id, ()):
-                _read(readers, source, filled.inputs.setdefault(stream_id, InputReport()))
+                _read(readers, source, filled.inputs.setdefault(stream_id, report))
+            if report.messages and any(table.table.processor is not None for table in readers):
+                filled.metrics[f"{SIDE_INPUT_SECONDS}.{stream_id}"] = round(time.perf_counter() - began, 6)
         for table in self._tables.values():
             table.finish(filled)
         return filled

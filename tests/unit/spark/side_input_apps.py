@@ -51,3 +51,38 @@ def following_pushes(app: Any) -> None:
     views = app.input_stream("views", schema=VIEWS, key="member_id", bounded=False)
     profiles = app.pushed_table("profiles", key="member_id", schema=PROFILES, partitions=2)
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+class Seen:
+    """A processor that keeps the last tier of each member, and how many it has had."""
+
+    def __init__(self, config: Any, metrics: Any) -> None:
+        self._metrics = metrics
+
+    def process(self, message: Any, store: Any) -> Any:
+        """One row for each message."""
+        former = store.get(message.key)
+        self._metrics.count("seen")
+        self._metrics.gauge("last", message.offset)
+        yield message.key, {"tier": message.message.tier, "times": (former.times if former else 0) + 1}
+
+
+SEEN = "member_id bigint, tier string, times bigint"
+
+
+@stream_application("following-processed", default_system="log")
+def following_processed(app: Any) -> None:
+    """Views as they come, each beside what a processor has made of the changes by then."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id", bounded=False)
+    changes = app.side_input("profile-changes", schema=PROFILES, key="member_id", bounded=False)
+    profiles = app.table("profiles", key="member_id", side_inputs=[changes], schema=SEEN, processor=Seen)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("processed-views", default_system="log")
+def processed_views(app: Any) -> None:
+    """Views, each beside what a processor has made of the changes of its member."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id")
+    changes = app.side_input("profile-changes", schema=PROFILES, key="member_id")
+    profiles = app.table("profiles", key="member_id", side_inputs=[changes], schema=SEEN, processor=Seen)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))

@@ -13,9 +13,12 @@ from unittest import mock
 
 import pytest
 
+from airflow_samza.runs.epoch_records import newest_intent
+from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress_text import describe_progress
 from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
+from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.table_readers import Freshness, freshness
 from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
 from airflow_samza.spark import followed_tables
@@ -27,6 +30,7 @@ from tests.unit.spark.test_pinned_tables import TOPIC, compacted, push
 from tests.unit.spark.test_side_inputs import many, profiles, scored, views
 
 FOLLOWING = "tests.unit.spark.side_input_apps:following"
+PROCESSED = "tests.unit.spark.side_input_apps:following_processed"
 FOLLOWING_PUSHES = "tests.unit.spark.side_input_apps:following_pushes"
 
 
@@ -167,3 +171,22 @@ def test_a_topic_that_was_made_anew_is_read_anew(here: Here) -> None:
         profiles(here, m1="anew")
         until(lambda: view(here, 1) == "anew")
         assert view(here, 2) is None
+
+
+def test_a_burst_for_a_processor_is_read_to_its_end_also_when_nobody_writes_again(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 10)
+    profiles(here, m1="gold")
+    with running(here, PROCESSED) as (plan, _):
+        assert view(here, 1) == "gold"
+        many(here, "silver")
+        until(lambda: held(here, plan) >= 101 - 2 * 10)  # though no message of the main input comes; the last piece comes with the next one
+        assert view(here, 99) == "silver"
+
+
+def held(here: Here, plan: RunPlan) -> int:
+    """The offsets of the side input that the tables of the newest epoch hold."""
+    intent = newest_intent(
+        open_filesystem(str(here.root)), StageHandle(plan.application, plan.run_id, "views", Generation(plan.generation, 1)).folder
+    )
+    assert intent is not None
+    return sum(end for _, end in intent.side_inputs["profile-changes"].slice["offsets"])

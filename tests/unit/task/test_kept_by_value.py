@@ -62,8 +62,8 @@ def changed(row: Any) -> None:
             row["tier"].extend(b" changed")
         else:
             row["tier"] = "changed"
-    elif dataclasses.is_dataclass(row) and not row.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        row.tier = "changed"  # type: ignore[attr-defined]
+    elif isinstance(row, Profile | Plain):
+        row.tier = "changed"
 
 
 def columns(row: Any) -> dict[str, Any] | None:
