@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,15 @@ from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_w
 from airflow_samza.task.operators.windows.grids import Grid
 from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end
 from airflow_samza.task.operators.windows.touched import closed_windows, touched_windows
+from airflow_samza.task.plain_values import NotPlain, from_text, to_text
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROW = "\0row"
+
+logger = logging.getLogger(__name__)
 
 
 class Fold:
@@ -38,6 +42,7 @@ class Fold:
         self._inputs = inputs
         self._result = result
         self._rejected: set[int] = set()
+        self._told_pickled = False
         self.bad: BadRecords | None = None
         """What takes the messages on which the function fails; the window goes on without them."""
 
@@ -76,7 +81,7 @@ class Fold:
         return dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def kept(self, values: Mapping[int, Any]) -> dict[str, pa.Table]:
-        """Values by number as tables: those of the result's own class by column, others pickled."""
+        """Return values by number as tables: those of the result's own class by column, plain ones as text, and only the others pickled."""
         import cloudpickle
         import pyarrow as pa
 
@@ -86,10 +91,23 @@ class Fold:
         tables = {}
         if own:
             tables["values"] = pa.table({_ROW: pa.array(list(own), pa.int64()), **self.columns(list(own.values()))})
-        if others:
-            data = [cloudpickle.dumps(value) for value in others.values()]
-            tables["pickled"] = pa.table({_ROW: pa.array(list(others), pa.int64()), "value": pa.array(data, pa.binary())})
+        plain_ones, pickled = {}, {}
+        for number, value in others.items():
+            try:
+                plain_ones[number] = to_text(value)
+            except NotPlain as error:
+                self._tell_pickled(error)
+                pickled[number] = cloudpickle.dumps(value)
+        for name, kept, kind in (("plain", plain_ones, pa.string()), ("pickled", pickled, pa.binary())):
+            if kept:
+                tables[name] = pa.table({_ROW: pa.array(list(kept), pa.int64()), "value": pa.array(list(kept.values()), kind)})
         return tables
+
+    def _tell_pickled(self, why: NotPlain) -> None:
+        if not self._told_pickled:
+            self._told_pickled = True
+            title = self._spec.title
+            logger.warning("The fold of %s keeps values that only pickle keeps (%s): who may write the root can run code here.", title, why)
 
     def restored(self, tables: Mapping[str, pa.Table]) -> dict[int, Any]:
         """What :meth:`kept` gave."""
@@ -100,9 +118,10 @@ class Fold:
             for batch in tables["values"].to_batches():
                 made = self._result_reader.read(batch.drop_columns([_ROW]))
                 values.update(zip(batch.column(_ROW).to_pylist(), made, strict=True))
-        if "pickled" in tables:
-            numbers, data = (tables["pickled"].column(name).to_pylist() for name in (_ROW, "value"))
-            values.update(zip(numbers, map(cloudpickle.loads, data), strict=True))
+        for name, load in (("plain", from_text), ("pickled", cloudpickle.loads)):
+            if name in tables:
+                numbers, kept = (tables[name].column(column).to_pylist() for column in (_ROW, "value"))
+                values.update(zip(numbers, map(load, kept), strict=True))
         return values
 
 
