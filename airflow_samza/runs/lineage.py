@@ -33,8 +33,10 @@ class Version:
     """What one run left. ``offsets`` are the next ones to read, by input and partition; ``interval`` the run's data interval.
 
     ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the runs of other
-    applications that were read of shared streams, newest last. ``plan`` is what later runs must not contradict (SEMANTICS P10);
-    ``copy_of`` the version that a reset has brought back. ``meanings`` tell by key what code made the state.
+    applications that were read of shared streams, newest last. ``read`` says, by input with offsets, as of how many commits of its topic
+    it was read (``commit``), from which offsets on anything ever was (``first``), and the identity of the ``topic``. ``plan`` is what
+    later runs must not contradict (SEMANTICS P10); ``copy_of`` the version that a reset has brought back. ``meanings`` tell by
+    key what code made the state.
     """
 
     number: int
@@ -50,6 +52,7 @@ class Version:
     at: float = 0.0
     copy_of: int = 0
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
+    read: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -67,6 +70,7 @@ class Version:
             "at": self.at,
             "copy_of": self.copy_of,
             "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
+            "read": {stream: dict(found) for stream, found in self.read.items()},
         }
 
     @classmethod
@@ -86,6 +90,7 @@ class Version:
             at=float(data["at"]),
             copy_of=data["copy_of"],
             meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
+            read=data.get("read", {}),
         )
 
 

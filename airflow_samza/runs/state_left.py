@@ -90,6 +90,7 @@ def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: in
         stages=stages,
         interval=run.interval,
         sections=_sections(run),
+        read=_read(files, run, {stage_id: handle for stage_id, handle in finished.items() if handle is not None}),
         files=folder,
         at=time.time(),
         meanings=run.meanings,
@@ -142,6 +143,23 @@ def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
             told = [int(next_) for c in read_by if (next_ := c.get("offsets", {}).get(stream_id, {}).get(str(partition))) is not None]
             offsets.append(min(told, default=int(end)))
         found[stream_id] = tuple(offsets)
+    return found
+
+
+def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, Mapping[str, Any]]:
+    """As of what each input with offsets was read: of several stages the one that looked at it first."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for stage in run.plan.stages:
+        intent = newest_intent(files, finished[stage.stage_id].folder)
+        if intent is None:
+            continue
+        for stream_id in stage.inputs:
+            stream, slice_ = run.stream(stream_id), intent.inputs[stream_id].slice
+            if run.is_own(stream_id) or stream.slice is None or "first" not in stream.slice or "commit" not in slice_:
+                continue
+            known = found.get(stream_id)
+            if known is None or int(slice_["commit"]) < int(known["commit"]):
+                found[stream_id] = {"commit": slice_["commit"], "first": stream.slice["first"], "topic": slice_.get("topic")}
     return found
 
 

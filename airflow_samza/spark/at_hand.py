@@ -10,6 +10,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.runs.epoch_records import InputIntent, Intent
 from airflow_samza.runs.run_plan import CONTINUOUS, BoundStream, RunPlan
 from airflow_samza.spark.positions import TaskPosition
+from airflow_samza.spark.superseded_inputs import SupersedingSystem, replaced_while_running
 from airflow_samza.systems.system import System
 
 
@@ -17,19 +18,30 @@ class AtHand:
     """The inputs of a stage as they are now.
 
     ``external`` inputs have the slice that the plan fixed, unless they go on and the run is continuous; ``own`` are topics of the run,
-    read as far as their writers have published. An input that an intent has ended stays as it was ended.
+    read as far as their writers have published. An input that an intent has ended stays as it was ended. ``positions`` are the tasks',
+    kept up to date by the caller: what they have read may not be written anew.
     """
 
     def __init__(
-        self, systems: Mapping[str, System], run: RunPlan, spec: ApplicationSpec, inputs: Mapping[str, BoundStream], intent: Intent | None
+        self,
+        systems: Mapping[str, System],
+        run: RunPlan,
+        spec: ApplicationSpec,
+        inputs: Mapping[str, BoundStream],
+        intent: Intent | None,
+        positions: Mapping[int, TaskPosition],
     ) -> None:
         self._systems = systems
+        self._positions = positions
         self._run = run
         self._streams = inputs
         self._live = {stream_id for stream_id in inputs if not run.is_own(stream_id) and _goes_on(run, spec, stream_id)}
         self._found: dict[str, InputIntent] = {stream_id: self._first(stream_id) for stream_id in inputs if not self._grows(stream_id)}
         self._ended: dict[str, InputIntent] = {}
+        self._looked: dict[str, Mapping[str, Any]] = {stream_id: inputs[stream_id].slice or {} for stream_id in self._live}
+        """The slices as of which the inputs that go on were looked at last, by an earlier attempt, too."""
         if intent is not None:
+            self._looked.update({stream_id: intent.inputs[stream_id].slice for stream_id in self._live})
             self._ended = {
                 stream_id: read
                 for stream_id, read in intent.inputs.items()
@@ -81,14 +93,30 @@ class AtHand:
         return InputIntent(bound.spec.name, slice_, None, end)
 
     def _now(self, stream_id: str, bound: BoundStream) -> InputIntent:
-        slice_ = self._systems[bound.system].slice(bound.spec)
+        system = self._systems[bound.system]
+        slice_ = system.slice(bound.spec)
         if self._run.is_own(stream_id):
             return InputIntent(bound.spec.name, slice_, bound.spec.name.rpartition("/")[2])
+        self._refuse_superseded(stream_id, bound, system)
+        self._looked[stream_id] = slice_
         planned = (bound.slice or {}).get("offsets")
         if planned is not None:  # it begins where the plan says
             heads = [int(head) for _, head in slice_["offsets"]]
             slice_["offsets"] = [[int(first), max(int(first), head)] for (first, _), head in zip(planned, heads, strict=True)]
         return InputIntent(bound.spec.name, slice_)
+
+    def _refuse_superseded(self, stream_id: str, bound: BoundStream, system: System) -> None:
+        """Refuses an input of which a writer has replaced what tasks of this run, or a run before, have read."""
+        former = self._looked[stream_id]
+        planned = (bound.slice or {}).get("offsets")
+        if planned is None or "commit" not in former or not isinstance(system, SupersedingSystem):
+            return
+        began = (bound.slice or {}).get("first") or [int(first) for first, _ in planned]
+        heads = [[int(first), int(end)] for (first, _), (_, end) in zip(planned, former["offsets"], strict=True)]
+        reached = [end for _, end in _reached(stream_id, heads, self._positions.values())]
+        found = system.superseded(bound.spec, former, began, reached)
+        if found:
+            raise replaced_while_running(self._run, stream_id, found[0])
 
 
 def _goes_on(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> bool:

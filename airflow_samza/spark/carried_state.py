@@ -95,7 +95,7 @@ def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: V
     """What a run reads of an input that goes on: from where the version ends to the head as it is now. It ends no stream (C9).
 
     ``whole`` is the slice that the system gave: all that is there. A system without offsets gives just what its path or the data
-    interval selects.
+    interval selects. ``first`` are the offsets at which the state began to read the input, however many runs ago.
     """
     ranges = whole.get("offsets")
     if ranges is None:
@@ -109,9 +109,10 @@ def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: V
             )
         return {**whole, "final": False}
     known = version.offsets.get(stream.stream_id) if version is not None else None
-    if known is None:
+    if version is None or known is None:
         newest = Config(config).first_offset(stream.stream_id) == "upcoming"
-        return {**whole, "offsets": [[end if newest else start, end] for start, end in ranges], "final": False}
+        offsets = [[end if newest else start, end] for start, end in ranges]
+        return {**whole, "offsets": offsets, "first": [start for start, _ in offsets], "final": False}
     if len(known) > len(ranges):
         raise _made_anew(stream, f"has {len(ranges)} partitions, and {len(known)} were read")
     found = []
@@ -120,7 +121,10 @@ def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: V
         if start > head:
             raise _made_anew(stream, f"ends at offset {head} of partition {partition}, and was read up to {start}")
         found.append([start, head])
-    return {**whole, "offsets": found, "final": False}
+    read = version.read.get(stream.stream_id, {})
+    if read.get("topic") and whole.get("topic") and read["topic"] != whole["topic"]:
+        raise _made_anew(stream, "is another topic than the one that was read")
+    return {**whole, "offsets": found, "first": list(read.get("first", known)), "final": False}
 
 
 def _made_anew(stream: StreamDescriptor, what: str) -> TopicError:

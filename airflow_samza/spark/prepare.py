@@ -47,6 +47,7 @@ from airflow_samza.spark.side_inputs import (
 from airflow_samza.spark.spark_streams import refuse_endless, refuse_unreadable, with_spark_notes
 from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import former_names, write_starts
+from airflow_samza.spark.superseded_inputs import InputHistory
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
 from airflow_samza.task.pruning.notes import flow_notes
@@ -160,7 +161,7 @@ def _planned(
     bound = {stream_id: _with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(refuse_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs}))
     side_inputs = SideInputSlices(files, spec, systems, tables, interval)
-    reading = _Reading(spec, systems, version, sections, wait_seconds, side_inputs)
+    reading = _Reading(spec, systems, version, sections, wait_seconds, side_inputs, InputHistory(files, spec.name, spec.app_id, version))
     bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
@@ -333,6 +334,7 @@ class _Reading:
     sections: Mapping[str, str]
     wait_seconds: float
     side_inputs: SideInputSlices
+    history: InputHistory
 
     def with_slice(self, stream: BoundStream) -> BoundStream:
         """The stream with the slice that the run reads of it; not of what it writes."""
@@ -344,11 +346,12 @@ class _Reading:
         declared = self.spec.inputs[stream.stream_id]
         if declared.shared:
             named = self.sections.get(stream.stream_id)
-            slice_ = section_slice(system, stream, declared, named, self.version, self.wait_seconds)
+            slice_ = section_slice(system, stream, declared, named, self.version, self.wait_seconds, self.history)
         else:
             slice_ = system.slice(stream.spec)
             if is_carried_on(declared):
                 slice_ = carried_slice(declared, slice_, self.version, self.spec.config)
+                self.history.refuse_superseded(stream, system)
         return dataclasses.replace(stream, slice=slice_)
 
 

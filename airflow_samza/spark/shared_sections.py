@@ -11,12 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.errors import ConfigError, PlanError, SectionOpen, StateError, UnknownName, UnsupportedShape
+from airflow_samza.errors import ConfigError, PlanError, SectionOpen, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.carried_state import is_carried_on
+from airflow_samza.spark.superseded_inputs import InputHistory
 from airflow_samza.systems.sections import Section, described
 from airflow_samza.systems.system import StreamSpec, System
 
@@ -69,10 +70,17 @@ def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
 
 
 def section_slice(
-    system: System, stream: BoundStream, declared: StreamDescriptor, named: str | None, version: Version | None, wait_seconds: float
+    system: System,
+    stream: BoundStream,
+    declared: StreamDescriptor,
+    named: str | None,
+    version: Version | None,
+    wait_seconds: float,
+    history: InputHistory,
 ) -> dict[str, Any]:
     """What a run reads of a shared stream: ``sections``, and the offsets between which they lie.
 
+    A section that the state holds and that was written anew since is refused, whichever is asked for.
     ``named`` is the run whose section it is; it is waited for so long, and refused with a :class:`SectionOpen` that can be tried again.
     """
     if not isinstance(system, SharedSystem):
@@ -86,6 +94,7 @@ def section_slice(
     while True:
         whole = system.slice(stream.spec)
         found = system.sections(stream.spec)
+        history.refuse_replaced_sections(stream, found)
         try:
             chosen, read = _chosen(stream, found, named, version)
             break
@@ -120,23 +129,10 @@ def _chosen(stream: BoundStream, found: Sequence[Section], named: str | None, ve
                 stream=stream.stream_id,
                 run=named,
             )
-        for section in chosen:
-            if before.get(section.run, section.mark) != section.mark:
-                raise _replaced(stream, section)
         chosen = [section for section in chosen if section.run not in before]
     # What has expired meanwhile needs no remembering: it cannot come again.
     left = {section.run for section in found}
     return chosen, [mark for run, mark in before.items() if run in left] + [section.mark for section in chosen]
-
-
-def _replaced(stream: BoundStream, section: Section) -> StateError:
-    return StateError(
-        f"The run {section.run_id!r} has written its section of the shared stream {stream.stream_id!r} anew (generation "
-        f"{section.generation}), and the state of this application holds what it had written before.",
-        hint="Clear the run that read it, from its plan on (and those after it: airflow-samza state reset); then it reads the newer one.",
-        stream=stream.stream_id,
-        run=section.run_id,
-    )
 
 
 def _offsets(whole: Mapping[str, Any], chosen: Sequence[Section]) -> list[list[int]]:

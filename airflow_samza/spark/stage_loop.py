@@ -79,7 +79,7 @@ class StageLoop:
         inputs.update(self._producers.streams())
         with set_up_stage(self._context, inputs) as setup:
             self._limit = Config(setup.program.spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
-            at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former)
+            at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former, self._positions)
             placement = placement_of(self._context, setup)
             frames = EpochFrames(self._context.driver, setup.spark, setup.program, setup.task, placement)
             tables = FollowedTables(self._context, setup, self._former)

@@ -11,7 +11,7 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log_index import Control, LogIndex, Run
 from airflow_samza.systems.log_records import control_message
 from airflow_samza.systems.log_segments import SegmentReaders
-from airflow_samza.systems.log_topic import Topic
+from airflow_samza.systems.log_topic import Topic, refuse_other
 from airflow_samza.systems.sections import SectionFilter, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
@@ -46,6 +46,7 @@ class LogConsumer:
                 hint="The topic was made anew since the run was planned: clear the plan task.",
                 stream=self.topic.name,
             )
+        refuse_other(self.topic, self._slice.get("topic"))
         commits = self._slice.get("commit")
         index = LogIndex(self.topic, None if commits is None else int(commits) - 1)
         if commits is not None and index.number < int(commits):

@@ -15,13 +15,18 @@ from airflow_samza.systems.log_consumer import LogConsumer
 from airflow_samza.systems.log_index import Control, LogIndex
 from airflow_samza.systems.log_producer import LogProducer, publish_segments
 from airflow_samza.systems.log_records import control_message
-from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic
+from airflow_samza.systems.log_superseded import Superseded, superseded_since
+from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic, refuse_other
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
 from airflow_samza.systems.topic_refusals import check_keyed, declared_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+TOPIC = "topic"
+"""Under what a slice names the identity of the topic that it is of."""
 
 
 class LogSystem:
@@ -64,15 +69,32 @@ class LogSystem:
         return made_at(self.filesystem, name)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account."""
+        """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
+
+        ``topic`` is the topic's identity, where it has one.
+        """
         index = LogIndex(self.topic(stream.name))
         partitions = index.topic.partitions
         offsets = [[index.oldest(partition), index.head[partition]] for partition in range(partitions)]
-        return {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
+        found = {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
+        return {**found, TOPIC: index.topic.identity} if index.topic.identity else found
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
-        """Whether anything was committed after what a slice covers; asks for one file."""
-        return self.filesystem.exists(self.topic(stream.name).commit_path(int(slice["commit"])))
+        """Whether anything was committed after what a slice covers; asks for one file. A topic that was made anew is refused."""
+        topic = self.topic(stream.name)
+        refuse_other(topic, slice.get(TOPIC))
+        return self.filesystem.exists(topic.commit_path(int(slice["commit"])))
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """What tells a topic from another one that was made later under its name; None when there is no topic."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        return topic.identity if topic is not None else None
+
+    def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
+        """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""
+        topic = self.topic(stream.name)
+        refuse_other(topic, slice.get(TOPIC))
+        return superseded_since(topic, int(slice["commit"]), first, read)
 
     def sections(self, stream: StreamSpec) -> list[Section]:
         """What each run has written of a topic that applications share, oldest first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,13 +26,18 @@ _OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topi
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of one system: its files, its partition count and the schema it was declared with (DDL; None: the first rows decide)."""
+    """One topic of one system: its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
+
+    ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the record was written
+    before there were identities.
+    """
 
     filesystem: Filesystem
     system: str
     name: str
     partitions: int
     schema: str | None
+    identity: str = ""
 
     @property
     def directory(self) -> str:
@@ -124,7 +130,10 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     partitions, schema = record.get("partitions"), record.get("schema")
     if not isinstance(partitions, int) or partitions < 1 or not isinstance(schema, str | None):
         raise damaged(filesystem, path, name, f"has {partitions!r} as its partition count and {schema!r} as its schema")
-    return Topic(filesystem, system, name, partitions, schema)
+    identity = record.get("id", "")
+    if not isinstance(identity, str):
+        raise damaged(filesystem, path, name, f"has {identity!r} as its identity")
+    return Topic(filesystem, system, name, partitions, schema, identity)
 
 
 def made_at(filesystem: Filesystem, name: str) -> int | None:
@@ -153,7 +162,14 @@ def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int
     """Makes a topic, or returns the one that is there when it fits; the first of two racing creators wins."""
     check_count(name, partitions)
     declared = None if schema is None else Schema.of(schema).ddl()
-    record = {"version": VERSION, "name": name, "partitions": partitions, "schema": declared, "created": time.time_ns() // 1_000_000}
+    record = {
+        "version": VERSION,
+        "name": name,
+        "id": uuid.uuid4().hex,
+        "partitions": partitions,
+        "schema": declared,
+        "created": time.time_ns() // 1_000_000,
+    }
     made = filesystem.put_if_absent(f"{topic_directory(name)}/topic.json", json.dumps(record).encode())
     topic = open_topic(filesystem, system, name)
     if not made:
@@ -161,6 +177,25 @@ def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int
             system, name, partitions=topic.partitions, schema=topic.schema, wanted_partitions=partitions, wanted_schema=declared
         )
     return topic
+
+
+def refuse_other(topic: Topic, identity: object) -> None:
+    """Refuses a topic that is not the one of which a reader or writer has a checkpoint; records without an identity tell nothing.
+
+    ``identity``: that of the topic which was read or written before.
+    """
+    if identity and topic.identity and identity != topic.identity:
+        raise other_topic(topic.name)
+
+
+def other_topic(name: str, what: str = "it was deleted and made anew") -> TopicError:
+    """The error for a topic that is gone, or another one than before: offsets of the former one mean nothing in it."""
+    return TopicError(
+        f"The topic {name!r} is not the one that was read or written before: {what}.",
+        hint="If it belongs to a run, clear the run from its plan on; an application that has read it forgets it with "
+        "'airflow-samza state reset'.",
+        stream=name,
+    )
 
 
 def list_topics(filesystem: Filesystem) -> Iterator[str]:

@@ -111,6 +111,10 @@ class ProducersSeen:
         if standing.generation == generation or parse_generation(standing.generation) == parse_generation(generation):
             standing.add(epoch)
 
+    def generations(self) -> dict[str, str]:
+        """The newest generation of every producer."""
+        return {producer: standing.generation for producer, standing in self._standings.items()}
+
     def is_superseded(self, producer: str, generation: str) -> bool:
         """Whether a newer generation of this producer has replaced what this one wrote."""
         standing = self._standings.get(producer)

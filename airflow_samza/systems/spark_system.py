@@ -71,6 +71,10 @@ class SparkSystem:
             return {"kind": KIND, "partitions": self.admin.partitions(stream), "offsets": None}
         return {**self.log.slice(_topic(stream)), "kind": KIND}
 
+    def identity(self, stream: StreamSpec) -> str | None:
+        """The identity of the topic that the stream goes through; None when there is none."""
+        return self.log.identity(_topic(stream))
+
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
         """A consumer of the topic that the stream goes through."""
         return self.log.consumer(_topic(stream), slice)

@@ -7,6 +7,7 @@ from typing import Any
 from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_upkeep import abandon
+from airflow_samza.systems.system import Publication, StreamSpec
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
 from tests.e2e.bad_input.rows_stage import STAGE
@@ -102,6 +103,21 @@ def _(scene: Scene) -> str:
     _views(here, 2)
     here.whole(APPLICATION, "run-1")
     return _plan(_counted(scene, "views=count()", "by-member"), "run-2")
+
+
+@row("state", "An input of which another run has replaced what was read", PLAN)
+def _(scene: Scene) -> str:
+    import pyarrow as pa
+
+    here = _runs(scene)
+    stream = StreamSpec("views", partitions=1)
+    for generation in ("1.1", "1.2"):
+        writer = here.log.producer(stream, generation)
+        writer.write(0, pa.record_batch({"member_id": pa.array([7], pa.int64()), "country": ["NL"]}))
+        here.log.publish(stream, Publication("feeding/monday/views", generation, 0, {0: writer.finish()}))
+        if generation == "1.1":
+            here.whole(APPLICATION, "run-1")
+    return _plan(here, "run-2")
 
 
 @row("state", 'slice="checkpoint" where no offsets are counted', PLAN)

@@ -138,3 +138,23 @@ class _CountingKnown(_Counting):
 
 
 by_interval = task_application("by-interval")(_counted_by_interval)
+
+
+def _recounted(app: Any) -> None:
+    app.input_stream("numbered", system="log", schema="member bigint, page string, number bigint", slice="checkpoint")
+    app.output_stream("recounted", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2)
+    app.store("counts", key="bigint", value="bigint")
+    app.task(_Recounting)
+
+
+class _Recounting(_Counting):
+    """Says of every click which of its member's it is, of the messages that another application writes."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        click = envelope.message
+        number = (self.counts.get(click.member) or 0) + 1
+        self.counts.put(click.member, number)
+        collector.send("recounted", {"member": click.member, "page": click.page, "number": number})
+
+
+recounting = task_application("recounting")(_recounted)

@@ -1,0 +1,129 @@
+"""Refuses to go on from a state that holds what its writer has replaced since: a cleared run of another application, for instance.
+
+The state of a run was made of messages that nobody can take out of it again. What replaces them would be read in addition, because it
+comes at new offsets; to pass it over would leave results that nobody sees are out of date. So there is one rule for all inputs that go on
+from run to run, and for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to be cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from airflow_samza.errors import StateError
+from airflow_samza.runs.folders import read
+from airflow_samza.runs.lineage import Version
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.log_superseded import Superseded
+from airflow_samza.systems.sections import Section
+from airflow_samza.systems.system import StreamSpec, System
+
+
+@runtime_checkable
+class SupersedingSystem(Protocol):
+    """A system in which a newer generation of a writer takes the place of what the former one wrote."""
+
+    def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
+        """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""
+        ...
+
+
+@dataclass(frozen=True)
+class InputHistory:
+    """What the state of an application has read of its inputs; ``version`` is the one that a run starts from (None: nothing yet)."""
+
+    files: Filesystem
+    application: str
+    app_id: str
+    version: Version | None
+
+    def refuse_superseded(self, stream: BoundStream, system: System) -> None:
+        """Refuses an input of whose messages the state holds some that were superseded since they were read."""
+        stream_id = stream.stream_id
+        known = self.version.read.get(stream_id) if self.version is not None else None
+        if self.version is None or known is None or not isinstance(system, SupersedingSystem):
+            return
+        found = system.superseded(stream.spec, known, known["first"], self.version.offsets[stream_id])
+        if found:
+            first = found[0]
+            reader = self._reader(lambda version: _has_read(version, stream_id, first))
+            raise self._replaced(f"part of the input {stream_id!r}", stream_id, first.producer, first.newer, reader)
+
+    def refuse_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
+        """Refuses a shared stream of whose sections the state holds one that was written anew since."""
+        stream_id = stream.stream_id
+        marks = self.version.sections.get(stream_id, ()) if self.version is not None else ()
+        before = {mark.rpartition("@")[0]: mark for mark in marks}
+        for section in found:
+            mark = before.get(section.run, section.mark)
+            if mark != section.mark:
+                reader = self._reader(lambda version: mark in version.sections.get(stream_id, ()))  # noqa: B023 - called at once
+                raise self._replaced(f"section of the shared stream {stream_id!r}", stream_id, section.producer, section.generation, reader)
+
+    def _reader(self, has_read: Callable[[Version], bool]) -> Version | None:
+        """The version of the first run that has read something which the present version holds; None when it is not kept any more."""
+        lineage = LineageFolder(self.application, self.app_id)
+        found = self.version
+        while found is not None and found.parent:
+            record = read(self.files, lineage.version(found.parent))
+            if record is None:
+                return None
+            before = Version.from_dict(record)
+            if not has_read(before):
+                break
+            found = before
+        if found is not None and found.copy_of:
+            record = read(self.files, lineage.version(found.copy_of))
+            found = Version.from_dict(record) if record is not None else None
+        return found
+
+    def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
+        writer = Section(producer, newer)
+        return StateError(
+            f"{_written_anew(what, writer)}, and the state of {self.application!r} holds what it had written before.",
+            hint=self._way_out(reader),
+            application=self.application,
+            stream=stream_id,
+            run=writer.run_id or producer,
+            reader=reader.run_id if reader is not None else None,
+        )
+
+    def _way_out(self, reader: Version | None) -> str:
+        assert self.version is not None
+        reset = f"airflow-samza state reset {self.application}" + (f" --app-id {self.app_id}" if self.app_id != "1" else "")
+        if reader is None:
+            return f"The run that read it is too long ago to be cleared: forget the state, and read anew what is there: {reset}"
+        if reader.number == self.version.number:
+            return f"Clear the run that read it, {reader.run_id!r}, from its plan on; then it reads the newer one."
+        return (
+            f"Clear the run that read it, {reader.run_id!r}, and those after it, from their plans on; first undo them: "
+            f"{reset} --to {reader.parent}"
+        )
+
+
+def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> StateError:
+    """The error for a run that goes on, when what it has read was written anew meanwhile."""
+    writer = Section(what.producer, what.newer)
+    return StateError(
+        f"{_written_anew(f'part of the input {stream_id!r}', writer)}, and the run {run.run_id!r} of {run.application!r} goes on from what "
+        "it had written before.",
+        hint=f"Clear {run.run_id!r} from its plan on (on the command line: --again): it goes back to the state with which it began; if "
+        "that holds it, too, the plan names the run to clear.",
+        application=run.application,
+        stream=stream_id,
+        run=writer.run_id or what.producer,
+        reader=run.run_id,
+    )
+
+
+def _written_anew(what: str, writer: Section) -> str:
+    of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run_id else ""
+    return f"The run {writer.run_id or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
+
+
+def _has_read(version: Version, stream_id: str, what: Superseded) -> bool:
+    offsets = version.offsets.get(stream_id, ())
+    return what.partition < len(offsets) and offsets[what.partition] > what.offset
