@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
 from airflow_samza.application.refusals import listed, raised_in_user_code, refuse
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 
 if TYPE_CHECKING:
@@ -162,6 +164,7 @@ class StreamApplication:
             ) from error
         graph.finish()
         app.check_complete()
+        ConfiguredSideInputs(Config(merged)).check_declared(name, graph.tables)
         streams = graph.streams.values()
         return ApplicationSpec(
             name=name,

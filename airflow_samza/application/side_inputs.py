@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from airflow_samza.application.configured_side_inputs import processor_name
 from airflow_samza.application.descriptors import TableKind
 
 if TYPE_CHECKING:
@@ -42,13 +43,7 @@ def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
             names.append(f"{system}.{stream_id}" if system else stream_id)
         keys[f"stores.{table.table_id}.side.inputs"] = ",".join(names)
         if table.processor is not None:
-            factory = table.processor
-            name = (
-                factory
-                if isinstance(factory, str)
-                else f"{factory.__module__}:{getattr(factory, '__qualname__', type(factory).__qualname__)}"
-            )
-            keys[f"stores.{table.table_id}.side.inputs.processor.factory"] = name
+            keys[f"stores.{table.table_id}.side.inputs.processor.factory"] = processor_name(table.processor)
         streams.extend(name for name in names if name not in streams)
     if streams:
         inputs = [part.strip() for part in spec.config.get("task.inputs", "").split(",") if part.strip()]

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_samza.application.callables import check_callable
 from airflow_samza.application.columns import Columns, key_columns
+from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs, side_input_id
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import SideInput, Table
@@ -34,6 +35,7 @@ class TableDeclarations:
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str]) -> None:
         self._graph = graph
         self._config = Config(config)
+        self._configured = ConfiguredSideInputs(self._config)
 
     def pushed(
         self,
@@ -66,7 +68,10 @@ class TableDeclarations:
             partitioner=partitioner,
             partitions=checked_partitions(partitions, where),
         )
-        table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=_checked_processor(processor, where))
+        if self._configured.of(table.table_id):
+            self._configured.check_same(table.table_id, [stream])
+        checked = self._processor(table, processor, where)
+        table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=checked)
         return self._added(table, stream)
 
     def local(
@@ -80,7 +85,20 @@ class TableDeclarations:
         options: Mapping[str, object] | None,
         renamed_from: str | None,
     ) -> Table[Any]:
-        """A table that the application writes."""
+        """A table that the application writes; or one that side inputs feed, where the configuration says so."""
+        if isinstance(id, str) and self._configured.feeds(id):
+            asked = None if changelog is True or changelog is False else bool(changelog)  # it would be, were there no side inputs
+            return self.with_side_inputs(
+                id,
+                key=key,
+                side_inputs=None,
+                processor=None,
+                schema=schema,
+                ttl=ttl,
+                changelog=asked,
+                options=options,
+                renamed_from=renamed_from,
+            )
         table = self._described(id, TableKind.LOCAL, key, schema, options, renamed_from)
         if changelog is True:
             changelog = self._config.changelog(table.table_id) or True
@@ -104,6 +122,9 @@ class TableDeclarations:
     ) -> Table[Any]:
         """A table read and written by callables."""
         table = self._described(id, TableKind.REMOTE, key, schema, options, None)
+        self._configured.refuse_any(
+            table.table_id, f"The table {table.table_id!r} is remote", "Side inputs feed app.table(…): leave the key out, or declare that."
+        )
         if reader is None and writer is None:
             refuse(
                 f"The remote table {table.table_id!r} has neither reader nor writer",
@@ -144,9 +165,9 @@ class TableDeclarations:
                 hint="Leave it out: a row lives until its side input deletes it.",
                 table=table.table_id,
             )
+        in_code = side_inputs is not None
         if side_inputs is None:
-            side_inputs = self._config.side_inputs(table.table_id)
-            processor = processor or self._config.side_inputs_processor(table.table_id)
+            side_inputs = self._configured.of(table.table_id)
         if isinstance(side_inputs, str) or not isinstance(side_inputs, Sequence):
             refuse(f"{where} has side_inputs={side_inputs!r}", hint="Give a list: side_inputs=[app.side_input(…)].", table=table.table_id)
         if not side_inputs:
@@ -156,12 +177,16 @@ class TableDeclarations:
                 "a table that the application writes is app.local_table(…).",
                 table=table.table_id,
             )
-        streams = [self._side_input(named, table, where) for named in side_inputs]
+        checked = self._processor(table, processor, where)
+        # Without a processor each message is a row, so it has the columns of the table.
+        rows = table if checked is None else replace(table, schema=None)
+        streams = [self._side_input(named, rows, where) for named in side_inputs]
         ids = [stream.stream_id for stream in streams]
         double = next((stream_id for stream_id in ids if ids.count(stream_id) > 1), None)
         if double is not None:
             refuse(f"{where} names the side input {double!r} twice", hint="Name each stream once.", table=table.table_id)
-        checked = _checked_processor(processor, where)
+        if in_code and self._configured.of(table.table_id):
+            self._configured.check_same(table.table_id, streams)
         if checked is None:
             for stream in streams:
                 if stream.schema is not None:  # each message is a row: its key columns must be there
@@ -172,6 +197,9 @@ class TableDeclarations:
         for stream in streams:
             self._graph.side_inputs.setdefault(stream.stream_id, stream)
         return added
+
+    def _processor(self, table: TableDescriptor, said: Callable[..., Any] | str | None, where: str) -> Any:
+        return _checked_processor(self._configured.processor(table.table_id, said), where)
 
     def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
         if isinstance(named, SideInput | MessageStream):
@@ -198,14 +226,14 @@ class TableDeclarations:
         known = self._graph.side_inputs.get(stream_id) or self._graph.streams.get(stream_id)
         if known is not None and known.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT) and (not system or known.system in (None, system)):
             return replace(known, role=StreamRole.SIDE_INPUT)
-        system, _, stream_id = named.strip().partition(".") if system else ("", "", stream_id)
+        system, stream_id, topic = side_input_id(named)
         stream = declared_stream(
-            stream_id.replace(".", "-"),  # a topic's name may have dots, a stream id may not
+            stream_id,
             StreamRole.SIDE_INPUT,
             system=system or None,
             key=table.key,
             schema=table.schema,
-            options={"stream": stream_id} if "." in stream_id else None,
+            options={"stream": topic} if "." in topic else None,
         )
         return self._graph.add_stream(stream)
 

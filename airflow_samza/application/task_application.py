@@ -10,11 +10,13 @@ from airflow_samza.application.app_descriptor import ApplicationDescriptor
 from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.store_declarations import declared_store
+from airflow_samza.config import Config
 from airflow_samza.errors import DuplicateId
 
 
@@ -36,6 +38,11 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         """
         self._graph.check_open()
         store = declared_store(name, key, value, backend, ttl)
+        ConfiguredSideInputs(Config(self.config)).refuse_any(
+            store.name,
+            f"The store {store.name!r} is declared by app.store, which the task itself writes",
+            f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by context.get_table("{store.name}").',
+        )
         if store.name in self._stores:
             former = self._stores[store.name].location
             first = f": first at {former}, then again" if former is not None else ""

@@ -15,7 +15,22 @@ from airflow_samza.task.processors import processor_factory
 def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mapping[str, Schema]) -> list[SamzaError]:
     """What is wrong with the tables that the stages use; ``streams`` are the columns of side inputs, as far as they are known."""
     used = sorted({table_id for stage in plan.stages for table_id in stage.tables})
-    return [error for table_id in used for error in _errors(spec.table(table_id), streams) if spec.table(table_id).side_inputs]
+    found = [error for table_id in used for error in _errors(spec.table(table_id), streams) if spec.table(table_id).side_inputs]
+    fed = sorted({stream_id for table_id in used for stream_id in spec.table(table_id).side_inputs if spec.table(table_id).processor})
+    return [*found, *(error for stream_id in fed if stream_id in streams for error in _no_key(spec, stream_id, streams[stream_id]))]
+
+
+def _no_key(spec: ApplicationSpec, stream_id: str, columns: Schema) -> Iterator[SamzaError]:
+    """Why the messages that a processor gets have no key; of a stream that is only named, nobody said that they have one."""
+    stream = spec.side_inputs[stream_id]
+    missing = next((name for name in stream.key if name not in columns), None)
+    if missing is not None and not any(stream_id in table.side_inputs and table.key == stream.key for table in spec.tables.values()):
+        yield UnknownName(
+            f"The side input {stream_id!r} has no column {missing!r}, which is its key.",
+            hint=f"Its columns are {', '.join(columns.names)}: correct key= of the side input.",
+            name=missing,
+            stream=stream_id,
+        )
 
 
 def _errors(table: TableDescriptor, streams: Mapping[str, Schema]) -> Iterator[SamzaError]:

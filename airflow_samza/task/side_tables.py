@@ -303,7 +303,7 @@ def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report
 
 
 def _keys(stream: StreamDescriptor, batch: pa.RecordBatch) -> list[Any]:
-    if not stream.key:
+    if not set(stream.key) <= set(batch.schema.names) or not stream.key:  # of a stream that is only named, the key is the table's
         return [None] * int(batch.num_rows)
     columns = [batch.column(name).to_pylist() for name in stream.key]
     return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]

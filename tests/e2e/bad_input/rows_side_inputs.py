@@ -119,3 +119,15 @@ def _(scene: Scene) -> str:
         _changes(scene)
 
     return scene.run(before={"views": make_anew})
+
+
+@row("call", "Side inputs configured for a table that nobody declares", CALL)
+def _(scene: Scene) -> str:
+    _application(scene, f"{TABLE})")
+    return scene.plan("-c", "stores.cities.side.inputs=lake.cities")
+
+
+@row("call", "Side inputs configured that are not those of the code", CALL)
+def _(scene: Scene) -> str:
+    _application(scene, f"{TABLE})")
+    return scene.plan("-c", "stores.tiers.side.inputs=lake.cities")

@@ -184,6 +184,66 @@ def test_a_processor_is_named_in_the_configuration_as_well() -> None:
     assert seen(driver, "score") == [(1, 4)]
 
 
+class Renamed:
+    """Makes rows of messages that have other columns, and no key among them."""
+
+    def __init__(self, config: Any, metrics: Any) -> None:
+        pass
+
+    def process(self, message: Any, store: Any) -> Iterator[tuple[Any, Any]]:
+        assert message.key is None
+        yield message.message.who, {"score": message.message.points * 10}
+
+
+def test_the_messages_of_a_configured_factory_may_have_other_columns_than_its_rows() -> None:
+    config = {"stores.sums.side.inputs": "scores", "stores.sums.side.inputs.processor.factory": f"{__name__}:Renamed"}
+    driver = joined(lambda app: app.table("sums", key="member_id", schema=SCORES), config)
+    driver.pipe("scores", pa.table({"who": [1, 2], "points": [3, 4]})).pipe("views", view(1, 2)).run()
+    assert seen(driver, "score") == [(1, 30), (2, 40)]
+
+
+def test_rejects_a_key_that_the_messages_of_a_processor_do_not_have() -> None:
+    class Task(InitableTask, StreamTask):
+        def init(self, context: Any) -> None: ...
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None: ...
+
+    @task_application("reads")
+    def application(app: Any) -> None:
+        app.input_stream("views", schema=VIEWS, key="member_id")
+        scores = app.side_input("scores", key="nobody")
+        app.table("sums", key="member_id", side_inputs=[scores], schema=SCORES, processor=Summing)
+        app.task(Task)
+
+    driver = TestDriver(application).pipe("scores", pa.table({"who": [1]})).pipe("views", view(1))
+    with pytest.raises(UnknownName, match="The side input 'scores' has no column 'nobody', which is its key"):
+        driver.run()
+
+
+def test_a_low_level_task_reads_a_local_table_that_the_configuration_feeds() -> None:
+    found: list[Any] = []
+
+    class Task(InitableTask, StreamTask):
+        def init(self, context: Any) -> None:
+            self.table = context.get_table("sums")
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            row = self.table.get(envelope.key)
+            found.append((envelope.key, row and row.score))
+
+    config = {"stores.sums.side.inputs": "scores", "stores.sums.side.inputs.processor.factory": f"{__name__}:Summing"}
+
+    @task_application("reads", config=config)
+    def application(app: Any) -> None:
+        app.input_stream("views", schema=VIEWS, key="member_id")
+        app.local_table("sums", key="member_id", schema=SCORES)
+        app.task(Task)
+
+    scores = pa.table({"member_id": [1, 1, 2], "score": [3, 4, 5]})
+    TestDriver(application).pipe("scores", scores).pipe("views", view(1, 2, 3)).run()
+    assert found == [(1, 7), (2, 5), (3, None)]
+
+
 def test_a_joins_callable_gets_the_rows_of_a_processor() -> None:
     @stream_application("called")
     def application(app: Any) -> None:

@@ -1,0 +1,124 @@
+"""The configuration form of side inputs beside what the code says of a table: it adds to that, or it is refused (SEMANTICS S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.config import Config
+from airflow_samza.errors import ConfigError
+
+
+class ConfiguredSideInputs:
+    """What ``stores.<s>.side.inputs`` and ``stores.<s>.side.inputs.processor.factory`` say of the stores of one application."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def of(self, store: str) -> tuple[str, ...]:
+        """The side inputs of a store; none where nothing is configured."""
+        return self._config.side_inputs(store)
+
+    def factory(self, store: str) -> str | None:
+        """The name of the factory of its processor."""
+        return self._config.side_inputs_processor(store)
+
+    def feeds(self, store: str) -> bool:
+        """Whether anything is configured for a store."""
+        return bool(self.of(store)) or self.factory(store) is not None
+
+    def processor(self, store: str, said: object) -> object:
+        """The processor of a table: what the code says, else what is configured; where both do, they have to say the same."""
+        configured = self.factory(store)
+        if configured is None or said is None:
+            return configured if said is None else said
+        name = processor_name(said)
+        if name.replace(":", ".") != configured.replace(":", "."):
+            key = _factory_key(store)
+            refuse(
+                f"The table {store!r} has the processor {name}, and {key} is {configured!r}",
+                hint="Say it once: leave processor= out, or the key.",
+                kind=ConfigError,
+                key=key,
+                value=configured,
+            )
+        return said
+
+    def check_same(self, store: str, streams: Sequence[StreamDescriptor]) -> None:
+        """Refuse other side inputs than those that the code names."""
+        configured = self.of(store)
+        left = [_parts(name) for name in configured]
+        for stream in streams:
+            same = [found for found in left if found[1] == stream.stream_id and (not found[0] or stream.system in (None, found[0]))]
+            if same:
+                left.remove(same[0])
+            elif configured:
+                self._differ(store, streams)
+        if left:
+            self._differ(store, streams)
+
+    def _differ(self, store: str, streams: Sequence[StreamDescriptor]) -> NoReturn:
+        named = listed([f"{stream.system}.{stream.stream_id}" if stream.system else stream.stream_id for stream in streams])
+        key, value = _inputs_key(store), self._config[_inputs_key(store)]
+        refuse(
+            f"The table {store!r} has the side inputs {named}, and {key} is {value!r}",
+            hint="Say them once: in the code, or app.table(…) without side_inputs= and the key.",
+            kind=ConfigError,
+            key=key,
+            value=value,
+        )
+
+    def refuse_any(self, store: str, what: str, hint: str) -> None:
+        """Refuse whatever is configured for a store that no side inputs can feed; ``what`` it is begins the sentence."""
+        for key, value in ((_inputs_key(store), self.of(store)), (_factory_key(store), self.factory(store))):
+            if value:
+                text = self._config[key]
+                refuse(f"{what}, and {key} is {text!r}", hint=hint, kind=ConfigError, key=key, value=text)
+
+    def check_declared(self, application: str, declared: Iterable[str]) -> None:
+        """Refuse what is configured for a table that the application does not declare: its key and columns are not known."""
+        known = set(declared)
+        for store in self._config.store_names:
+            for key, value in ((_inputs_key(store), self.of(store)), (_factory_key(store), self.factory(store))):
+                if store not in known and value:
+                    text = self._config[key]
+                    raise ConfigError(
+                        f"{key} is {text!r}, and the application {application!r} declares no table {store!r}.",
+                        hint=f'Declare it: app.table("{store}", key=…, schema=…); a configuration does not say what its rows are.',
+                        key=key,
+                        value=text,
+                    )
+
+
+def processor_name(processor: object) -> str:
+    """The name of a processor's factory, as the configuration writes it: ``package.module:factory``."""
+    if isinstance(processor, str):
+        return processor
+    return f"{processor.__module__}:{getattr(processor, '__qualname__', type(processor).__qualname__)}"
+
+
+def side_input_id(named: str) -> tuple[str, str, str]:
+    """System ("": the default), stream id and name of what ``system.stream`` or a stream id names.
+
+    >>> side_input_id("kafka.page.views"), side_input_id("views")
+    (('kafka', 'page-views', 'page.views'), ('', 'views', 'views'))
+    """
+    system, dot, name = named.strip().partition(".")
+    if not dot:
+        system, name = "", system
+    return system, name.replace(".", "-"), name  # a topic's name may have dots, a stream id may not
+
+
+def _parts(named: str) -> tuple[str, str]:
+    system, stream_id, _ = side_input_id(named)
+    return system, stream_id
+
+
+def _inputs_key(store: str) -> str:
+    return f"stores.{store}.side.inputs"
+
+
+def _factory_key(store: str) -> str:
+    return f"stores.{store}.side.inputs.processor.factory"
