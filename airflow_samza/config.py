@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from airflow_samza.errors import ConfigError
 
 HOST_AFFINITY = "job.host-affinity.enabled"
+HOST_AFFINITY_BEFORE = "yarn.samza.host-affinity.enabled"
 INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
 INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
 INTERMEDIATE_WHOLE_MESSAGES = "job.intermediate.stream.whole.messages"
@@ -33,8 +34,19 @@ EPOCH_MAX_MESSAGES = "job.epoch.max.messages"
 EPOCH_MAX_MS = "job.epoch.max.ms"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
+MAX_PARTITIONS = 65_536
+"""The largest count of partitions that a stream may have (SEMANTICS P3)."""
+
+_MAX_INT = 2**31 - 1
+_MAX_LONG = 2**63 - 1
+
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
 """The longer ending first: both ``side.inputs.processor.factory`` and ``factory`` end alike (SEMANTICS S8)."""
+
+_STORE_LIMIT_KEY = re.compile(r"stores\.(.+?)\.(rocksdb\.ttl\.ms|max\.key\.bytes|max\.value\.bytes|max\.bytes)")
+_PRIORITY_KEY = re.compile(r"task\.chooser\.priorities\..+|(?:systems\..+\.)?streams\..+\.samza\.priority")
+_BOOTSTRAP_KEY = re.compile(r"(?:systems\..+\.)?streams\..+\.samza\.bootstrap")
+_FIRST_OFFSET_KEY = re.compile(r"streams\.(.+)\.samza\.offset\.default")
 
 _BACKENDS = {"RocksDbKeyValueStorageEngineFactory": "rocksdb", "InMemoryKeyValueStorageEngineFactory": "memory"}
 
@@ -77,14 +89,15 @@ class Config(Mapping[str, str]):
         return self._values.get(key, "").strip() or default
 
     def integer(self, key: str, default: int | None = None, *, least: int | None = None) -> int | None:
-        """A whole number; blank means unset."""
+        """A whole number of 64 bits; blank means unset."""
         text = self.text(key)
         if text is None:
             return default
         wanted = "a whole number" + ("" if least is None else f" from {least}")
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             self.refuse(key, wanted)
-        number = int(text)
+        if len(text.lstrip("+-").lstrip("0")) > len(str(_MAX_LONG)) or not -_MAX_LONG - 1 <= (number := int(text)) <= _MAX_LONG:
+            self.refuse(key, f"{wanted} that fits into 64 bits")
         if least is not None and number < least:
             self.refuse(key, wanted)
         return number
@@ -105,19 +118,19 @@ class Config(Mapping[str, str]):
     @property
     def intermediate_partitions(self) -> int | None:
         """The partition count of intermediate streams that nothing else decides; -1 and absence are None (SEMANTICS P3)."""
-        return self._count(INTERMEDIATE_PARTITIONS)
+        return self._count(INTERMEDIATE_PARTITIONS, MAX_PARTITIONS)
 
     @property
     def intermediate_partitions_max(self) -> int:
-        """The cap on inferred counts (SEMANTICS P2): 256 unless set."""
-        return self._count(INTERMEDIATE_PARTITIONS_MAX) or 256
+        """The cap on inferred counts (SEMANTICS P2): 256 unless set. Larger than any count, it lifts the cap."""
+        return self._count(INTERMEDIATE_PARTITIONS_MAX, _MAX_INT) or 256
 
-    def _count(self, key: str) -> int | None:
+    def _count(self, key: str, most: int) -> int | None:
         number = self.integer(key)
         if number is None or number == -1:
             return None
-        if number < 1:
-            self.refuse(key, "a number of partitions from 1, or -1 for unset")
+        if not 1 <= number <= most:
+            self.refuse(key, f"a number of partitions from 1 to {most:,}, or -1 for unset")
         return number
 
     @property
@@ -138,17 +151,38 @@ class Config(Mapping[str, str]):
         """On how many hosts a task's state is kept in all: 1 unless set (SEMANTICS S9). More need host affinity."""
         copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
         if copies > 1 and not self.host_affinity:
-            self.refuse(STANDBY_REPLICATION, f"1 where {HOST_AFFINITY} is false: nobody would know where a copy serves")
+            self.refuse(STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves")
         return copies
 
     @property
     def host_affinity(self) -> bool:
         """Whether tasks come back to the hosts where their state is: they do unless it is switched off."""
-        return self.boolean(HOST_AFFINITY, True)
+        return self.boolean(self.host_affinity_key or HOST_AFFINITY, True)
 
-    def check_placement(self) -> None:
-        """Refuses what the keys of host affinity and standby copies say wrongly, or against each other."""
-        _ = self.host_affinity, self.standby_replication
+    @property
+    def host_affinity_key(self) -> str | None:
+        """The key that decides about host affinity: today's name, else the one that Samza used before; None when neither is set."""
+        return next((key for key in (HOST_AFFINITY, HOST_AFFINITY_BEFORE) if self.text(key) is not None), None)
+
+    def check(self) -> None:
+        """Refuse every value that means nothing, and what keys say against each other, before anything depends on it.
+
+        The counts of intermediate streams are left to plans that have one (SEMANTICS P3).
+        """
+        for name, kind in vars(Config).items():
+            if isinstance(kind, property) and name not in ("intermediate_partitions", "intermediate_partitions_max"):
+                getattr(self, name)
+        for key in self._values:
+            if _PRIORITY_KEY.fullmatch(key):
+                self.integer(key)
+            elif _BOOTSTRAP_KEY.fullmatch(key):
+                self.boolean(key)
+            elif match := _FIRST_OFFSET_KEY.fullmatch(key):
+                self.first_offset(match[1])
+            elif match := _STORE_LIMIT_KEY.fullmatch(key):
+                self.integer(key, least=-1 if match[2] == "rocksdb.ttl.ms" else 1)
+        for store in self.store_names:
+            self.store_backend(store, "memory")
 
     @property
     def store_local_dir(self) -> str | None:

@@ -15,6 +15,7 @@ from airflow_samza.application.refusals import listed, located, refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.system_times import SystemTime
 from airflow_samza.application.watermark_strategies import WatermarkStrategy, bounded_delay, watermark_strategy
+from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.schema import Schema
 
 _WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", StreamRole.SIDE_INPUT: "side input"}
@@ -148,13 +149,13 @@ def declared_stream(
 
 
 def checked_partitions(partitions: object, where: str) -> int | None:
-    """A partition count from 1, or None: the system knows."""
+    """A partition count from 1 to 65,536, or None: the system knows."""
     if partitions is None:
         return None
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS:
         refuse(
             f"{where} has partitions={partitions!r}",
-            hint="Write a whole number from 1, or leave it out when the system knows the count.",
+            hint=f"Write a whole number from 1 to {MAX_PARTITIONS:,}, or leave it out when the system knows the count.",
             value=repr(partitions),
         )
     return partitions

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.config import INTERMEDIATE_PARTITIONS, Config
+from airflow_samza.config import INTERMEDIATE_PARTITIONS, MAX_PARTITIONS, Config
 from airflow_samza.errors import PartitionMismatch, PlanError, UnresolvedPartitions
 from airflow_samza.planner.join_groups import JoinedStreams
 from airflow_samza.planner.stream_edges import StreamEdge
@@ -34,7 +34,7 @@ def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -
     errors: list[PlanError] = []
     for stream_id, edge in edges.items():
         said, declared = metadata.get(stream_id), edge.descriptor.partitions
-        if said is not None and (isinstance(said, bool) or not isinstance(said, int) or said < 1):
+        if said is not None and (isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= MAX_PARTITIONS):
             errors.append(_no_count(edge, said))
         elif edge.broadcast:
             counts[stream_id] = PartitionCount(1, "broadcast: every task reads all of it")
@@ -110,10 +110,14 @@ def _declared_where(edge: StreamEdge) -> str:
 
 
 def _no_count(edge: StreamEdge, said: object) -> UnresolvedPartitions:
-    what = "is not known" if said is None else f"is {said!r}, which is not a count"
+    what, hint = "is not known", "Declare it with partitions=, or make the stream in its system first."
+    if isinstance(said, int) and said > MAX_PARTITIONS:
+        what, hint = f"is {said}, and a stream has at most {MAX_PARTITIONS:,}", "Make the stream with fewer partitions in its system."
+    elif said is not None:
+        what = f"is {said!r}, which is not a count"
     return UnresolvedPartitions(
         f"The partition count of the {edge.role.value.replace('_', ' ')} stream {edge.stream_id!r} {what}.",
-        hint="Declare it with partitions=, or make the stream in its system first.",
+        hint=hint,
         stream=edge.stream_id,
         partitions=said,
     )

@@ -68,8 +68,8 @@ class ExecutionPlanner:
             ConfigError: a configuration key that the plan depends on has no usable value.
         """
         config = {**spec.config, **self._config}
-        _check_mode(config)
-        Config(config).check_placement()
+        _check_mode(Config(config))
+        Config(config).check()
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph)
         errors = [*check_graph(spec), *check_streams(spec)]
@@ -131,12 +131,13 @@ def _with_place(error: PlanError) -> PlanError:
     return type(error)(f"{error.sentence.removesuffix('.')} ({place}).", hint=error.hint, **error.facts)
 
 
-def _check_mode(config: Mapping[str, str]) -> None:
-    if config.get("app.mode", "").upper() == "BATCH" and str(config.get("job.host-affinity.enabled", "")).lower() == "true":
+def _check_mode(config: Config) -> None:
+    key = config.host_affinity_key
+    if config.app_mode == "BATCH" and key is not None and config.host_affinity:
         raise HostAffinityInBatch(
-            "job.host-affinity.enabled is 'true' with app.mode 'BATCH': a batch leaves no state behind that a host could keep.",
+            f"{key} is 'true' with app.mode 'BATCH': a batch leaves no state behind that a host could keep.",
             hint="Remove one of the two keys.",
-            key="job.host-affinity.enabled",
+            key=key,
             value="true",
         )
 

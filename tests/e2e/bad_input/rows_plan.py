@@ -116,6 +116,13 @@ def _(scene: Scene) -> str:
     return scene.plan("--config", "job.intermediate.stream.partitions=0")
 
 
+@row("plan", "A mode of the application that does not exist", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    return scene.plan("--config", "app.mode=SOMETIMES")
+
+
 @row("plan", "Standby copies without host affinity", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')

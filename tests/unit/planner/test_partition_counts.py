@@ -8,7 +8,7 @@ import pytest
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.windows import count, tumbling
-from airflow_samza.errors import ConfigError, PartitionMismatch, Unreachable, UnresolvedPartitions, UnsupportedShape
+from airflow_samza.errors import ConfigError, InvalidApplication, PartitionMismatch, Unreachable, UnresolvedPartitions, UnsupportedShape
 from airflow_samza.planner.planner import ExecutionPlanner, HostAffinityInBatch
 from tests.unit.planner.applications import ROW, errors_of, files, keyed, left, plan_of, spec_of
 
@@ -186,8 +186,29 @@ def test_a_declared_count_that_the_system_contradicts_is_refused() -> None:
 
 
 def test_host_affinity_in_batch_mode_is_refused() -> None:
-    with pytest.raises(HostAffinityInBatch):
-        plan_of(lambda app: keyed(app, "a").sink(print), {"app.mode": "batch", "job.host-affinity.enabled": "true"})
+    for key in ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled"):
+        with pytest.raises(HostAffinityInBatch, match=key):
+            plan_of(lambda app: keyed(app, "a").sink(print), {"app.mode": "batch", key: "true"})
+        plan_of(lambda app: keyed(app, "a").sink(print), {"app.mode": "batch", key: "false"})
+
+
+@pytest.mark.parametrize(("key", "value"), [("app.mode", "SOMETIMES"), ("task.window.ms", "soon"), ("streams.a.samza.priority", "high")])
+def test_a_value_that_means_nothing_is_refused_by_every_plan(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} is '{value}'"):
+        plan_of(lambda app: keyed(app, "a").sink(print), {key: value})
+
+
+def test_more_than_65_536_partitions_are_refused_wherever_they_are_said() -> None:
+    def describe(app: Any) -> None:
+        keyed(app, "a").partition_by("c", id="p").sink(print)
+
+    with pytest.raises(ConfigError, match=r"job\.intermediate\.stream\.partitions is '2147483648'"):
+        plan_of(describe, {"job.intermediate.stream.partitions": "2147483648"})
+    with pytest.raises(InvalidApplication, match=r"partitions=65537"):
+        plan_of(lambda app: keyed(app, "a", 65_537).sink(print))
+    with pytest.raises(UnresolvedPartitions, match="65537, and a stream has at most 65,536"):
+        ExecutionPlanner({}, {"a": 65_537}).plan(spec_of(lambda app: app.input_stream("a", schema=ROW).sink(print)))
+    assert ExecutionPlanner({}, {"a": 65_536}).plan(spec_of(lambda app: app.input_stream("a", schema=ROW).sink(print)))
 
 
 def test_the_configuration_of_the_environment_overrides_the_application() -> None:
