@@ -1,8 +1,9 @@
 """The operator graph of an application, walked once from its inputs; every later pass reads it (SEMANTICS P1).
 
 Three kinds of edges lead from operator to operator: *real* ones (an operator's outputs), *virtual* ones (from each
-``send_to_table(T)`` to every join with T, linked by the table's id only), and *stream* ones (from ``partition_by`` or
-``broadcast`` to the operator that reads the intermediate stream). Source: planner-with-tables, "OperatorSpec graph analysis".
+``send_to_table(T)`` to every join with T, linked by the table's id only; a remote table links nothing), and *stream* ones (from
+``partition_by`` or ``broadcast`` to the operator that reads the intermediate stream). Source: planner-with-tables, "OperatorSpec graph
+analysis"; SEMANTICS P2.
 """
 
 from __future__ import annotations
@@ -97,10 +98,12 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
             writers[op.table.table_id].append(op)
         elif isinstance(op, TableJoinSpec):
             readers[op.table.table_id].append(op)
+    # What is written to a remote table is found from everywhere, so it ties no streams together (SEMANTICS P2).
+    tying = {table: ops for table, ops in writers.items() if ops[0].table.kind is not TableKind.REMOTE}
     return JobGraph(
         operators=ordered,
         outputs=outputs,
-        table_edges={op.op_id: tuple(readers[table]) for table, ops in writers.items() if table in readers for op in ops},
+        table_edges={op.op_id: tuple(readers[table]) for table, ops in tying.items() if table in readers for op in ops},
         table_writers={table: tuple(ops) for table, ops in writers.items()},
         table_readers={table: tuple(ops) for table, ops in readers.items()},
     )

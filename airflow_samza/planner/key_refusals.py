@@ -19,6 +19,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.join_groups import streams_arriving
+from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, UNKNOWN, EdgeState, keyed, types_of
 from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.plan import Partitioning
@@ -34,6 +35,7 @@ class _Side:
     key: tuple[str, ...]
     schema: Schema | None
     lost: str
+    partitions: int
     op: OperatorSpec | None = None
     stream: str = ""
     table: str = ""
@@ -71,10 +73,11 @@ def check_keys(
     edges: Mapping[str, StreamEdge],
     states: Mapping[str, EdgeState],
     streams: Mapping[str, Partitioning],
+    counts: Counts,
 ) -> KeyFindings:
     """Every join, keyed window and aggregation of the application, by operator id."""
     findings = KeyFindings()
-    check = _Check(graph, edges, states, streams, findings)
+    check = _Check(graph, edges, states, streams, counts, findings)
     for join in graph.joins:
         if isinstance(join, StreamJoinSpec):
             check.stream_join(join)
@@ -92,6 +95,7 @@ class _Check:
     edges: Mapping[str, StreamEdge]
     states: Mapping[str, EdgeState]
     streams: Mapping[str, Partitioning]
+    counts: Counts
     findings: KeyFindings
 
     def stream_join(self, join: StreamJoinSpec) -> None:
@@ -99,7 +103,7 @@ class _Check:
             self._side(op, key or self.states[op.op_id].partitioning.key, _assumed(join.assume_partitioned_by, key, join.left_key))
             for op, key in zip(join.inputs, (join.left_key, join.right_key), strict=True)
         )
-        if not self._types_agree(join, left, right):
+        if not self._types_agree(join, left, right) or _in_one_partition(left, right):
             return
         sound = [self._lies_by_key(join, side) for side in (left, right)]
         if all(sound):
@@ -108,7 +112,7 @@ class _Check:
     def table_join(self, join: TableJoinSpec) -> None:
         key = join.key or join.table.key
         stream = self._side(join.inputs[0], key, _assumed(join.assume_partitioned_by, key, key))
-        table = _Side(UNKNOWN, join.table.key, join.table.schema, "", table=join.table.table_id)
+        table = _Side(UNKNOWN, join.table.key, join.table.schema, "", 0, table=join.table.table_id)
         sources = self._sources_of(join)
         if not self._types_agree(join, stream, table):
             return
@@ -117,8 +121,8 @@ class _Check:
             self.findings.warnings.append(
                 f"Nothing fills the table {join.table.table_id!r} that {operator_label(join)} looks up: no send_to, no side input."
             )
-        if not constraining:
-            return  # every task holds the whole table
+        if not constraining or _in_one_partition(stream, *constraining):  # every task holds the whole table, or one task everything
+            return
         sound = [self._lies_by_key(join, side) for side in (stream, *constraining)]
         if sound[0]:
             for source, source_sound in zip(constraining, sound[1:], strict=True):
@@ -136,7 +140,7 @@ class _Check:
         if partitioning.kind == "keyed" and state.partitions == DIFFERENT:
             why = f"{_listed(names)} have different partition counts"
         else:
-            why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges)
+            why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges, several=len(names) > 1)
         self.findings.errors.append(
             PartitioningMismatch(
                 f"{operator_label(op)} is keyed by {_columns(op.key)}, but the rows of one key may lie in several partitions: {why}.",
@@ -165,18 +169,20 @@ class _Check:
         partitioning = state.partitioning
         if assumed and partitioning.kind in ("unknown", "unkeyed"):
             partitioning = keyed(assumed, state.schema, PARTITIONER)
-        return _Side(partitioning, key, state.schema, state.lost, op)
+        return _Side(partitioning, key, state.schema, state.lost, state.partitions, op)
 
     def _sources_of(self, join: TableJoinSpec) -> list[_Side]:
         table = join.table
         found = []
         for writer in self.graph.table_writers.get(table.table_id, ()):
             state = self.states[writer.op_id]
-            found.append(_Side(state.partitioning, table.key, state.schema or table.schema, state.lost, writer, table=table.table_id))
+            schema = state.schema or table.schema
+            found.append(_Side(state.partitioning, table.key, schema, state.lost, state.partitions, writer, table=table.table_id))
         for stream_id in table.side_inputs:
             if stream_id in self.edges:
                 partitioning = self.streams[stream_id]
-                found.append(_Side(partitioning, table.key, table.schema, stream_id, stream=stream_id, table=table.table_id))
+                count = self.counts[stream_id].count if stream_id in self.counts else 0
+                found.append(_Side(partitioning, table.key, table.schema, stream_id, count, stream=stream_id, table=table.table_id))
         return found
 
     def _types_agree(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> bool:
@@ -206,7 +212,7 @@ class _Check:
             return False  # one partition that all tasks read: the counts alone decide (SEMANTICS P4)
         if partitioning.kind == "unknown":
             self.findings.warnings.append(
-                f"{operator_label(join)}: {_how_it_lies(side.name, partitioning, side.lost, self.edges)}; rows of one key that lie apart "
+                f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
                 f"would not meet. Re-partition it by {_columns(side.key)}, or say assume_partitioned_by={_columns(side.key)}."
             )
             return False
@@ -214,7 +220,7 @@ class _Check:
             return True
         streams = side.streams
         path = path_to_join(self.graph, self.edges, streams[0], join) if streams else ()
-        lies = _how_it_lies(side.name, partitioning, side.lost, self.edges)
+        lies = self._how_side_lies(side)
         self.findings.errors.append(
             PartitioningMismatch(
                 f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the messages come by {' → '.join(path)}.",
@@ -230,6 +236,9 @@ class _Check:
             )
         )
         return False
+
+    def _how_side_lies(self, side: _Side) -> str:
+        return _how_it_lies(side.name, side.partitioning, side.lost, self.edges, several=len(side.streams) > 1)
 
     def _lie_together(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> None:
         one, other = left.partitioning, right.partitioning
@@ -253,6 +262,11 @@ class _Check:
         )
 
 
+def _in_one_partition(*sides: _Side) -> bool:
+    """Whether all sides of a join lie in one partition: rows cannot lie apart there, whatever the keys (SEMANTICS P11)."""
+    return all(side.partitions == 1 for side in sides)
+
+
 def _assumed(assumed: tuple[str, ...], own: Sequence[str], left: Sequence[str]) -> tuple[str, ...]:
     """The assumed columns under this side's names; they may be given by the left side's."""
     if not assumed or all(column in own for column in assumed):
@@ -269,13 +283,14 @@ def _way_out(side: _Side) -> str:
     return f"Put .partition_by({_columns(side.key)}, id=…) before {into}.{more}"
 
 
-def _how_it_lies(name: str, partitioning: Partitioning, lost: str, edges: Mapping[str, StreamEdge]) -> str:
+def _how_it_lies(name: str, partitioning: Partitioning, lost: str, edges: Mapping[str, StreamEdge], *, several: bool) -> str:
+    verb, whose = ("are", "their") if several else ("is", "its")
     if partitioning.kind == "keyed":
-        return f"{name} is partitioned by {_described(partitioning)}"
+        return f"{name} {verb} partitioned by {_described(partitioning)}"
     if partitioning.kind == "unkeyed":
-        return f"{name} is not keyed (its rows come as they lie in files, or from streams keyed differently)"
-    where = "" if not lost or lost in edges else f" (its key was lost at {lost!r})"
-    return f"nobody says how {name} is partitioned{where}"
+        return f"{name} {verb} not keyed ({whose} rows come as they lie in files, or from streams keyed differently)"
+    where = "" if not lost or lost in edges else f" ({whose} key was lost at {lost!r})"
+    return f"nobody says how {name} {verb} partitioned{where}"
 
 
 def _described(partitioning: Partitioning) -> str:

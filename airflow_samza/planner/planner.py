@@ -84,7 +84,7 @@ class ExecutionPlanner:
         replication = find_replication(graph.operators, lambda stream_id: stream_id in edges and edges[stream_id].broadcast)
         states = track_partitionings(spec, graph, edges, counts, replication)
         partitionings = stream_partitionings(spec, edges, states)
-        findings = check_keys(graph, edges, states, partitionings)
+        findings = check_keys(graph, edges, states, partitionings, counts)
         errors += findings.errors
         raise_all([_with_place(error) for error in errors])
         stages = with_task_counts(cut_stages(graph), counts, edges)

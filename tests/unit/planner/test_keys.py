@@ -143,6 +143,46 @@ def test_one_partition_holds_all_rows_of_every_key() -> None:
     plan_of(lambda app: files(app, "a", 1).aggregate("c", id="n", n=count()).sink(print))
 
 
+@pytest.mark.parametrize("other", [files, lambda app, name, count: keyed(app, name, count, key="c")])
+def test_joins_of_one_partition_are_sound_whatever_the_keys(other: Any) -> None:
+    def streams(app: Any) -> None:
+        join(files(app, "a", 1), other(app, "b", 1))
+
+    def table(app: Any) -> None:
+        table = app.local_table("t", key="k", schema=ROW)
+        other(app, "w", 1).send_to(table)
+        files(app, "a", 1).join(table, left, schema=ROW, id="j").sink(print)
+
+    def pushed(app: Any) -> None:
+        other(app, "a", 1).join(app.pushed_table("t", key="k", schema=ROW, partitions=1), left, schema=ROW, id="j").sink(print)
+
+    for describe in (streams, table, pushed):
+        assert not plan_of(describe).warnings
+    with pytest.raises(PlanError, match="partition"):
+        plan_of(lambda app: join(files(app, "a", 1), other(app, "b", 2)))
+
+
+def test_keys_of_different_types_are_refused_in_one_partition_too() -> None:
+    (error,) = errors_of(lambda app: join(files(app, "a", 1), files(app, "b", 1, schema="k string, at timestamp")))
+    assert "CAST(k AS BIGINT) AS k" in error.hint
+
+
+def test_a_refusal_speaks_of_several_streams_as_of_several() -> None:
+    (error,) = errors_of(lambda app: join(files(app, "a").merge(files(app, "c")), keyed(app, "b")))
+    assert "'a' and 'c' are not keyed (their rows come as they lie in files, or from streams keyed differently)" in error.sentence
+
+
+def test_a_remote_table_ties_no_streams_together() -> None:
+    def describe(app: Any) -> None:
+        remote = app.remote_table("t", key="k", schema=ROW, reader=lambda key: None, writer=lambda key, row: None)
+        keyed(app, "a", 4).send_to(remote)
+        looked_up = keyed(app, "b", 16).join(remote, left, schema=ROW, id="look-up")
+        join(looked_up, keyed(app, "c", 16))
+
+    plan = plan_of(describe)
+    assert [(group.join, group.streams) for group in plan.join_groups] == [("app-1-join-j", ("b", "c"))]
+
+
 def test_merged_streams_of_different_counts_hold_a_key_in_two_partitions() -> None:
     (error,) = errors_of(lambda app: keyed(app, "a", 4).merge(keyed(app, "b", 8)).aggregate("k", id="n", n=count()).sink(print))
     assert "different partition counts" in error.sentence

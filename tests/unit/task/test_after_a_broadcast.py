@@ -376,3 +376,14 @@ def test_the_plan_says_where_one_task_handles_what_is_broadcast() -> None:
     assert dict(plan.operator("case-1-merge-both").details)["broadcast_handled_by"] == "task-0"
     assert "broadcast messages in task 0" in explain(plan)
     assert not any("broadcast_handled_by" in dict(operator.details) for operator in plan.operators if operator.op != "merge")
+
+
+def test_a_stream_of_one_partition_meets_itself_merged_with_its_broadcast_once() -> None:
+    def describe(app: Any) -> None:
+        one = app.input_stream("few", schema=ROW, timestamp="at", partitions=1)
+        both = one.merge(one.broadcast(id="everywhere"))
+        met = one.join(both, lambda left, right: {**left, "v": right.v}, schema=ROW, key="k", ttl="1 hour", id="meet")
+        _many(app).merge(met).send_to(app.output_stream("out"))
+
+    pairs = [(k, v) for k, _ in FEW for other, v in [*FEW, *FEW] if other == k]
+    assert found(run(describe).output("out")) == Counter([*MANY, *pairs])
