@@ -35,9 +35,13 @@ class TaskPosition:
 
     def left(self, inputs: Mapping[str, InputIntent]) -> list[Place]:
         """The partitions of which something is at hand: messages, or the end."""
-        ends = self._checkpoint.get("control", {}).get("end_of_stream", ())
-        over = {(entry["stream"], entry["partition"]) for entry in ends if entry["ended"]}
+        over = self._over()
         return [place for place in self.owned if place not in over and self._is_left(place, inputs[place[0]])]
+
+    def _over(self) -> set[Place]:
+        """The partitions that have ended."""
+        ends = self._checkpoint.get("control", {}).get("end_of_stream", ())
+        return {(entry["stream"], entry["partition"]) for entry in ends if entry["ended"]}
 
     def _is_left(self, place: Place, read: InputIntent) -> bool:
         offsets = read.slice.get("offsets")
@@ -56,10 +60,12 @@ class TaskPosition:
 
     def _now(self, inputs: Mapping[str, InputIntent]) -> object:
         now = []
+        over = self._over()  # an end may be all that an epoch has taken, and has no offset of its own
         for stream_id, partition in self.owned:
             read = inputs[stream_id]
             offsets = read.slice.get("offsets")
-            now.append((self.offset(stream_id, partition), offsets[partition][1] if offsets is not None else None, read.end))
+            bound = offsets[partition][1] if offsets is not None else None
+            now.append((self.offset(stream_id, partition), bound, read.end, (stream_id, partition) in over))
         return now
 
 
