@@ -116,31 +116,79 @@ def percent_behind_head(behind: Callable[[E], int], size: Callable[[E], int]) ->
     return AlignmentChooser(rank)
 
 
-def starting_alignment(behind: Callable[[E], int], start_behind: Mapping[str | Partition, int] | None = None) -> AlignmentChooser[E]:
+class StartingAlignmentChooser(AlignmentChooser[E]):
+    """Keeps the distances from the heads that the partitions started with; see :func:`starting_alignment`.
+
+    The distances are its state, so that they are those of the start in later epochs, too.
+    """
+
+    def __init__(
+        self,
+        behind: Callable[[E], int],
+        start_behind: Mapping[str | Partition, int] | None = None,
+        at_start: Callable[[Partition, Any], int | None] | None = None,
+    ) -> None:
+        super().__init__(self._distance)
+        self._behind = behind
+        self._given = dict(start_behind or {})
+        self._at_start = at_start
+        self._starts: dict[str, int] = {}
+
+    def register(self, ssp: Partition, offset: Any) -> None:
+        """A partition will be read from ``offset`` on, which says how far it is behind its head at start."""
+        if self._at_start is not None and ssp not in self._given and stream_name(ssp) not in self._given:
+            distance = self._at_start(ssp, offset)
+            if distance is not None:
+                self._starts[str(ssp)] = distance
+
+    def snapshot(self) -> Any:
+        """The distances at start, by partition."""
+        return dict(self._starts)
+
+    def restore(self, state: Any) -> None:
+        """Takes the distances at start from a snapshot."""
+        self._starts.update(state)
+
+    def _distance(self, envelope: E) -> int:
+        now, ssp = self._behind(envelope), envelope.ssp
+        if ssp in self._given:
+            return self._given[ssp] - now
+        stream = stream_name(ssp)
+        if stream in self._given:
+            return self._given[stream] - now
+        return self._starts.setdefault(str(ssp), now) - now
+
+
+def starting_alignment(
+    behind: Callable[[E], int],
+    start_behind: Mapping[str | Partition, int] | None = None,
+    at_start: Callable[[Partition, Any], int | None] | None = None,
+) -> StartingAlignmentChooser[E]:
     """Keeps the distances from the heads that the streams started with: what fell farthest behind its own goes first.
 
     When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by ``system.stream`` or by
-    partition; of a partition that it leaves out, its first envelope tells.
+    partition; of a partition that it leaves out ``at_start`` tells it by where reading is registered, else its first envelope.
     """
-    given = dict(start_behind or {})
-
-    def rank(envelope: E) -> int:
-        now, ssp = behind(envelope), envelope.ssp
-        stream = stream_name(ssp)
-        start = given.setdefault(ssp, now) if stream not in given or ssp in given else given[stream]
-        return start - now
-
-    return AlignmentChooser(rank)
+    return StartingAlignmentChooser(behind, start_behind, at_start)
 
 
 def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
     """How many messages stand behind an envelope's first one, up to the heads; offsets are whole numbers.
 
-    Beyond a head there are none.
+    What stands beyond a head is ahead of it, by a negative number, so that order among such messages stays.
     """
 
     def behind(envelope: Envelope) -> int:
-        return max(int(_newest(heads, envelope)) - int(envelope.offset), 0)
+        return int(_newest(heads, envelope.ssp)) - int(envelope.offset)
+
+    return behind
+
+
+def behind_at_start(heads: Mapping[Any, PartitionHead]) -> Callable[[Partition, Any], int | None]:
+    """The same of the message that is read first, by the offset of registration: -1 when the partition is read up. None: not known."""
+
+    def behind(ssp: Partition, offset: Any) -> int | None:
+        return int(_newest(heads, ssp)) - int(offset) if is_known(offset) and ssp in heads else None
 
     return behind
 
@@ -150,20 +198,20 @@ def sizes(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
 
     def size(envelope: Envelope) -> int:
         oldest = heads[envelope.ssp].oldest if envelope.ssp in heads else None
-        return int(_newest(heads, envelope)) + 1 - int(oldest or 0)
+        return int(_newest(heads, envelope.ssp)) + 1 - int(oldest or 0)
 
     return size
 
 
-def _newest(heads: Mapping[Any, PartitionHead], envelope: Envelope) -> Any:
-    head = heads.get(envelope.ssp)
+def _newest(heads: Mapping[Any, PartitionHead], ssp: Partition) -> Any:
+    head = heads.get(ssp)
     if head is None:
         raise TopicError(
-            f"The head of {envelope.ssp} is not known, and streams are aligned by it.",
+            f"The head of {ssp} is not known, and streams are aligned by it.",
             hint="Look whether the stream exists and its system answers.",
-            system=envelope.ssp.system,
-            stream=envelope.ssp.stream,
-            partition=envelope.ssp.partition,
+            system=ssp.system,
+            stream=ssp.stream,
+            partition=ssp.partition,
         )
     # Nothing stands before the first one of an empty partition.
     return -1 if head.is_empty else head.newest

@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
-from airflow_samza.chooser.message_chooser import E, OrderedChooser, Partition, last_offset, stream_name
+from airflow_samza.chooser.batching import Batches
+from airflow_samza.chooser.message_chooser import (
+    E,
+    MessageChooser,
+    OrderedChooser,
+    Partition,
+    last_offset,
+    restore_chooser,
+    snapshot_of,
+    stream_name,
+)
 from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, is_known, unknown_head
 
 
-class BootstrappingChooser(Generic[E]):
-    """Lets its chooser choose only while every stream that lags has an envelope at hand, of one of the partitions that lag.
+class HeadGate(Generic[E]):
+    """Lets its chooser, any one, choose only while every stream that lags has an envelope at hand, of one of the partitions that lag.
 
     ``is_gated`` says which partitions have to reach their heads; ``heads`` are those taken at start. A partition that is registered at (or
     beyond) its head, or holds nothing, does not gate, nor does one that is not registered here. A registered one that is gated and whose
@@ -23,7 +33,7 @@ class BootstrappingChooser(Generic[E]):
 
     def __init__(
         self,
-        chooser: OrderedChooser[E],
+        chooser: MessageChooser[E],
         heads: Mapping[Any, PartitionHead],
         is_gated: Callable[[Partition], bool] | None = None,
         orders: OffsetOrders | None = None,
@@ -35,6 +45,7 @@ class BootstrappingChooser(Generic[E]):
         self._starts: dict[Partition, Any] = {}
         self._lagging: dict[str, set[Partition]] = {}
         self._absent: set[str] = set()
+        self._at_hand: dict[Partition, int] = {}
 
     def start(self) -> None:
         """Starts what it chooses from."""
@@ -81,6 +92,7 @@ class BootstrappingChooser(Generic[E]):
     def update(self, envelope: E) -> None:
         """An envelope is at hand."""
         self._chooser.update(envelope)
+        self._at_hand[envelope.ssp] = self._at_hand.get(envelope.ssp, 0) + 1
         if self._absent:
             self._look_at(stream_name(envelope.ssp))
 
@@ -88,20 +100,24 @@ class BootstrappingChooser(Generic[E]):
         """The next envelope, or None."""
         return None if self._absent else self._chosen(self._chooser.choose())
 
-    def peek(self) -> Partition | None:
-        """The partition that :meth:`choose` would choose from now."""
-        return None if self._absent else self._chooser.peek()
+    def give_back(self, messages: int) -> None:
+        """So many of the messages that were chosen last were not taken after all; nothing is chosen any more."""
+        if isinstance(self._chooser, Batches):
+            self._chooser.give_back(messages)
 
-    def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
-        return not self._absent and self._chooser.has(ssp)
+    def snapshot(self) -> Any:
+        """State of its chooser; the gate itself follows from where reading is registered and the heads."""
+        return snapshot_of(self._chooser)
 
-    def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn."""
-        return None if self._absent else self._chosen(self._chooser.take(ssp))
+    def restore(self, state: Any) -> None:
+        """Goes on from a snapshot."""
+        restore_chooser(self._chooser, state)
 
     def _chosen(self, envelope: E | None) -> E | None:
-        if envelope is not None and self._lagging:
+        if envelope is None:
+            return None
+        self._at_hand[envelope.ssp] -= 1
+        if self._lagging:
             self.reached(envelope.ssp, last_offset(envelope))
             self._look_at(stream_name(envelope.ssp))
         return envelope
@@ -109,7 +125,7 @@ class BootstrappingChooser(Generic[E]):
     def _look_at(self, stream: str) -> None:
         """Whether a stream closes the gate: some of its partitions lag, and none of these has anything at hand."""
         lagging = self._lagging.get(stream, ())
-        if lagging and not any(self._chooser.has(ssp) for ssp in lagging):
+        if lagging and not any(self._at_hand.get(ssp) for ssp in lagging):
             self._absent.add(stream)
         else:
             self._absent.discard(stream)
@@ -121,3 +137,29 @@ class BootstrappingChooser(Generic[E]):
             return False
         # The offset of registration is the first one to be read, so that the newest message itself is still to come.
         return bool(self._orders.key(ssp, offset) > self._orders.key(ssp, head.newest))
+
+
+class BootstrappingChooser(HeadGate[E]):
+    """The head gate around a chooser that can tell what comes next, which then can be told from outside, too."""
+
+    def __init__(
+        self,
+        chooser: OrderedChooser[E],
+        heads: Mapping[Any, PartitionHead],
+        is_gated: Callable[[Partition], bool] | None = None,
+        orders: OffsetOrders | None = None,
+    ) -> None:
+        super().__init__(chooser, heads, is_gated, orders)
+        self._ordered = chooser
+
+    def peek(self) -> Partition | None:
+        """The partition that :meth:`choose` would choose from now."""
+        return None if self._absent else self._ordered.peek()
+
+    def has(self, ssp: Partition) -> bool:
+        """Whether an envelope of a partition is at hand."""
+        return not self._absent and self._ordered.has(ssp)
+
+    def take(self, ssp: Partition) -> E | None:
+        """The oldest envelope at hand of one partition, out of turn."""
+        return None if self._absent else self._chosen(self._ordered.take(ssp))

@@ -1,4 +1,8 @@
-"""The default chooser: head gate around batches around priorities around round robin, as configured; or the user's own.
+"""The chooser of an application: head gate around batches around priorities, as configured, around round robin or the user's own.
+
+The layers stand around any chooser. The gate, because the document has it in front of ``choose`` itself ("only call choose if …").
+Priorities and batches, because its default chooser is made of them, and leaves to the chooser inside which of several streams of equal
+priority is next.
 
 Source: message-chooser, "DefaultChooser"; SEMANTICS M1–M4.
 """
@@ -7,16 +11,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.chooser.batching import BatchingChooser
-from airflow_samza.chooser.bootstrapping import BootstrappingChooser
+from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
+from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, Partition, stream_name
 from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead
 from airflow_samza.chooser.round_robin import RoundRobinChooser
 from airflow_samza.chooser.settings import ChooserSettings
-from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
+from airflow_samza.chooser.tiered_priority import PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import CHOOSER_CLASS, Config
 from airflow_samza.errors import ConfigError
 
@@ -25,9 +29,10 @@ from airflow_samza.errors import ConfigError
 class ChooserContext:
     """What a factory of choosers gets to know.
 
-    ``heads`` are those of the partitions at start, fetched in one call per system. ``time_of`` gives the time of an envelope's first
-    message in ms (None: it has none), where the application has event time. ``is_gated`` says of further partitions, such as those of side
-    inputs, that they have to reach their heads first.
+    ``heads`` are those of the partitions at start, fetched in one call per system; ``newest`` are those of now, in a later epoch of a run
+    that goes on (None: as at start). ``inside``: the gate, priorities and batches that ``settings`` ask for stand around what the factory
+    makes. ``time_of`` gives the time of an envelope's first message in ms (None: it has none), where the application has event time.
+    ``is_gated`` says of further partitions, such as those of side inputs, that they have to reach their heads first.
     """
 
     settings: ChooserSettings = field(default_factory=ChooserSettings)
@@ -36,36 +41,70 @@ class ChooserContext:
     orders: OffsetOrders = field(default_factory=OffsetOrders)
     time_of: Callable[[Any], int | None] | None = None
     is_gated: Callable[[Partition], bool] | None = None
+    newest: Mapping[Any, PartitionHead] | None = None
+    inside: bool = False
+
+    @property
+    def current_heads(self) -> Mapping[Any, PartitionHead]:
+        """The heads as they are by now."""
+        return self.heads if self.newest is None else self.newest
+
+
+def looks_at_messages(config: Config) -> bool:
+    """Whether a chooser of the user's own is plugged in, which may look at any column of a message."""
+    name = config.chooser_class
+    return name is not None and not name.startswith(f"{__package__}.")
 
 
 ChooserFactory = Callable[[ChooserContext], MessageChooser[Any]]
-"""What ``task.chooser.class`` names: gets the context, returns a chooser."""
+"""What ``task.chooser.class`` names: gets the context, returns a chooser. It is called once per priority in effect."""
+
+
+def _round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
+    return RoundRobinChooser()
 
 
 def prioritised(settings: ChooserSettings) -> TieredPriorityChooser[Any]:
     """Tiers of the priorities in effect, round robin within each; streams without one are in the tier of 0."""
-    priorities = {stream: settings.priority(stream) for stream in {*settings.priorities, *settings.bootstrap}}
-    default: RoundRobinChooser[Any] = RoundRobinChooser()
-    tiers: dict[int, OrderedChooser[Any]] = {priority: RoundRobinChooser() for priority in priorities.values()}
-    tiers[0] = default
-    return TieredPriorityChooser(priorities, tiers, default)
+    priorities, tiers = _tiers(ChooserContext(settings), _round_robin)
+    ordered = {priority: tier for priority, tier in tiers.items() if isinstance(tier, OrderedChooser)}
+    return TieredPriorityChooser(priorities, ordered, ordered[0])
 
 
-def default_chooser(context: ChooserContext) -> BootstrappingChooser[Any]:
-    """The chooser that an application has unless it names another."""
+def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> HeadGate[Any]:
+    """Head gate, batches and priorities as configured, around what ``factory`` makes for each priority in effect (0 among them).
+
+    If that can tell what comes next (:class:`OrderedChooser`), so can the whole.
+    """
     settings = context.settings
-    chooser: OrderedChooser[Any] = prioritised(settings)
-    if settings.batch_size is not None:
-        chooser = BatchingChooser(chooser, settings.batch_size, lambda ssp: settings.priority(stream_name(ssp)))
+    priorities, tiers = _tiers(context, factory)
+
+    def priority_of(ssp: Partition) -> int:
+        return settings.priority(stream_name(ssp))
 
     def is_gated(ssp: Partition) -> bool:
         return settings.waits_for(stream_name(ssp)) or (context.is_gated is not None and context.is_gated(ssp))
 
-    return BootstrappingChooser(chooser, context.heads, is_gated, context.orders)
+    ordered = {priority: tier for priority, tier in tiers.items() if isinstance(tier, OrderedChooser)}
+    if len(ordered) == len(tiers):
+        chooser: OrderedChooser[Any] = TieredPriorityChooser(priorities, ordered, ordered[0])
+        if settings.batch_size is not None:
+            chooser = BatchingChooser(chooser, settings.batch_size, priority_of)
+        return BootstrappingChooser(chooser, context.heads, is_gated, context.orders)
+    plain: PriorityTiers[Any] = PriorityTiers(priorities, tiers, tiers[0])
+    inner: MessageChooser[Any] = plain if settings.batch_size is None else HeldBatches(plain, settings.batch_size)
+    return HeadGate(inner, context.heads, is_gated, context.orders)
 
 
-def make_chooser(context: ChooserContext) -> MessageChooser[Any]:
-    """The chooser of an application: what ``task.chooser.class`` makes, and the default one where it is not set.
+def default_chooser(context: ChooserContext) -> BootstrappingChooser[Any]:
+    """The chooser that an application has unless it names another."""
+    chooser = layered(context)
+    assert isinstance(chooser, BootstrappingChooser)
+    return chooser
+
+
+def make_chooser(context: ChooserContext) -> HeadGate[Any]:
+    """The chooser of an application: the configured layers around what ``task.chooser.class`` makes, or round robin where it is not set.
 
     The key names a class or function, ``package.module:attribute`` or ``package.module.Attribute``, that takes a :class:`ChooserContext`.
     A name that leads nowhere, and a result that is no chooser, are a ConfigError.
@@ -73,10 +112,25 @@ def make_chooser(context: ChooserContext) -> MessageChooser[Any]:
     name = context.settings.factory
     if name is None:
         return default_chooser(context)
-    chooser = _factory(name)(context)
-    if not isinstance(chooser, MessageChooser):
-        raise _refused(name, f"makes a {type(chooser).__name__}, which is no chooser", "It needs start, stop, register, update and choose.")
-    return chooser
+    factory = _factory(name)
+
+    def made(inner: ChooserContext) -> MessageChooser[Any]:
+        chooser = factory(inner)
+        if not isinstance(chooser, MessageChooser):
+            raise _refused(
+                name, f"makes a {type(chooser).__name__}, which is no chooser", "It needs start, stop, register, update and choose."
+            )
+        return chooser
+
+    return layered(context, made)
+
+
+def _tiers(context: ChooserContext, factory: ChooserFactory) -> tuple[dict[str, int], dict[int, MessageChooser[Any]]]:
+    """The priorities in effect by stream, and a chooser for each of them and for streams without one."""
+    settings = context.settings
+    priorities = {stream: settings.priority(stream) for stream in {*settings.priorities, *settings.bootstrap}}
+    inner = replace(context, inside=True)
+    return priorities, {priority: factory(inner) for priority in sorted({0, *priorities.values()}, reverse=True)}
 
 
 def _factory(name: str) -> Callable[[ChooserContext], object]:

@@ -1,5 +1,8 @@
 """The built-in choosers by name, for ``task.chooser.class``: ``airflow_samza.chooser.factories:time_aligned`` and so on.
 
+Each chooses among streams of equal priority. The head gate, priorities and batches that are configured stand around it, as around any
+chooser, so those that are named after one of these layers are round robin inside.
+
 Source: SEMANTICS M1, M2.
 """
 
@@ -8,43 +11,49 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.chooser import alignment
-from airflow_samza.chooser.alignment import AlignmentChooser
+from airflow_samza.chooser.alignment import AlignmentChooser, StartingAlignmentChooser
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
-from airflow_samza.chooser.message_chooser import stream_name
+from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
 from airflow_samza.chooser.round_robin import RoundRobinChooser
 from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
 from airflow_samza.config import BATCH_SIZE, CHOOSER_CLASS
 from airflow_samza.errors import ConfigError
 
-default = default_chooser
-"""Head gate, batches, priorities and round robin, as configured."""
+
+def default(context: ChooserContext) -> MessageChooser[Any]:
+    """Head gate, batches, priorities and round robin, as configured."""
+    return RoundRobinChooser() if context.inside else default_chooser(context)
 
 
 def round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
-    """Round the partitions, whatever else is configured."""
+    """Round the partitions."""
     return RoundRobinChooser()
 
 
-def tiered_priority(context: ChooserContext) -> TieredPriorityChooser[Any]:
-    """By priority, without a gate."""
+def tiered_priority(context: ChooserContext) -> TieredPriorityChooser[Any] | RoundRobinChooser[Any]:
+    """By priority."""
+    if context.inside:
+        return RoundRobinChooser()
     return prioritised(context.settings)
 
 
-def bootstrapping(context: ChooserContext) -> BootstrappingChooser[Any]:
+def bootstrapping(context: ChooserContext) -> BootstrappingChooser[Any] | RoundRobinChooser[Any]:
     """The head gate around round robin."""
+    if context.inside:
+        return RoundRobinChooser()
     settings = context.settings
     return BootstrappingChooser(RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)), context.orders)
 
 
-def batching(context: ChooserContext) -> BatchingChooser[Any]:
+def batching(context: ChooserContext) -> BatchingChooser[Any] | RoundRobinChooser[Any]:
     """Batches around round robin; ``task.consumer.batch.size`` has to be set."""
     if context.settings.batch_size is None:
         raise ConfigError(
             f"{BATCH_SIZE} is not set, and the batching chooser needs it.", hint="Set it to a whole number from 1.", key=BATCH_SIZE
         )
-    return BatchingChooser(RoundRobinChooser(), context.settings.batch_size)
+    return RoundRobinChooser() if context.inside else BatchingChooser(RoundRobinChooser(), context.settings.batch_size)
 
 
 def time_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
@@ -65,14 +74,15 @@ def offset_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
 
 def messages_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
     """The partition first that is most messages behind its head."""
-    return alignment.messages_behind_head(alignment.behind_heads(context.heads))
+    return alignment.messages_behind_head(alignment.behind_heads(context.current_heads))
 
 
 def percent_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
     """The partition first of which the greatest share is still to be read."""
-    return alignment.percent_behind_head(alignment.behind_heads(context.heads), alignment.sizes(context.heads))
+    return alignment.percent_behind_head(alignment.behind_heads(context.current_heads), alignment.sizes(context.current_heads))
 
 
-def starting_alignment(context: ChooserContext) -> AlignmentChooser[Any]:
+def starting_alignment(context: ChooserContext) -> StartingAlignmentChooser[Any]:
     """Keeps the distances from the heads that the partitions started with."""
-    return alignment.starting_alignment(alignment.behind_heads(context.heads))
+    heads = context.current_heads
+    return alignment.starting_alignment(alignment.behind_heads(heads), at_start=alignment.behind_at_start(heads))

@@ -1,11 +1,14 @@
 """The protocol of choosers, and what they need to know of an envelope.
 
-Source: message-chooser, "MessageChooser interface"; SEMANTICS M1, M6.
+Source: message-chooser, "MessageChooser interface"; SEMANTICS M1, M6, M7.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from airflow_samza.schema import Schema
 
 S = TypeVar("S")
 
@@ -58,6 +61,23 @@ class Envelope(Protocol):
         ...
 
 
+class MessageEnvelope(Envelope, Protocol):
+    """An envelope as tasks give it to a chooser: with its first message, so that a chooser can go by content."""
+
+    @property
+    def message(self) -> Any:
+        """The first message, as a task's ``process`` gets it: a dataclass instance or a Row, made when it is first asked for.
+
+        None for a control message, and for a message that cannot be read or does not fit the schema.
+        """
+        ...
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the message; None for a control message."""
+        ...
+
+
 E = TypeVar("E", bound=Envelope)
 
 
@@ -105,6 +125,34 @@ class OrderedChooser(MessageChooser[E], Protocol[E]):
     def take(self, ssp: Partition) -> E | None:
         """The oldest envelope at hand of one partition, out of turn; None when there is none."""
         ...
+
+
+@runtime_checkable
+class StatefulChooser(Protocol):
+    """A chooser whose state goes on from epoch to epoch: each epoch makes a new chooser, and hands it what the one before left.
+
+    The order in which envelopes wait needs no state: those that waited at the end of an epoch are given first in the next one, in the order
+    in which they had come.
+    """
+
+    def snapshot(self) -> Any:
+        """The state as a JSON value, asked for before :meth:`~MessageChooser.stop`; None when there is none."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Goes on from a snapshot; called after all registrations and before :meth:`~MessageChooser.start`, unless it was None."""
+        ...
+
+
+def snapshot_of(chooser: object) -> Any:
+    """The state of a chooser; None when it has none."""
+    return chooser.snapshot() if isinstance(chooser, StatefulChooser) else None
+
+
+def restore_chooser(chooser: object, state: Any) -> None:
+    """Gives a chooser its state, if there is any."""
+    if state is not None and isinstance(chooser, StatefulChooser):
+        chooser.restore(state)
 
 
 def stream_name(ssp: Partition) -> str:

@@ -5,11 +5,25 @@ Source: SEMANTICS M6, M7.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
-from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition
-from airflow_samza.errors import StageError
+from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition, restore_chooser, snapshot_of
+from airflow_samza.config import CHOOSER_CLASS
+from airflow_samza.errors import ConfigError, StageError
+
+if TYPE_CHECKING:
+    from airflow_samza.schema import Schema
+
+
+class _Readable(Protocol):
+    """A run whose messages can be looked at."""
+
+    @property
+    def schema(self) -> Schema | None: ...
+
+    def message_at(self, place: int) -> Any: ...
 
 
 class Piece(Generic[E]):
@@ -32,6 +46,16 @@ class Piece(Generic[E]):
         """The offset of the first message."""
         return self.run.offset + self.first if self.first else self.run.offset
 
+    @property
+    def message(self) -> Any:
+        """The first message, made when it is asked for (:class:`~airflow_samza.chooser.message_chooser.MessageEnvelope`)."""
+        return cast("_Readable", self.run).message_at(self.first)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the messages."""
+        return cast("_Readable", self.run).schema
+
     def slice(self, first: int, count: int) -> Piece[E]:
         """``count`` messages of it, from message ``first`` on."""
         return Piece(self.run, self.first + first, count)
@@ -48,13 +72,18 @@ class RunChooser(Generic[E]):
     ``grain`` is how many messages it gets to see at a time: with 1 the order is exactly that of single messages, with None whole runs are
     taken. What it would choose in a row of one run comes as one slice, if it can tell what is next (:class:`OrderedChooser`); never more
     than it would have chosen had nothing new come. Until :meth:`holds` says no, a partition is outstanding and gets no further run.
+
+    A snapshot holds the order in which partitions wait, so that the chooser of the next epoch can be given theirs in that order
+    (:meth:`order`), and what the chooser itself keeps.
     """
 
     def __init__(self, chooser: MessageChooser[Piece[E]], grain: int | None = 1) -> None:
         self._chooser = chooser
         self._ordered = chooser if isinstance(chooser, OrderedChooser) else None
         self._grain = grain
-        self._held: set[Partition] = set()
+        self._held: dict[Partition, None] = {}  # in the order in which what waits of them came
+        self._read_up: dict[Partition, None] = {}  # in the order in which their last message was chosen
+        self._order: list[str] = []
 
     def start(self) -> None:
         """Starts what it chooses from."""
@@ -67,6 +96,28 @@ class RunChooser(Generic[E]):
     def register(self, ssp: Partition, offset: Any) -> None:
         """A partition will be read from ``offset`` on."""
         self._chooser.register(ssp, offset)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the next epoch's chooser needs, as JSON: the partitions in the order in which they wait, then those that were read up."""
+        state = {"order": [str(ssp) for ssp in (*self._held, *self._read_up)], "chooser": snapshot_of(self._chooser)}
+        try:
+            return json.loads(json.dumps(state, allow_nan=False))  # type: ignore[no-any-return]
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"What snapshot() of the chooser gives is no JSON value: {error}.",
+                hint="Make it of dicts with texts as keys, lists, texts, numbers, True, False and None.",
+                key=CHOOSER_CLASS,
+            ) from error
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a snapshot; called after all registrations and before :meth:`start`."""
+        self._order = list(state["order"])
+        restore_chooser(self._chooser, state["chooser"])
+
+    def order(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Partitions in the order in which their first envelopes are to be given: as they waited, and then those that never did."""
+        places = {name: place for place, name in enumerate(self._order)}
+        return sorted(partitions, key=lambda ssp: places.get(str(ssp), len(places)))
 
     def holds(self, ssp: Partition) -> bool:
         """Whether messages of a partition's run have not been chosen yet."""
@@ -82,7 +133,6 @@ class RunChooser(Generic[E]):
                 offset=envelope.offset,
             )
         if envelope.messages:
-            self._held.add(envelope.ssp)
             self._give(envelope, 0)
 
     def choose(self, at_most: int | None = None) -> E | None:
@@ -100,11 +150,16 @@ class RunChooser(Generic[E]):
             assert more.run is run
             end = more.first + more.messages
         else:
-            self._held.discard(ssp)
+            self._held.pop(ssp, None)
+            self._read_up.pop(ssp, None)
+            self._read_up[ssp] = None
         return Piece(run, first, end - first).cut()
 
     def _give(self, run: E, first: int) -> None:
         left = run.messages - first
+        self._held.pop(run.ssp, None)
+        self._held[run.ssp] = None
+        self._read_up.pop(run.ssp, None)
         self._chooser.update(Piece(run, first, left if self._grain is None else min(left, self._grain)))
 
 
@@ -122,7 +177,7 @@ def taken(
     when the chooser waits: what it :meth:`holds <RunChooser.holds>` then is left. ``piece`` is how many come at a time at most, and at
     least one grain.
     """
-    readers = {ssp: iter(envelopes) for ssp, envelopes in sources.items()}
+    readers = {ssp: iter(sources[ssp]) for ssp in chooser.order(sources)}
     dry = set(readers)
     left = limit
     while left is None or left > 0:

@@ -26,6 +26,14 @@ class InputChoice:
 
 
 @dataclass(frozen=True)
+class AlsoNamed:
+    """Under what else configuration may know an input: its id in the application, and another ``system.stream``."""
+
+    stream_id: str
+    name: str
+
+
+@dataclass(frozen=True)
 class ChooserSettings:
     """How inputs (``system.stream``) are chosen. ``priorities`` are those that were set; ``batch_size`` None means no batches.
 
@@ -39,10 +47,17 @@ class ChooserSettings:
     factory: str | None = None
 
     @classmethod
-    def of(cls, config: Config, inputs: Iterable[str] | None = None, declared: Mapping[str, InputChoice] | None = None) -> ChooserSettings:
+    def of(
+        cls,
+        config: Config,
+        inputs: Iterable[str] | None = None,
+        declared: Mapping[str, InputChoice] | None = None,
+        also: Mapping[str, AlsoNamed] | None = None,
+    ) -> ChooserSettings:
         """The settings of inputs: configuration first, then what the application declares.
 
-        ``inputs`` are those of ``task.inputs`` and ``task.broadcast.inputs`` unless given.
+        ``inputs`` are those of ``task.inputs`` and ``task.broadcast.inputs`` unless given; ``also`` are their ids and other names where the
+        caller knows them, else configuration alone says which ids stand for them.
         """
         names = tuple(_configured_inputs(config) if inputs is None else inputs)
         ids = _ids_of_streams(config)
@@ -50,16 +65,16 @@ class ChooserSettings:
         bootstrap: set[str] = set()
         for name in names:
             choice = (declared or {}).get(name, InputChoice())
-            priority = choice.priority
-            # The first one that is set leads: the chooser's own key before those of Samza's streams.
-            for key in (f"task.chooser.priorities.{name}", *_stream_keys(name, ids, "priority")):
-                if config.text(key) is not None:
-                    priority = config.integer(key)
-                    break
+            known = (also or {}).get(name)
+            called = [name] if known is None else list(dict.fromkeys([name, known.name]))
+            stream_ids = ids.get(name, []) if known is None else [known.stream_id]
+            priority = _configured_priority(config, called, stream_ids)
+            if priority is None:
+                priority = choice.priority
             if priority is not None:
                 priorities[name] = priority
             is_bootstrap = choice.bootstrap
-            for key in _stream_keys(name, ids, "bootstrap"):
+            for key in _stream_keys(called, stream_ids, "bootstrap"):
                 if config.text(key) is not None:
                     is_bootstrap = config.boolean(key)
                     break
@@ -92,8 +107,22 @@ def _ids_of_streams(config: Config) -> dict[str, list[str]]:
     return found
 
 
-def _stream_keys(name: str, ids: Mapping[str, list[str]], what: str) -> Iterator[str]:
-    system, _, stream = name.partition(".")
-    yield f"systems.{system}.streams.{stream}.samza.{what}"
-    for stream_id in ids.get(name, ()):
+def _configured_priority(config: Config, names: Iterable[str], stream_ids: Iterable[str]) -> int | None:
+    """The first priority that is set: the chooser's own key leads over those of Samza's streams, where a negative one means unset."""
+    for name in names:
+        priority = config.integer(f"task.chooser.priorities.{name}")
+        if priority is not None:
+            return priority
+    for key in _stream_keys(names, stream_ids, "priority"):
+        priority = config.integer(key)
+        if priority is not None and priority >= 0:
+            return priority
+    return None
+
+
+def _stream_keys(names: Iterable[str], stream_ids: Iterable[str], what: str) -> Iterator[str]:
+    for name in names:
+        system, _, stream = name.partition(".")
+        yield f"systems.{system}.streams.{stream}.samza.{what}"
+    for stream_id in stream_ids:
         yield f"streams.{stream_id}.samza.{what}"

@@ -6,9 +6,9 @@ Source: message-chooser, "task.chooser.priorities"; SEMANTICS M4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
-from airflow_samza.chooser.message_chooser import E, OrderedChooser, Partition, stream_name
+from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition, restore_chooser, snapshot_of, stream_name
 from airflow_samza.errors import ConfigError
 
 
@@ -30,14 +30,14 @@ class NoDefaultTier(ConfigError):
     rule = "no-default"
 
 
-class TieredPriorityChooser(Generic[E]):
+class PriorityTiers(Generic[E]):
     """Chooses from the tier of the highest priority that has something to choose.
 
     ``priorities`` maps ``system.stream`` to a priority (higher is first), ``tiers`` a priority to its chooser. Streams that have none go to
     ``default``, which comes last; a tier may be the default at the same time, and keeps its place then.
     """
 
-    def __init__(self, priorities: Mapping[str, int], tiers: Mapping[int, OrderedChooser[E]], default: OrderedChooser[E] | None) -> None:
+    def __init__(self, priorities: Mapping[str, int], tiers: Mapping[int, MessageChooser[E]], default: MessageChooser[E] | None) -> None:
         if not priorities and default is None:
             raise NoTiers("There are no priorities, and no chooser for streams without one.", hint="Give either.")
         for stream, priority in priorities.items():
@@ -80,23 +80,28 @@ class TieredPriorityChooser(Generic[E]):
                 return envelope
         return None
 
-    def peek(self) -> Partition | None:
-        """The partition that :meth:`choose` would choose from now."""
+    def choose_above(self, ssp: Partition) -> E | None:
+        """The next envelope of the tiers above that of a partition, or None."""
+        own = self._tier(ssp)
         for tier in self._tiers:
-            ssp = tier.peek()
-            if ssp is not None:
-                return ssp
+            if tier is own:
+                return None
+            envelope = tier.choose()
+            if envelope is not None:
+                return envelope
         return None
 
-    def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
-        return self._tier(ssp).has(ssp)
+    def snapshot(self) -> Any:
+        """State of each tier, from the highest."""
+        states = [snapshot_of(tier) for tier in self._tiers]
+        return states if any(state is not None for state in states) else None
 
-    def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn."""
-        return self._tier(ssp).take(ssp)
+    def restore(self, state: Any) -> None:
+        """Goes on from a snapshot of as many tiers; one of other tiers says nothing."""
+        for tier, part in zip(self._tiers, state or (), strict=False):
+            restore_chooser(tier, part)
 
-    def _tier(self, ssp: Partition) -> OrderedChooser[E]:
+    def _tier(self, ssp: Partition) -> MessageChooser[E]:
         tier = self._of_stream.get(stream_name(ssp), self._default)
         if tier is None:
             raise NoDefaultTier(
@@ -105,3 +110,30 @@ class TieredPriorityChooser(Generic[E]):
                 stream=stream_name(ssp),
             )
         return tier
+
+
+class TieredPriorityChooser(PriorityTiers[E]):
+    """Priorities among choosers that can tell what comes next."""
+
+    def __init__(self, priorities: Mapping[str, int], tiers: Mapping[int, OrderedChooser[E]], default: OrderedChooser[E] | None) -> None:
+        super().__init__(priorities, tiers, default)
+        self._ordered = cast("list[OrderedChooser[E]]", self._tiers)
+
+    def peek(self) -> Partition | None:
+        """The partition that :meth:`choose` would choose from now."""
+        for tier in self._ordered:
+            ssp = tier.peek()
+            if ssp is not None:
+                return ssp
+        return None
+
+    def has(self, ssp: Partition) -> bool:
+        """Whether an envelope of a partition is at hand."""
+        return self._ordered_tier(ssp).has(ssp)
+
+    def take(self, ssp: Partition) -> E | None:
+        """The oldest envelope at hand of one partition, out of turn."""
+        return self._ordered_tier(ssp).take(ssp)
+
+    def _ordered_tier(self, ssp: Partition) -> OrderedChooser[E]:
+        return cast("OrderedChooser[E]", self._tier(ssp))

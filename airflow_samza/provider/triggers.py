@@ -25,7 +25,8 @@ from airflow_samza.runs.run_list import is_over
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
-from airflow_samza.spark.bound_systems import EMBEDDED, bind_systems
+from airflow_samza.spark.bound_systems import bind_systems
+from airflow_samza.systems.bindings import EMBEDDED
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.system import SystemBinding
 

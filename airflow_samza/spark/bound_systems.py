@@ -13,11 +13,8 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.bindings import EMBEDDED, bind_system
 from airflow_samza.systems.system import System, SystemBinding
-
-EMBEDDED = "log"
-"""The system that is always there: the log under the root."""
 
 DATAFRAMES = "dataframe"
 """The system of what ``from_dataframe`` makes, of kind ``spark``."""

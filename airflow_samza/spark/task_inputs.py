@@ -60,7 +60,7 @@ class TaskInputs:
             self._consumers[stream_id] = self._systems[bound.system].consumer(bound.spec, read.slice)
         place = SystemStreamPartition(bound.system, bound.spec.name, partition)
         envelopes = _Envelopes(self._program, stream_id, self._consumers[stream_id], place, exact, start, read)
-        return TaskInput(stream_id, partition, envelopes, start, slice_.end if slice_ is not None else None)
+        return TaskInput(stream_id, partition, envelopes, start, slice_.end if slice_ is not None else None, bound.system)
 
 
 @dataclass(frozen=True)

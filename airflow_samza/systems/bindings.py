@@ -9,6 +9,9 @@ from airflow_samza.systems.system import System, SystemBinding
 
 KINDS = ("memory", "log", "files", "spark")
 
+EMBEDDED = "log"
+"""The system that is always there, and the default one where nobody names another: the log under the root."""
+
 
 def bind_system(name: str, binding: SystemBinding, root: str) -> System:
     """The system that a name stands for in one environment; ``root`` is where a log without a root of its own lies.

@@ -21,7 +21,8 @@ class TaskCheckpoint:
 
     ``offsets``: the next offset to read, by stream and partition; ``heads``: where the partitions ended when the run began; ``control``:
     both bookkeepings of control messages; ``heard``: when each producer was heard last; ``sources``: what sources need for their next
-    watermark, by stream and partition; ``operators``: progress by operator id; ``sent``: the last watermark sent, by output.
+    watermark, by stream and partition; ``operators``: progress by operator id; ``sent``: the last watermark sent, by output;
+    ``chooser``: what choosing goes on from, by phase of reading.
     """
 
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class TaskCheckpoint:
     sources: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sent: Mapping[str, int] = field(default_factory=dict)
+    chooser: Mapping[str, Any] = field(default_factory=dict)
 
     def offset(self, stream_id: str, partition: int) -> int | None:
         """The next offset to read of a partition; None when it was never read."""
@@ -64,6 +66,7 @@ class TaskCheckpoint:
             "sources": _keys(self.sources, str),
             "operators": dict(self.operators),
             "sent": dict(self.sent),
+            "chooser": dict(self.chooser),
         }
 
     @classmethod
@@ -77,6 +80,7 @@ class TaskCheckpoint:
             sources=_keys(data["sources"], int),
             operators=data["operators"],
             sent=data["sent"],
+            chooser=data.get("chooser", {}),  # records of former versions have none
         )
 
 

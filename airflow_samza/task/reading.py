@@ -5,7 +5,7 @@ Source: message-chooser; SEMANTICS M1–M7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,12 @@ from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser, taken
-from airflow_samza.chooser.settings import ChooserSettings, InputChoice
+from airflow_samza.chooser.settings import AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.config import Config
-from airflow_samza.schema import Schema
+from airflow_samza.systems.bindings import EMBEDDED
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
+from airflow_samza.task.arrived import Arrived
+from airflow_samza.task.conform import Conformer
 from airflow_samza.task.event_times import micros
 from airflow_samza.task.stage_program import StageProgram
 
@@ -33,8 +35,8 @@ _ALL = 2**62
 class TaskInput:
     """One partition of an input (or side input) of a task: its envelopes in offset order, read once, from front to end.
 
-    ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the run began
-    (None: not known before it is read).
+    ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the epoch began
+    (None: not known before it is read). ``system`` is the name of the system in which the stream lies (None: as the application says).
     """
 
     stream_id: str
@@ -42,23 +44,7 @@ class TaskInput:
     envelopes: Iterable[Envelope]
     start: int = 0
     head: int | None = None
-
-
-class _Arrived:
-    """An envelope under the name by which configuration knows its stream."""
-
-    __slots__ = ("envelope", "messages", "offset", "source", "ssp")
-
-    def __init__(self, ssp: SystemStreamPartition, source: TaskInput, envelope: Envelope) -> None:
-        self.ssp = ssp
-        self.source = source
-        self.envelope = envelope
-        self.offset = envelope.offset
-        self.messages = envelope.messages
-
-    def slice(self, first: int, count: int) -> _Arrived:
-        """``count`` messages of it, from message ``first`` on."""
-        return _Arrived(self.ssp, self.source, self.envelope.slice(first, count))
+    system: str | None = None
 
 
 class InputReading:
@@ -66,20 +52,26 @@ class InputReading:
 
     :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is left: then
     :attr:`waits` names the partitions (M7: a later epoch reads them). ``heads`` are those of the partitions when the run began.
+    ``state`` is what choosing goes on from (None: nothing goes on behind this epoch); :attr:`state` is what the next epoch gets, None when
+    nobody had to choose.
     """
 
     def __init__(
         self,
         program: StageProgram,
         sources: Sequence[TaskInput],
-        schemas: Mapping[str, Schema],
+        conformers: Mapping[str, Conformer],
         heads: Mapping[str, Mapping[int, int | None]],
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         self._program = program
-        self._schemas = schemas
-        self._settings, self._names = chooser_settings(program.spec, {source.stream_id for source in sources})
+        self._conformers = conformers
+        self._settings, self._names = chooser_settings(program.spec, {source.stream_id: source.system for source in sources})
         self._sources = {self._place(source): source for source in sources}
         self._heads = {ssp: _head(source, heads[source.stream_id][source.partition]) for ssp, source in self._sources.items()}
+        self._before = state
+        self._left = 0
+        self.state: Mapping[str, Any] | None = None
         self.waits: list[str] = []
         self.read_up: list[TaskInput] = []
         """The inputs of which all that was at hand has been read."""
@@ -88,14 +80,18 @@ class InputReading:
         system, _, stream = self._names[source.stream_id].partition(".")
         return SystemStreamPartition(system, stream, source.partition)
 
-    def envelopes(self, limit: int | None = None, piece: int | None = None) -> Iterator[tuple[TaskInput, Envelope]]:
-        """Each envelope with its input, up to ``limit`` messages, about ``piece`` at a time."""
+    def leave(self, messages: int) -> None:
+        """So many of the messages that came last are read again in the next epoch."""
+        self._left = messages
+
+    def envelopes(self, limit: int | None = None, piece: int | None = None) -> Generator[tuple[TaskInput, Envelope], None, None]:
+        """Each envelope with its input, up to ``limit`` messages, about ``piece`` at a time; who stops before the end closes it."""
         if limit is not None and limit <= 0:
-            return iter(())
+            return _nothing()
         alone = len(self._sources) == 1 and self._settings.factory is None
         return self._alone(limit, piece) if alone else self._chosen(limit, piece)
 
-    def _alone(self, limit: int | None, piece: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
+    def _alone(self, limit: int | None, piece: int | None) -> Generator[tuple[TaskInput, Envelope], None, None]:
         (source,) = self._sources.values()
         left = _ALL if limit is None else limit
         for envelope in source.envelopes:
@@ -113,31 +109,42 @@ class InputReading:
                 return
         self.read_up.append(source)
 
-    def _chosen(self, limit: int | None, piece: int | None) -> Iterator[tuple[TaskInput, Envelope]]:
+    def _chosen(self, limit: int | None, piece: int | None) -> Generator[tuple[TaskInput, Envelope], None, None]:
         time_of = self._time_of if self._has_time else None
-        inner = make_chooser(ChooserContext(self._settings, Config(self._program.spec.config), self._heads, time_of=time_of))
-        reached: Callable[[Any, Any], None] = getattr(inner, "reached", lambda ssp, offset: None)
+        config = Config(self._program.spec.config)
+        newest = {ssp: _head(source, source.head) for ssp, source in self._sources.items()}
+        inner = make_chooser(ChooserContext(self._settings, config, self._heads, time_of=time_of, newest=newest))
         coarse = min((most for most in (limit, piece) if most is not None), default=None)
-        chooser: RunChooser[_Arrived] = RunChooser(inner, grain=1 if self._order_shows else coarse)
+        chooser: RunChooser[Arrived] = RunChooser(inner, grain=1 if self._order_shows else coarse)
         for ssp, source in self._sources.items():
             chooser.register(ssp, source.start)
+        if self._before:
+            chooser.restore(self._before)
         chooser.start()
         sources = {ssp: self._arrivals(ssp, source) for ssp, source in self._sources.items()}
 
         def read_up(ssp: SystemStreamPartition) -> None:
             self.read_up.append(self._sources[ssp])
-            reached(ssp, self._heads[ssp].newest)
+            inner.reached(ssp, self._heads[ssp].newest)
 
         try:
             for found in taken(chooser, sources, limit=limit, piece=piece, read_up=read_up):
                 yield found.source, found.envelope
             self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
+            self._keep(chooser)
+        except GeneratorExit:  # the epoch is over before all was taken
+            inner.give_back(self._left)
+            self._keep(chooser)
+            raise
         finally:
             chooser.stop()
 
-    @staticmethod
-    def _arrivals(ssp: SystemStreamPartition, source: TaskInput) -> Iterator[_Arrived]:
-        return (_Arrived(ssp, source, envelope) for envelope in source.envelopes)
+    def _keep(self, chooser: RunChooser[Arrived]) -> None:
+        if self._before is not None:
+            self.state = chooser.snapshot()
+
+    def _arrivals(self, ssp: SystemStreamPartition, source: TaskInput) -> Iterator[Arrived]:
+        return (Arrived(ssp, source, envelope, self._conformers[source.stream_id]) for envelope in source.envelopes)
 
     @property
     def _order_shows(self) -> bool:
@@ -156,16 +163,16 @@ class InputReading:
 
     def _time_column(self, stream_id: str) -> str | None:
         name = self._program.spec.stream(stream_id).timestamp
-        return name if name is not None and name in self._schemas[stream_id] else None
+        return name if name is not None and name in self._conformers[stream_id].schema else None
 
     def _time_of(self, piece: Any) -> int | None:
         """The event time in ms of a piece's first message."""
-        arrived: _Arrived = piece.run
+        arrived: Arrived = piece.run
         stream_id = arrived.source.stream_id
         name = self._time_column(stream_id)
         if name is None or not isinstance(arrived.envelope, MessageRun):
             return None
-        batch, schema = arrived.envelope.batch, self._schemas[stream_id]
+        batch, schema = arrived.envelope.batch, self._conformers[stream_id].schema
         if name not in batch.schema.names:
             return None
         column = batch.column(name).slice(piece.first, 1)
@@ -173,20 +180,33 @@ class InputReading:
         return None if time is None else int(time // 1000)
 
 
-def chooser_settings(spec: ApplicationSpec, stream_ids: Iterable[str]) -> tuple[ChooserSettings, dict[str, str]]:
-    """What is configured and declared of choosing among these streams, and the name (``system.stream``) of each in configuration."""
+def chooser_settings(spec: ApplicationSpec, systems: Mapping[str, str | None]) -> tuple[ChooserSettings, dict[str, str]]:
+    """What is configured and declared of choosing among streams, and the name (``system.stream``) of each in configuration.
+
+    ``systems`` says by stream id in which system the stream lies here, which is its name then; what the application says of its system is
+    another name for it. None: only the application says.
+    """
     config = Config(spec.config)
     names: dict[str, str] = {}
     declared: dict[str, InputChoice] = {}
-    for stream_id in stream_ids:
+    also: dict[str, AlsoNamed] = {}
+    for stream_id, bound in systems.items():
         stream = spec.stream(stream_id)
-        configured = config.text(f"streams.{stream_id}.samza.system") or stream.system
-        system = configured or config.text("job.default.system") or spec.default_system or ""
-        name = f"{system}.{config.text(f'streams.{stream_id}.samza.physical.name', stream_id)}"
+        said = config.text(f"streams.{stream_id}.samza.system") or stream.system
+        said = said or config.text("job.default.system") or spec.default_system or bound or EMBEDDED
+        physical = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
+        name = f"{bound or said}.{physical}"
+        if name in names.values():  # configuration gives two inputs one name: each is read all the same
+            name = f"{name}@{stream_id}"
         names[stream_id] = name
         declared[name] = InputChoice(stream.priority, stream.bootstrap)
-    return ChooserSettings.of(config, names.values(), declared), names
+        also[name] = AlsoNamed(stream_id, f"{said}.{physical}")
+    return ChooserSettings.of(config, names.values(), declared, also), names
 
 
 def _head(source: TaskInput, head: int | None) -> PartitionHead:
     return PartitionHead(_UNKNOWN_HEAD, source.start) if head is None else PartitionHead.between(0, head)
+
+
+def _nothing() -> Generator[tuple[TaskInput, Envelope], None, None]:
+    yield from ()

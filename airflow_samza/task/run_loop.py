@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.chooser.runs import refuse_left
@@ -97,6 +98,7 @@ class SectionRun:
         self._conformers: dict[str, Conformer] = {}
         self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
         self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
+        self._chooser = dict(self._start.checkpoint.chooser)
         self._ticked = 0
         self._reading = Reading()
         self._state: State = {}
@@ -178,7 +180,7 @@ class SectionRun:
             ready = [source for source in inputs if phase_of[self._operators[source.stream_id]] == phase and not self._is_over(source)]
             if ready and not self._shut_down:
                 taken = sum(report.messages for report in self.report.inputs.values())
-                yield from self._read(ready, None if left is None else max(left - taken, 0))
+                yield from self._read(ready, None if left is None else max(left - taken, 0), str(phase))
             in_phase = [op_id for op_id in self._operators.values() if phase_of[op_id] == phase]
             if not self._whole and not all(self._instance.has_ended(op_id) for op_id in in_phase):
                 return  # the rest of the phase, and what comes behind it, is for a later epoch
@@ -194,23 +196,28 @@ class SectionRun:
     def _commit_asked(self) -> bool:
         return not self._whole and any(task.commit_asked for task in self._instance.low_level_tasks)
 
-    def _read(self, sources: Sequence[TaskInput], limit: int | None) -> Iterator[pa.RecordBatch]:
+    def _read(self, sources: Sequence[TaskInput], limit: int | None, phase: str) -> Iterator[pa.RecordBatch]:
         for source in sources:
             self._offsets.setdefault(source.stream_id, {}).setdefault(source.partition, source.start)
-        schemas = {source.stream_id: self._conformer(source.stream_id).schema for source in sources}
-        reading = InputReading(self._program, sources, schemas, self._heads)
+        conformers = {source.stream_id: self._conformer(source.stream_id) for source in sources}
+        reading = InputReading(self._program, sources, conformers, self._heads, None if self._whole else self._chooser.get(phase, {}))
         low_level = self._instance.low_level_tasks
-        for source, envelope in reading.envelopes(limit, None if self._budget_ms is None else CHUNK):
-            yield from self._take(source, envelope)
-            if low_level and (self._shut_down or self._commit_asked):
-                return
-            if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
-                return
-        for source in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
-            offsets = self._offsets[source.stream_id]
-            offsets[source.partition] = max(offsets[source.partition], source.head or 0)
-        if self._whole:
-            refuse_left(reading.waits)
+        with closing(reading.envelopes(limit, None if self._budget_ms is None else CHUNK)) as envelopes:
+            for source, envelope in envelopes:
+                yield from self._take(source, envelope)
+                if low_level and (self._shut_down or self._commit_asked):
+                    reading.leave(envelope.offset + envelope.messages - self._offsets[source.stream_id][source.partition])
+                    break
+                if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
+                    break
+            else:
+                for source in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
+                    offsets = self._offsets[source.stream_id]
+                    offsets[source.partition] = max(offsets[source.partition], source.head or 0)
+                if self._whole:
+                    refuse_left(reading.waits)
+        if reading.state is not None:
+            self._chooser[phase] = reading.state
 
     def _take(self, source: TaskInput, envelope: Envelope) -> Iterator[pa.RecordBatch]:
         stream, partition = source.stream_id, source.partition
@@ -348,6 +355,7 @@ class SectionRun:
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),
             sent=self._outputs.sent,
+            chooser=self._chooser,
         )
 
     def _boundary(self) -> Boundary | None:

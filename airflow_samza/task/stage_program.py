@@ -17,6 +17,7 @@ from airflow_samza.application.operator_specs import (
     SendToTableSpec,
     TableJoinSpec,
 )
+from airflow_samza.chooser.default import looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
@@ -129,7 +130,10 @@ def _narrowed(
     resolver: SchemaResolver, operators: Sequence[OperatorSpec], contents: Mapping[str, TopicContent]
 ) -> dict[str, tuple[str, ...]]:
     """Cuts the inputs of a stage to what it uses of them; the columns that are read, by stream, where not all are."""
-    times = Config(resolver.spec.config).chooser_class is not None
+    config = Config(resolver.spec.config)
+    if looks_at_messages(config):
+        return {}
+    times = config.chooser_class is not None
     used = columns_used(operators, topic_columns(resolver.spec, contents), times=times)
     inputs = [operator for operator in operators if isinstance(operator, InputOperatorSpec)]
     whole = {operator.op_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}

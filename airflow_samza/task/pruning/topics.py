@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.operator_specs import AggregateSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec, WindowOperatorSpec
+from airflow_samza.chooser.default import looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.topic_contents import TopicContent
@@ -21,7 +22,7 @@ from airflow_samza.task.schemas import CompiledOperator
 def reduce_topics(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, TopicContent]:
     """What goes through each intermediate stream, for those through which not whole messages go."""
     config = Config(spec.config)
-    if config.whole_messages:
+    if config.whole_messages or looks_at_messages(config):
         return {}
     times = config.chooser_class is not None  # it may choose by event time, which partial results do not have
     contents = {} if times else _combined(spec, plan, compiled)

@@ -22,7 +22,7 @@ from airflow_samza.chooser.default import ChooserContext, default_chooser, make_
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
 from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, heads_at_start
 from airflow_samza.chooser.round_robin import RoundRobinChooser
-from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, ChooserSettings, InputChoice
+from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, TieredPriorityChooser
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, TopicError
@@ -48,8 +48,39 @@ class Calls(RoundRobinChooser[Run]):
         self.calls.append((str(ssp), offset))
 
 
+MADE: list[Calls] = []
+
+
 def own_factory(context: ChooserContext) -> Calls:
-    return Calls()
+    assert context.inside
+    MADE.append(Calls())
+    return MADE[-1]
+
+
+class NewestFirst:
+    """A chooser with nothing but the protocol: what came last goes first."""
+
+    def __init__(self, context: ChooserContext) -> None:
+        self.waiting: list[Run] = []
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def register(self, ssp: Any, offset: Any) -> None: ...
+
+    def update(self, envelope: Run) -> None:
+        self.waiting.append(envelope)
+
+    def choose(self) -> Run | None:
+        return self.waiting.pop() if self.waiting else None
+
+
+class NothingOfA(NewestFirst):
+    """Never wants a message of stream a."""
+
+    def choose(self) -> Run | None:
+        return super().choose() if self.waiting and self.waiting[-1].ssp.stream != "a" else None
 
 
 def no_chooser(context: ChooserContext) -> str:
@@ -253,6 +284,37 @@ def test_starting_alignment_is_that_of_the_first_envelopes_where_nothing_else_is
     assert [run.ssp for run in chosen_until_none(chooser)] == [B0, A0]
 
 
+def test_starting_alignment_is_that_of_the_start_in_later_epochs_whose_heads_are_others() -> None:
+    """At start a is 100 behind and b 10; when both are read up, 50 of a and 30 of b come: b has fallen farther behind its start."""
+
+    def chooser(a: int, b: int, head_a: int, head_b: int, state: Any = None) -> Any:
+        heads = {A0: PartitionHead.between(0, head_a), B0: PartitionHead.between(0, head_b)}
+        made = make_chooser(ChooserContext(ChooserSettings(factory=f"{factories.__name__}:starting_alignment"), heads={}, newest=heads))
+        made.register(A0, a)
+        made.register(B0, b)
+        if state is not None:
+            made.restore(state)
+        made.start()
+        return made
+
+    first = chooser(0, 0, 100, 10)
+    second = chooser(100, 10, 150, 40, first.snapshot())
+    for run in (Run(A0, 100, 1), Run(B0, 10, 1)):
+        second.update(run)
+    assert second.choose().ssp == B0
+    fresh = chooser(100, 10, 150, 40)
+    for run in (Run(B0, 10, 1), Run(A0, 100, 1)):
+        fresh.update(run)
+    assert fresh.choose().ssp == B0  # of equal distances what came first
+
+
+def test_messages_beyond_the_head_are_still_told_apart_by_how_far_they_are_beyond_it() -> None:
+    chooser = messages_behind_head(behind_heads(HEADS))
+    for run in (Run(A0, 1300, 1), Run(B0, 700, 1)):
+        chooser.update(run)
+    assert [run.ssp for run in chosen_until_none(chooser)] == [B0, A0]
+
+
 def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over_its_alias() -> None:
     config = Config(
         {
@@ -268,7 +330,7 @@ def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over
     )
     declared = {"k.a.b": InputChoice(1), "k.d": InputChoice(bootstrap=True), "k.e": InputChoice(4, True)}
     settings = ChooserSettings.of(config, ["k.a.b", "k.c-1", "k.d", "k.e", "k.f"], declared)
-    assert settings.priorities == {"k.a.b": 7, "k.e": 4, "k.f": -2}
+    assert settings.priorities == {"k.a.b": 7, "k.e": 4}
     assert settings.bootstrap == {"k.c-1", "k.e"}
     assert [settings.priority(stream) for stream in ("k.a.b", "k.c-1", "k.d")] == [7, BOOTSTRAP_PRIORITY, 0]
 
@@ -304,9 +366,75 @@ def test_a_bootstrap_stream_is_wholly_read_before_anything_else() -> None:
     assert chooser.choose() == Run(B0, 0, 1)
 
 
+def test_a_negative_priority_of_samzas_streams_is_unset_and_one_of_the_chooser_is_not() -> None:
+    config = Config({"systems.k.streams.a.samza.priority": "-1", "streams.b.samza.priority": "-1", "task.chooser.priorities.k.c": "-1"})
+    also = {f"k.{name}": AlsoNamed(name, f"k.{name}") for name in "abc"}
+    settings = ChooserSettings.of(config, ["k.a", "k.b", "k.c"], {"k.b": InputChoice(5)}, also)
+    assert settings.priorities == {"k.b": 5, "k.c": -1}
+
+
+def test_an_input_is_configured_by_its_id_and_by_the_system_that_the_environment_gave_it() -> None:
+    config = Config({"streams.a.samza.priority": "3", "streams.b.samza.bootstrap": "true", "task.chooser.priorities.events.c": "4"})
+    also = {f"events.{name}": AlsoNamed(name, f"log.{name}") for name in "abc"}
+    settings = ChooserSettings.of(config, list(also), also=also)
+    assert settings.priorities == {"events.a": 3, "events.c": 4}
+    assert settings.bootstrap == {"events.b"}
+
+
 @pytest.mark.parametrize("name", [f"{__name__}:own_factory", f"{__name__}.own_factory"])
-def test_a_chooser_of_ones_own_is_plugged_in_by_name(name: str) -> None:
-    assert isinstance(make_chooser(ChooserContext(ChooserSettings(factory=name))), Calls)
+def test_a_chooser_of_ones_own_is_plugged_in_by_name_one_for_each_priority_in_effect(name: str) -> None:
+    MADE.clear()
+    chooser = make_chooser(ChooserContext(ChooserSettings({"k.a": 1, "k.b": 1}, frozenset(["k.c"]), factory=name)))
+    for ssp in (A0, B0, Ssp("k", "d", 0)):
+        chooser.register(ssp, 0)
+    chooser.stop()
+    assert [made.calls for made in MADE] == [["stop"], [("k.a/0", 0), ("k.b/0", 0), "stop"], [("k.d/0", 0), "stop"]]
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"{factories.__name__}:{name}" for name in BUILT_IN), f"{__name__}:own_factory", f"{__name__}:NewestFirst"]
+)
+def test_the_head_gate_and_priorities_stand_in_front_of_any_chooser(name: str) -> None:
+    settings = ChooserSettings({"k.b": 1}, frozenset(["k.a"]), batch_size=1, factory=name)
+    heads = {A0: PartitionHead(1), B0: PartitionHead(0), C0: PartitionHead(0)}
+    chooser = make_chooser(ChooserContext(settings, heads=heads, time_of=lambda run: run.offset))
+    for ssp in heads:
+        chooser.register(ssp, 0)
+    chooser.start()
+    for run in (Run(C0, 0, 1), Run(B0, 0, 1)):
+        chooser.update(run)
+    assert chooser.choose() is None
+    chooser.update(Run(A0, 0, 1))
+    assert chooser.choose() == Run(A0, 0, 1)
+    assert chooser.choose() is None
+    chooser.update(Run(A0, 1, 1))
+    assert [run.ssp for run in chosen_until_none(chooser)] == [A0, B0, C0]
+
+
+def test_batches_stand_around_a_chooser_that_cannot_tell_what_comes_next() -> None:
+    chooser = make_chooser(ChooserContext(ChooserSettings({"k.b": 1}, batch_size=3, factory=f"{__name__}:NewestFirst")))
+    for ssp in (A0, A1, B0):
+        chooser.register(ssp, 0)
+    chooser.start()
+    taken = []
+    for first in (A0, A1):
+        chooser.update(Run(first, 0, 1))
+    for number in range(1, 8):
+        run = chooser.choose()
+        assert run is not None
+        taken.append(run.ssp)
+        if number == 5:  # interrupts the second batch, which is over then
+            chooser.update(Run(B0, 0, 1))
+        if run.ssp != B0:
+            chooser.update(Run(run.ssp, run.offset + 1, 1))
+    assert taken == [A1, A1, A1, A1, A1, B0, A1]
+
+
+def test_a_chooser_that_takes_nothing_now_leaves_its_tier_to_lower_ones() -> None:
+    chooser = make_chooser(ChooserContext(ChooserSettings({"k.a": 1}, factory=f"{__name__}:NothingOfA")))
+    for run in (Run(A0, 0, 1), Run(B0, 0, 1)):
+        chooser.update(run)
+    assert [run.ssp for run in chosen_until_none(chooser)] == [B0]
 
 
 def test_without_a_name_the_default_chooser_is_made() -> None:

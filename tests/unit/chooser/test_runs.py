@@ -12,10 +12,10 @@ from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.round_robin import RoundRobinChooser
-from airflow_samza.chooser.runs import Piece, RunChooser
+from airflow_samza.chooser.runs import Piece, RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import StageError
+from airflow_samza.errors import ConfigError, StageError
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.unit.chooser.messages import Run, admitted, chosen
@@ -100,6 +100,52 @@ class PlainChooser:
 
     def choose(self) -> Any:
         return self.waiting.pop() if self.waiting else None
+
+
+def limited(state: Any, limit: int, log: dict[Ssp, int], positions: dict[Ssp, int], batch: int | None = None) -> tuple[str, Any]:
+    """An epoch of ``limit`` messages: the streams in the order in which they are taken, and the state behind it."""
+    chooser = RunChooser[Run](default_chooser(ChooserContext(ChooserSettings(batch_size=batch))))
+    for ssp in log:
+        chooser.register(ssp, positions[ssp])
+    if state is not None:
+        chooser.restore(state)
+    chooser.start()
+    sources = {ssp: [Run(ssp, positions[ssp], end - positions[ssp])] if end > positions[ssp] else [] for ssp, end in log.items()}
+    order = ""
+    for run in taken(chooser, sources, limit=limit):
+        order += run.ssp.stream * run.messages
+        positions[run.ssp] = run.offset + run.messages
+    return order, chooser.snapshot()
+
+
+@pytest.mark.parametrize(("limit", "batch"), [(1, None), (2, None), (3, None), (1, 3), (2, 3), (5, 2)])
+def test_turns_go_on_from_epoch_to_epoch(limit: int, batch: int | None) -> None:
+    log = {A0: 9, B0: 7, Ssp("k", "c", 0): 4}
+    positions = dict.fromkeys(log, 0)
+    whole, _ = limited(None, 100, log, positions, batch)
+    positions, order, state = dict.fromkeys(log, 0), "", None
+    while len(order) < len(whole):
+        more, state = limited(state, limit, log, positions, batch)
+        order += more
+    assert order == whole
+
+
+def test_what_comes_anew_waits_behind_what_waited_before() -> None:
+    log, positions = {A0: 5, B0: 5, FILL: 0}, dict.fromkeys((A0, B0, FILL), 0)
+    first, state = limited(None, 1, log, positions)
+    log[FILL] = 5
+    assert [first, limited(state, 4, log, positions)[0]] == ["a", "b" + "a" + "fill" + "b"]
+
+
+def test_a_state_that_is_no_json_is_refused() -> None:
+    class Odd(RoundRobinChooser[Any]):
+        def snapshot(self) -> Any:
+            return {1, 2}
+
+        def restore(self, state: Any) -> None: ...
+
+    with pytest.raises(ConfigError, match="What snapshot\\(\\) of the chooser gives is no JSON value: Object of type set"):
+        RunChooser[Run](Odd()).snapshot()
 
 
 def test_a_chooser_that_cannot_tell_what_is_next_gets_single_messages() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -32,7 +32,7 @@ def order_of(
 
         def describe(self, app: Any) -> None:
             for stream, options in inputs.items():
-                app.input_stream(stream, schema=SCHEMA, timestamp="at", partitions=1, system="logs", **options)
+                app.input_stream(stream, **{"schema": SCHEMA, "timestamp": "at", "partitions": 1, "system": "logs", **options})
             app.output_stream("order", schema="stream string, id bigint, at timestamp")
             app.task(task)
 
@@ -146,3 +146,199 @@ def test_a_chooser_that_leaves_something_unread_fails_a_bounded_run() -> None:
 def test_a_chooser_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be imported"):
         order_of({"task.chooser.class": "nowhere:chooser"}, a={}, b={}, piped={"a": [1], "b": [1]}).run()
+
+
+class NewestFirst:
+    """A chooser of the user's with nothing but the protocol: what came last goes first."""
+
+    def __init__(self, context: Any) -> None:
+        self.waiting: list[Any] = []
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def register(self, ssp: Any, offset: Any) -> None: ...
+
+    def update(self, envelope: Any) -> None:
+        self.waiting.append(envelope)
+
+    def choose(self) -> Any:
+        return self.waiting.pop() if self.waiting else None
+
+
+@pytest.mark.parametrize(
+    ("config", "inputs", "order"),
+    [
+        ({}, {"c": {}}, "ccbbaa"),
+        ({}, {"c": {}, "a": {"bootstrap": True}}, "aaccbb"),
+        ({"task.chooser.priorities.logs.b": "1"}, {}, "bbccaa"),
+        ({"task.chooser.priorities.logs.a": "-1", "task.chooser.priorities.logs.b": "1"}, {}, "bbccaa"),
+    ],
+    ids=["alone", "bootstrap", "priority", "priorities"],
+)
+@pytest.mark.parametrize("chooser", ["Backwards", "NewestFirst"])
+def test_bootstrap_and_priorities_stand_around_a_chooser_of_ones_own(
+    chooser: str, config: dict[str, str], inputs: dict[str, Any], order: str
+) -> None:
+    declared: dict[str, dict[str, Any]] = {"a": {}, "b": {}, "c": {}, **inputs}
+    driver = order_of(
+        {"task.chooser.class": f"{__name__}:{chooser}", **config}, Order, **declared, piped={"a": range(2), "b": range(2), "c": range(2)}
+    )
+    assert streams(driver.run()) == order
+
+
+@pytest.mark.parametrize(("config", "whole"), [({}, "ababaa"), ({"task.consumer.batch.size": "3"}, "aaabba")])
+@pytest.mark.parametrize("epoch_messages", [1, 2, 3, 4])
+def test_turns_are_the_same_whatever_the_length_of_epochs(config: dict[str, str], whole: str, epoch_messages: int) -> None:
+    driver = order_of(config, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(2)})
+    assert streams(driver.step(epoch_messages=epoch_messages)) == whole
+
+
+def test_equal_streams_do_not_starve_each_other_where_an_epoch_is_shorter_than_a_run_of_messages() -> None:
+    def describe(app: Any) -> None:
+        first = app.input_stream("a", schema=SCHEMA, partitions=1, bounded=False)
+        first.merge(app.input_stream("b", schema=SCHEMA, partitions=1, bounded=False)).select("id").send_to(app.output_stream("out"))
+
+    driver = TestDriver(stream_application("turns")(describe))
+    driver.pipe("a", [{"id": number, "at": None} for number in range(100)]).pipe("b", [{"id": 1000, "at": None}])
+    out = [row.id for row in driver.step(epoch_messages=10).output("out")]
+    assert out.index(1000) == 10
+
+
+class Commits(Order):
+    """Asks for a commit after every message."""
+
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+        super().process(envelope, collector, coordinator)
+        coordinator.commit()
+
+
+def test_batches_go_on_behind_a_commit_in_their_middle() -> None:
+    config = {"task.consumer.batch.size": "3"}
+    driver = order_of(config, Commits, a={"bounded": False}, b={"bounded": False}, piped={"a": range(6), "b": range(6)}).step()
+    assert streams(driver) == "aaabbbaaabbb"
+
+
+class Weighted(NewestFirst):
+    """Three of a, then one of b; it keeps what it has counted."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.count = 0
+
+    def choose(self) -> Any:
+        wanted = "b" if self.count % 4 == 3 else "a"
+        for envelope in self.waiting:
+            if envelope.ssp.stream == wanted:
+                self.waiting.remove(envelope)
+                self.count += 1
+                return envelope
+        return None
+
+    def snapshot(self) -> Any:
+        return {"count": self.count}
+
+    def restore(self, state: Any) -> None:
+        self.count = state["count"]
+
+
+def test_a_chooser_of_ones_own_keeps_its_state_from_epoch_to_epoch() -> None:
+    config = {"task.chooser.class": f"{__name__}:Weighted"}
+    driver = order_of(config, a={"bounded": False}, b={"bounded": False}, piped={"a": range(9), "b": range(3)})
+    assert streams(driver.step(epoch_messages=2)) == "aaabaaabaaab"
+
+
+class SmallestId(NewestFirst):
+    """By content: the smallest id first, and control messages before all."""
+
+    def choose(self) -> Any:
+        if not self.waiting:
+            return None
+        first = min(self.waiting, key=lambda envelope: -1 if envelope.message is None else envelope.message.id)
+        assert first.message is None or first.schema.names == ("id", "at")
+        self.waiting.remove(first)
+        return first
+
+
+@pytest.mark.parametrize("epoch_messages", [None, 2])
+def test_a_chooser_goes_by_the_content_of_messages(epoch_messages: int | None) -> None:
+    driver = order_of({"task.chooser.class": f"{__name__}:SmallestId"}, a={}, b={}, piped={})
+    for stream, ids in {"a": [1, 4, 5], "b": [2, 3, 9]}.items():
+        driver.pipe(stream, [{"id": number, "at": START} for number in ids])
+    driver.run(mode="pipelined", epoch_messages=epoch_messages)
+    assert [row.id for row in driver.output("order")] == [1, 2, 3, 4, 5, 9]
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_chooser_sees_columns_that_nobody_else_reads_also_of_intermediate_streams(reduced: bool) -> None:
+    def describe(app: Any) -> None:
+        first = app.input_stream("a", schema="id bigint, other string", partitions=1)
+        second = app.input_stream("b", schema="id bigint, other string", partitions=1)
+        both = first.partition_by("other", id="p").merge(second.partition_by("other", id="q"))
+        both.select("other").send_to(app.output_stream("out"))
+
+    driver = TestDriver(stream_application("seen")(describe), config={"task.chooser.class": f"{__name__}:ByIdOnly"}, reduced=reduced)
+    for stream, ids in {"a": [1, 4, 5], "b": [2, 3, 9]}.items():
+        driver.pipe(stream, [{"id": number, "other": str(number)} for number in ids])
+    assert [row.other for row in driver.run().output("out")] == ["1", "2", "3", "4", "5", "9"]
+
+
+class ByIdOnly(NewestFirst):
+    """By a column that the application does not read."""
+
+    def choose(self) -> Any:
+        if not self.waiting:
+            return None
+        first = min(self.waiting, key=lambda envelope: -1 if envelope.message is None else envelope.message.id)
+        self.waiting.remove(first)
+        return first
+
+
+class SeesNone(NewestFirst):
+    """Notes what it sees of messages."""
+
+    seen: ClassVar[list[Any]] = []
+
+    def update(self, envelope: Any) -> None:
+        super().update(envelope)
+        self.seen.append(None if envelope.message is None else envelope.message.id)
+
+
+def test_a_message_that_cannot_be_read_is_none_to_a_chooser_and_judged_when_its_turn_comes() -> None:
+    def describe(app: Any) -> None:
+        rows = app.input_stream("rows", schema="id bigint not null", partitions=1, on_error="drop")
+        rows.send_to(app.output_stream("out"))
+
+    driver = TestDriver(stream_application("odd")(describe), config={"task.chooser.class": f"{__name__}:SeesNone"})
+    SeesNone.seen.clear()
+    driver.pipe("rows", [{"id": 1}, "no message", {"id": 2}])
+    assert [row.id for row in driver.run().output("out")] == [1, 2]
+    assert SeesNone.seen == [1, None, 2, None]  # the last one is the end of the stream
+
+
+def test_priorities_and_bootstrap_are_configured_by_id_where_no_system_is_named() -> None:
+    config = {"streams.b.samza.priority": "7", "streams.c.samza.bootstrap": "true"}
+    driver = order_of(config, a={"system": None}, b={"system": None}, c={"system": None}, piped={"a": [1], "b": [1], "c": [1]})
+    assert streams(driver.run()) == "cba"
+
+
+def test_an_input_has_the_name_of_the_default_system_where_no_system_is_named() -> None:
+    driver = order_of({"task.chooser.priorities.log.b": "7"}, a={"system": None}, b={"system": None}, piped={"a": [1], "b": [1]})
+    assert streams(driver.run()) == "ba"
+
+
+def test_two_inputs_to_which_configuration_gives_one_name_are_both_read() -> None:
+    driver = order_of({"streams.a.samza.physical.name": "b"}, a={}, b={}, piped={"a": [1, 2], "b": [1]})
+    assert sorted(streams(driver.run())) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("name", ["starting_alignment", "messages_behind_head", "percent_behind_head"])
+def test_streams_are_aligned_by_the_heads_of_now_behind_those_of_the_start(name: str) -> None:
+    """Both were read up; a has 2 new messages and b 6: b is farther behind, in number, in share, and beyond where it started."""
+    config = {"task.chooser.class": f"airflow_samza.chooser.factories:{name}"}
+    driver = order_of(config, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(4)}).step()
+    former = len(streams(driver))
+    for stream, count in {"a": 2, "b": 6}.items():
+        driver.pipe(stream, [{"id": number, "at": START} for number in range(count)])
+    assert streams(driver.step())[former:] in ("bbbbabab", "bbbbbaba")
