@@ -120,6 +120,8 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
             operator=where,
             column=aggregation.column,
         )
+    if function == "avg" and kind.name == "decimal":
+        return Field(name, DataType("decimal", min(38, kind.precision + 4), min(38, kind.scale + 4)))
     if function == "avg":
         return Field(name, DataType("double"))
     if function == "collect":

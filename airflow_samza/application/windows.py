@@ -60,7 +60,10 @@ def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
 
 
 def sum_(column: str) -> Aggregation:
-    """The sum of a numeric column (integers as bigint, else double or decimal; null when there is no value)."""
+    """The sum of a numeric column (integers as bigint, else double or decimal; null when there is no value).
+
+    A sum of integers or decimals that does not fit into its type is an error.
+    """
     return Aggregation("sum", column)
 
 
@@ -75,7 +78,7 @@ def max_(column: str) -> Aggregation:
 
 
 def avg(column: str) -> Aggregation:
-    """The mean of a numeric column (double; null when there is no value)."""
+    """The mean of a numeric column (double; of decimals exact, with four digits more; null when there is no value)."""
     return Aggregation("avg", column)
 
 

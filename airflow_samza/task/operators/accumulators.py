@@ -5,18 +5,22 @@ Null columns are left out, as in SQL; NaN is greater than every number and equal
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.windows import Aggregation
-from airflow_samza.schema import DataType, Field
+from airflow_samza.schema import DataType, Field, type_from_arrow
 from airflow_samza.task.expressions.arithmetic import overflow
 from airflow_samza.task.expressions.coercion import is_floating
+from airflow_samza.task.operators.decimal_means import decimal_means
 from airflow_samza.task.operators.sketches import estimates, precision_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_EXACT = decimal.Context(prec=76)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Accumulator:
 
         function = self.aggregation.function
         target = self.output.type.to_arrow()
+        if function == "avg" and self.output.type.name == "decimal":
+            return decimal_means(parts[0], parts[1], self.output.type)
         if function == "avg":
             total, number = parts
             known = pc.not_equal(number, 0)
@@ -101,7 +107,7 @@ def _parts(aggregation: Aggregation, kind: DataType | None, placed: bool) -> tup
     if function == "sum":
         return (Part("sum", "sum", "bigint" if kind.is_integer else "decimal" if kind.name == "decimal" else "double"),)
     if function == "avg":
-        return (Part("sum", "sum", "double"), Part("count", "sum", "itself"))
+        return (Part("sum", "sum", "decimal" if kind.name == "decimal" else "double"), Part("count", "sum", "itself"))
     if function in ("min", "max"):
         if is_floating(kind):
             return (Part(function, function, "number"), Part("any", "any", "nan"))
@@ -123,28 +129,32 @@ def _parts(aggregation: Aggregation, kind: DataType | None, placed: bool) -> tup
 
 
 def checked_sum_input(column: pa.Array) -> pa.Array:
-    """A bigint column whose sums, over any of its rows, cannot overflow in silence; else the same as decimals, whose sum is exact."""
+    """A column whose sums, over any of its rows, cannot overflow in silence: bigints and decimals that could become wider decimals."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if len(column) == column.null_count:
+    whole = column.type == pa.int64()
+    if not (whole or pa.types.is_decimal(column.type)) or len(column) == column.null_count:
         return column
     bounds = pc.min_max(column).as_py()
-    if max(abs(bounds["min"]), abs(bounds["max"])) * len(column) < 1 << 63:
+    most, limit = max(abs(bounds["min"]), abs(bounds["max"])), 1 << 63
+    if not whole:
+        most, limit = int(most.scaleb(column.type.scale, _EXACT)), 10**38
+    if most * len(column) < limit:
         return column
-    return column.cast(pa.decimal128(38, 0))
+    return column.cast(pa.decimal128(38, 0) if whole else pa.decimal256(76, column.type.scale))
 
 
-def as_bigint(column: pa.Array, kind: DataType) -> pa.Array:
-    """A sum as bigint; one that does not fit is an ANSI overflow."""
+def checked_sum(total: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The sums of :func:`checked_sum_input` in the type of the column itself; one that does not fit is an ANSI overflow."""
     import pyarrow as pa
 
-    if column.type == pa.int64():
-        return column
+    if total.type == kind:
+        return total
     try:
-        return column.cast(pa.int64())
+        return total.cast(kind)
     except pa.ArrowInvalid:
-        raise overflow(kind) from None
+        raise overflow(type_from_arrow(kind)) from None
 
 
 def same_key(column: pa.Array) -> pa.Array:

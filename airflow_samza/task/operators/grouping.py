@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.application.windows import Aggregation
-from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.expression import EvaluationFailure
-from airflow_samza.task.operators.accumulators import Accumulator, as_bigint, checked_sum_input
+from airflow_samza.task.operators.accumulators import Accumulator, checked_sum, checked_sum_input
 from airflow_samza.task.operators.list_parts import Groups, interleaved, is_list_function, list_part
 from airflow_samza.task.operators.stateless import evaluation_failed
 
@@ -21,8 +20,6 @@ T = TypeVar("T")
 
 _OF_PLACES = {"first": "min", "last": "max"}
 """Functions that are asked of row numbers: so they work for every type."""
-
-_BIGINT = DataType("bigint")
 _ROW = "row"
 
 
@@ -111,8 +108,8 @@ class Grouping:
                 found = grouped.column(f"v{place}_{kernel}").combine_chunks()
                 if function in _OF_PLACES:
                     found = column.take(found)
-                elif function == "sum" and column.type == pa.int64():
-                    found = self.guarded(partial(as_bigint, found, _BIGINT))
+                elif function == "sum" and not pa.types.is_floating(column.type):
+                    found = self.guarded(partial(checked_sum, found, column.type))
                 out.append(found)
         for place, function in enumerate(functions):
             if function == "placed":
@@ -128,11 +125,9 @@ def _kernel(function: str) -> str | None:
 
 
 def _prepared(function: str, column: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     if function in _OF_PLACES:
         return _places(column)
-    return checked_sum_input(column) if function == "sum" and column.type == pa.int64() else column
+    return checked_sum_input(column) if function == "sum" else column
 
 
 def _groups(rows: pa.ListArray) -> Groups:

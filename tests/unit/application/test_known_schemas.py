@@ -215,7 +215,7 @@ def test_aggregate_types() -> None:
         )
     ) == (
         "k string not null, i int not null, n bigint not null, c bigint not null, u bigint not null, s bigint, sf double, "
-        "sm decimal(22,2), lo timestamp, hi string, mean double, one int, end array<int>, all array<int>"
+        "sm decimal(22,2), lo timestamp, hi string, mean decimal(16,6), one int, end array<int>, all array<int>"
     )
 
 
