@@ -83,6 +83,27 @@ def duration_text(ms: int) -> str:
     return f"{ms} ms"
 
 
+_TOLD = 160
+"""Characters of a text that is compared with another; what is longer is shown near the first difference."""
+
+
+def told_apart(before: str, after: str) -> tuple[str, str]:
+    """Two different texts for people: whole, or of long ones the part where they begin to differ.
+
+    >>> told_apart("i = 1", "i = 2")
+    ('i = 1', 'i = 2')
+    """
+    if max(len(before), len(after)) <= _TOLD:
+        return before, after
+    pairs = enumerate(zip(before, after, strict=False))
+    differ = next((place for place, (one, other) in pairs if one != other), min(len(before), len(after)))
+    start = max(0, differ - _TOLD // 4)
+    one, other = (
+        f"{'…' if start else ''}{text[start : start + _TOLD]}{'…' if len(text) > start + _TOLD else ''}" for text in (before, after)
+    )
+    return one, other
+
+
 def stage_operators(plan: ExecutionPlan, stage: Stage) -> list[PlannedOperator]:
     """The operators of a stage in the order of the flow, without those by which streams enter it."""
     return [operator for operator in map(plan.operator, stage.operators) if operator.op != "input"]

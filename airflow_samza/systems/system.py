@@ -35,6 +35,10 @@ class OffsetRange(NamedTuple):
     end: int
 
 
+_SHOWN = 100
+"""Characters of a bound's value that are shown."""
+
+
 class ColumnBound(NamedTuple):
     """What a reader asks of a column: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` (a tuple), ``is null`` or ``is not null``.
 
@@ -46,7 +50,13 @@ class ColumnBound(NamedTuple):
     value: Any = None
 
     def __str__(self) -> str:
-        return f"{self.column} {self.op}" + ("" if self.op.startswith("is") else f" {self.value}")
+        if self.op.startswith("is"):
+            return f"{self.column} {self.op}"
+        text = str(self.value)
+        if len(text) > _SHOWN:
+            many = f" ({len(self.value)} values)" if isinstance(self.value, tuple) else ""
+            text = f"{text[:_SHOWN]}…{many}"
+        return f"{self.column} {self.op} {text}"
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_samza.errors import NotYet, StageError
+from airflow_samza.application.operator_specs import WhereSpec
+from airflow_samza.errors import InvalidApplication, NotYet, StageError
 from airflow_samza.task.stage_program import StageProgram
+from airflow_samza.task.user_errors import cut_short
 
 
 def refuse_catalyst(program: StageProgram) -> None:
     """Refuses a stage with a part that only Spark can run."""
+    unreadable = next((c for c in program.operators.values() if c.unreadable), None)
+    if unreadable is not None:
+        spec = unreadable.spec
+        at = f" ({spec.location})" if spec.location is not None else ""
+        texts = (spec.condition,) if isinstance(spec, WhereSpec) else getattr(spec, "expressions", ())
+        raise InvalidApplication(
+            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {cut_short(', '.join(texts))}.",
+            hint="Correct the SQL; if Spark reads it as it stands, the stage runs on Spark only.",
+            operator=spec.op_id,
+        )
     if len(program.sections) > 1:
         catalyst = next(c for c in program.operators.values() if c.engine == "catalyst")
         raise NotYet(

@@ -57,9 +57,11 @@ from airflow_samza.task.expressions.compiler import (
     unknown_columns,
 )
 from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.expressions.reading import Unreadable
 from airflow_samza.task.operators.combiner import Combining
 from airflow_samza.task.operators.partial_groups import partial_schema
 from airflow_samza.task.pruning.columns import Columns, cut, lowered
+from airflow_samza.task.user_errors import cut_short
 
 ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
 
@@ -74,7 +76,8 @@ class CompiledOperator:
     """An operator with all that running it needs: the schemas of its inputs and output (None: not known yet), its engine and the reason.
 
     ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection), for ``partition_by`` the
-    schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an aggregation behind one.
+    schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an aggregation behind one. ``unreadable`` is
+    the place of what seems a syntax error, where nothing but Spark can say that it is none.
     """
 
     spec: OperatorSpec
@@ -83,6 +86,7 @@ class CompiledOperator:
     engine: str
     reason: str
     compiled: Any = None
+    unreadable: str = ""
 
 
 class SchemaResolver:
@@ -253,11 +257,11 @@ class SchemaResolver:
             projection = compile_projection(operator.expressions, schema)
             return CompiledOperator(operator, (schema,), projection.schema, ARROW, "SQL on whole batches", projection)
         except UnknownColumn as unknown:
-            raise self._unknown(operator, unknown.name, ", ".join(texts), schema) from None
+            raise self._unknown(operator, unknown.name, cut_short(", ".join(texts)), schema) from None
         except UnsupportedExpression as unsupported:
             missing = unknown_columns(texts, schema)
             if missing:
-                raise self._unknown(operator, missing[0], ", ".join(texts), schema) from None
+                raise self._unknown(operator, missing[0], cut_short(", ".join(texts)), schema) from None
             if operator.on_error is not None:
                 raise InvalidApplication(
                     f"{operator.title}{_at(operator)} has on_error={operator.on_error.text}, and Catalyst runs it ({unsupported}): there a "
@@ -266,7 +270,8 @@ class SchemaResolver:
                     operator=operator.op_id,
                 ) from None
             output = schema if isinstance(operator, WhereSpec) else known or operator.schema
-            return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported))
+            place = unsupported.place if isinstance(unsupported, Unreadable) else ""
+            return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported), unreadable=place)
         except SchemaError as error:
             raise InvalidApplication(
                 f"{operator.title}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id

@@ -166,6 +166,37 @@ FOUND = [
 ]  # fmt: skip
 """What long runs found: Catalyst reorders, folds or drops a part of each; most are refused now."""
 
+WIDE = [
+    "- da", "abs(da)", "negative(da)", "- db", "abs(db)", "- dc", "abs(dc)", "- - dc", "-(db + 1)", "abs(db - 1)", "db + 1", "db * 1",
+    "db + n", "db - db", "db > dc", "da > n", "da > 1.5", "da > d", "da IN (1, 2.5)", "da = da + 0", "greatest(da, n)", "least(db, n)",
+    "coalesce(da, n)", "nullif(da, n)", "da BETWEEN 0 AND 5", "da <=> n", "sign(da)", "sqrt(db)", "CAST(da AS double)",
+    "- CAST(da AS double)", "CAST(da AS decimal(38,18))", "CAST(db AS decimal(38,2))", "CAST(db AS decimal(38,3))",
+    "CAST(dc AS decimal(38,1))", "CAST(b AS decimal(38,10))", "CAST(i AS decimal(38,30))", "round(db, 1)", "floor(db)", "ceil(db)",
+    "round(dc)", "CASE WHEN i > 0 THEN da ELSE n END", "CAST(db AS int)", "CAST(db AS bigint)", "CAST(dc AS string)",
+    "CAST(db AS string)", "CAST(da AS boolean)", "if(p, - db, db)",
+]  # fmt: skip
+"""Decimals of many digits."""
+
+LIMITS = [
+    "1.7976931348623157e308", "1e-400", "4.9e-324", "2e-324", "1e308 * 10", "CAST('1e400' AS double)", "try_cast('1e400' AS double)",
+    "CAST(1e38 AS float)", "CAST('1e39' AS float)", "try_cast('1e39' AS float)", "CAST(d AS float)", "1e400", "-1e400", "1.8e308", "1e400D",
+    "1e39F", "CAST(1e39 AS float)", "d > 1e400", "1.7976931348623159e308", "try_cast('epoch' AS date)", "try_cast(' epoch ' AS date)",
+    "try_cast(trim(' epoch ') AS date)", "try_cast('2020-01-01' AS date)", "try_cast('today' AS date) > '2020-01-01'",
+    "try_cast(coalesce('epoch', 'x') AS date)", "CAST('epoch' AS date)", "to_date('epoch')", "u > 'epoch'", "date_add(u, 2147483647)",
+    "add_months(u, 2147483647)", "CAST(date_add(u, 2147483000) AS timestamp)", "timestamp_seconds(b)", "timestamp_millis(b)",
+    *(
+        f"{moment} {sign} INTERVAL {number} {unit}"
+        for moment in ("u", "w", "timestamp_micros(b)", "date_add(u, 2147483000)")
+        for sign in "+-"
+        for number, unit in (
+            (178956970, "YEARS"), (178956971, "YEARS"), (999999999, "MONTH"), (999999999, "WEEKS"), (15250284, "WEEKS"),
+            (15250285, "WEEKS"), (106751991, "DAYS"), (106751992, "DAYS"), (999999999, "DAY"), (999999999, "HOURS"),
+            (999999999, "MINUTES"), (999999999, "SECONDS"),
+        )
+    ),
+]  # fmt: skip
+"""Numbers, times and intervals at the ends of their ranges, and beyond."""
+
 ALL = {
     "core": CORE,
     "choices": CHOICES,
@@ -179,6 +210,8 @@ ALL = {
     "attempts": ATTEMPTS,
     "nulls": NULLS,
     "found": FOUND,
+    "wide": WIDE,
+    "limits": LIMITS,
 }
 """By subject."""
 

@@ -24,7 +24,7 @@ SCHEMA = Schema.of(
     "t tinyint, s smallint, i int, j int, k int not null, b bigint, c bigint, f float, g float, d double, e double, p boolean, q boolean, "
     "x string, y string, h string not null, n decimal(10,2), m decimal(5,0), o decimal(20,6), u date, v date, w timestamp, z timestamp, "
     "st struct<a:int,B:string,c:struct<d:double>>, mp map<string,int>, mq map<bigint,string>, ai array<int>, ax array<string>, "
-    "ad array<double>, rs array<struct<a:int>>"
+    "ad array<double>, rs array<struct<a:int>>, da decimal(38,10), db decimal(34,2), dc decimal(35,0)"
 )
 
 FULL = Schema(tuple(dataclasses.replace(field, nullable=False) for field in SCHEMA.fields))
@@ -113,8 +113,16 @@ TAME = {**WILD, **{kind: [1, 2, 3, 7, -2, None] for kind in ("tinyint", "smallin
 TAME |= {"float": [1.5, -2.25, 3.0, None], "double": [1.5, -2.25, 10.0, 3.0, None], "string": ["12", "7", "-3", None]}
 
 
+_WIDE = [0, 1, -1, 10**37 + 7, 4 - 10**37, 10**38 - 1, 1 - 10**38, None]
+"""Unscaled decimals of as many digits as their type has."""
+
+
 def drawn(kind: DataType, values: dict[str, list[Any]], generator: random.Random) -> Any:
     """One value of a type."""
+    if kind.name == "decimal" and kind.precision > 30:
+        wide = generator.choice(_WIDE)
+        exact = decimal.Context(prec=76)
+        return None if wide is None else Number((abs(wide) % 10**kind.precision) * (-1 if wide < 0 else 1)).scaleb(-kind.scale, exact)
     if kind.name == "decimal":
         value = generator.choice(values["decimal"])
         return (

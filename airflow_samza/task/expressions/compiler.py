@@ -10,14 +10,13 @@ from typing import Any
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema
 from airflow_samza.task.expressions.coercion import is_numeric
-from airflow_samza.task.expressions.dropped import repeats
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.nodes import NodeCompiler
 from airflow_samza.task.expressions.nodes import UnknownColumn as UnknownColumn
 from airflow_samza.task.expressions.nulls_of_filters import columns_of, tested_for_null
 from airflow_samza.task.expressions.predicates import is_not_null
-from airflow_samza.task.expressions.reading import conjuncts, only, parsed
+from airflow_samza.task.expressions.reading import brief, conjuncts, only, parsed
 
 _NAME = re.compile(r"[A-Za-z_]\w*|`(?:[^`]|``)+`")
 
@@ -41,9 +40,9 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
     for expression in compiled:
         if is_numeric(expression.type):  # Spark refuses it as well, only later
             raise SchemaError(
-                f"The condition {text!r} is of type {expression.type.ddl()}, not boolean.",
+                f"The condition {brief(text)!r} is of type {expression.type.ddl()}, not boolean.",
                 hint="Compare it with something, for example: dwell_ms > 1000.",
-                value=text,
+                value=brief(text),
             )
         if expression.type != BOOLEAN:
             raise UnsupportedExpression(f"the condition is of type {expression.type.ddl()}")
@@ -58,7 +57,7 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
 
     if len(compiled) > 1:
         compiler.guard.refuse_decided(nodes)
-    if repeats(*nodes):
+    if compiler.guard.facts.repeats(*nodes):
         raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
     if len(nodes) > 1 and any(
         isinstance(n, exp.EQ) and isinstance(n.this, exp.Column) and isinstance(n.expression, exp.Column) for n in nodes
@@ -104,12 +103,12 @@ def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
             expression = compiler.compile(node)
         except UnknownColumn as unknown:
             if unknown.name.lower() in earlier:
-                raise UnsupportedExpression(f"{text!r} uses {unknown.name!r}, which the same select makes") from None
+                raise UnsupportedExpression(f"{brief(text)!r} uses {unknown.name!r}, which the same select makes") from None
             raise
         if not name:
-            raise UnsupportedExpression(f"{text!r} has no name (write {text.strip()} AS name)")
+            raise UnsupportedExpression(f"{brief(text)!r} has no name (write … AS name)")
         if expression.type == VOID:
-            raise UnsupportedExpression(f"{text!r} is NULL without a type (write CAST(NULL AS …))")
+            raise UnsupportedExpression(f"{brief(text)!r} is NULL without a type (write CAST(NULL AS …))")
         earlier.add(name.lower())
         nodes.append(node)
         fields.append(Field(name, expression.type, expression.nullable))
@@ -147,12 +146,14 @@ def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:
             continue
         if isinstance(node, exp.Alias):
             known.add(node.alias.lower())  # a later expression of the same select may use it
-        for found in node.find_all(exp.Column):
-            ancestor, certain = found.parent, not found.args.get("table")
-            while ancestor is not None and certain:
-                known_function = isinstance(ancestor, exp.Anonymous) and ancestor.name.lower() in FUNCTIONS
-                certain = known_function or (isinstance(ancestor, plain) and not isinstance(ancestor, exp.Dot))
-                ancestor = ancestor.parent
-            if certain and not isinstance(found.this, exp.Star) and found.name.lower() not in known:
-                missing.append(found.name)
+        waiting = [(node, True)]
+        while waiting:  # without recursion, and every node once: an expression may have thousands of terms
+            part, certain = waiting.pop()
+            if isinstance(part, exp.Column):
+                sure = certain and not part.args.get("table") and not isinstance(part.this, exp.Star)
+                if sure and part.name.lower() not in known:
+                    missing.append(part.name)
+            known_function = isinstance(part, exp.Anonymous) and part.name.lower() in FUNCTIONS
+            certain = certain and (known_function or (isinstance(part, plain) and not isinstance(part, exp.Dot)))
+            waiting += [(child, certain) for child in reversed(list(part.iter_expressions()))]
     return missing

@@ -12,9 +12,9 @@ from typing import Any
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_type
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, EvaluationFailure, Expression, Frame, UnsupportedExpression, literal
+from airflow_samza.task.expressions.tree_facts import TreeFacts, Words, bare
 
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
-_UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
 _CONDITIONAL = ("Case", "If")
 _NULL_TAKING = ("Case", "If", "And", "Or", "Paren")
 _SUMS = ("try_add", "try_multiply")
@@ -22,51 +22,11 @@ _CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "nvl2": (1, (1, 2)), "right": (1, (0
 """Functions that are an IF inside: how many arguments are its condition, and which are its values."""
 
 
-def bare(node: Any) -> Any:
-    """A node without parentheses around it."""
-    while type(node).__name__ == "Paren":
-        node = node.this
-    return node
-
-
-def words_of(node: Any) -> tuple[str, ...]:
-    """What two nodes have in common when Catalyst may take them for equal: their words in any order, comparisons turned around."""
-    words = []
-    for part in node.walk():
-        kind = type(part).__name__
-        if kind == "Column":
-            words.append(f"column {part.sql().lower()}")
-        elif kind == "Null" or (kind == "Boolean" and not part.this):
-            words.append("no")  # as a condition both are
-        elif kind in ("Literal", "Boolean", "DataType", "Anonymous", "Var"):
-            words.append(f"{kind} {str(part.this).lower()}")
-        elif kind not in _UNTOLD:
-            words.append(kind)
-    return tuple(sorted(words))
-
-
-def is_constant(node: Any) -> bool:
-    """Whether a node reads no column, so that Catalyst evaluates it before the first row."""
-    return all(type(part).__name__ != "Column" for part in node.walk())
-
-
-def repeats(*nodes: Any) -> bool:
-    """Whether a condition stands twice among those of some trees, which Catalyst then simplifies."""
-    atoms = [words_of(atom) for node in nodes for atom in _atoms(node)]
-    return len(set(atoms)) < len(atoms)
-
-
-def _atoms(node: Any) -> list[Any]:
-    kind = type(node).__name__
-    if kind in ("And", "Or"):
-        return [*_atoms(node.this), *_atoms(node.expression)]
-    return _atoms(node.this) if kind in ("Not", "Paren") else [node]
-
-
 class Guard:
     """Looks at every node that was compiled, inner ones first, and refuses what Catalyst may evaluate otherwise."""
 
     def __init__(self) -> None:
+        self.facts = TreeFacts()
         self._made: dict[int, Expression] = {}
         self._foldable: set[int] = set()
         """Choices under conditions that can fail, whose values are constants but for one: Catalyst moves operations into them."""
@@ -74,15 +34,18 @@ class Guard:
         self._decided: set[int] = set()
         """Comparisons of a widened value with a constant: Catalyst may know their outcome."""
 
-    def passed(self, node: Any, found: Expression) -> None:
-        """Remember what a node became; raises :class:`UnsupportedExpression`."""
+    def passed(self, node: Any, found: Expression, *, inner: bool = False) -> None:
+        """Remember what a node became; raises :class:`UnsupportedExpression`.
+
+        ``inner``: the node is an AND or OR whose parent is another, so that what is said of all conditions is said of the outermost.
+        """
         self._made[id(node)] = found
         kind = type(node).__name__
         if kind in (*_COMPARISONS, "In", "Between") or (kind == "Anonymous" and node.name.lower() == "nullif"):
             self._look_at_widened(node)
         if kind == "Is" and not self._made[id(node.this)].nullable:
             self._decided.add(id(node))
-        _refuse_equal(node)
+        self._refuse_equal(node)
         if kind == "Anonymous" and found.type.is_integer and node.name.lower() in _SUMS and _is_nested(node):
             raise UnsupportedExpression(f"{node.name.lower()} of a sum or product, which Catalyst reorders")
         if not found.fallible or kind == "Paren":
@@ -91,12 +54,12 @@ class Guard:
             raise UnsupportedExpression("a NULL stands beside a value that can fail, which Catalyst may drop")
         if any(id(bare(part)) in self._foldable for part in node.iter_expressions()):
             raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
-        if kind in ("And", "Or"):
+        if kind in ("And", "Or") and not inner:
             self.refuse_decided([node])
-            if repeats(node):
+            if self.facts.repeats(node):
                 raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
         if kind in ("Add", "Mul") and found.type.is_integer:
-            _refuse_reordered(node)
+            self._refuse_reordered(node)
         self._look_at_choice(node)
 
     def _look_at_widened(self, node: Any) -> None:
@@ -149,12 +112,12 @@ class Guard:
     def _is_constant(self, node: Any) -> bool:
         """Whether Catalyst knows the value: there is no column in it, or only where it does not count, as in coalesce(1, x)."""
         made = self._made.get(id(bare(node)))
-        return is_constant(node) or (made is not None and (made.literal or made.value is not None))
+        return self.facts.is_constant(node) or (made is not None and (made.literal or made.value is not None))
 
-    def _value_words(self, node: Any) -> tuple[str, ...]:
+    def _value_words(self, node: Any) -> tuple[str, str] | Words:
         made = self._made.get(id(bare(node)))
         known = made is not None and (made.literal or made.value is not None)
-        return ("value", str(made.value)) if made is not None and known else words_of(node)
+        return ("value", str(made.value)) if made is not None and known else self.facts.words(node)
 
     def _fails(self, node: Any) -> bool:
         made = self._made.get(id(node))
@@ -162,18 +125,33 @@ class Guard:
 
     def refuse_evaluated_early(self, nodes: list[Any]) -> None:
         """Catalyst evaluates what stands twice once and first, also where AND or OR would have kept it from rows that fail."""
-        seen: Counter[tuple[str, ...]] = Counter()
-        guarded: dict[tuple[str, ...], list[bool]] = {}
+        seen: Counter[Words] = Counter()
+        guarded: dict[Words, list[bool]] = {}
         for node in nodes:
-            for part, is_guarded in _with_guards(node, False):
+            for part, is_guarded in _with_guards(node):
                 made = self._made.get(id(part))
                 if made is None or not made.fallible or type(part).__name__ in ("Paren", "Column"):
                     continue
-                words = words_of(part)
+                words = self.facts.words(part)
                 seen[words] += 2 if type(part.parent).__name__ == "Between" and part.arg_key == "this" else 1
                 guarded.setdefault(words, []).append(is_guarded)
         if any(count > 1 and all(guarded[words]) for words, count in seen.items()):
             raise UnsupportedExpression("a value that can fail stands twice behind a condition, and Catalyst evaluates it before")
+
+    def _refuse_equal(self, node: Any) -> None:
+        kind = type(node).__name__
+        sides = [node.this, node.expression] if kind in _COMPARISONS else []
+        if kind == "Anonymous" and node.name.lower() == "nullif":
+            sides = node.expressions
+        if len(sides) == 2 and self.facts.words(sides[0]) == self.facts.words(sides[1]):
+            raise UnsupportedExpression("a value is compared with itself, which Catalyst may decide ahead")
+
+    def _refuse_reordered(self, node: Any) -> None:
+        """Catalyst puts the constants of a sum (or product) of integers last and adds them up."""
+        count, constant = self.facts.operands(node)
+        nested = isinstance(bare(node.expression), type(node))
+        if count > 2 and constant is not None and (nested or constant < count - 1):
+            raise UnsupportedExpression("integers are added or multiplied with a constant before the last, which Catalyst reorders")
 
 
 def _widest(kinds: list[DataType]) -> DataType | None:
@@ -186,41 +164,21 @@ def _widest(kinds: list[DataType]) -> DataType | None:
     return found
 
 
-def _with_guards(node: Any, guarded: bool) -> Iterator[tuple[Any, bool]]:
+def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
     """Every node below, and whether a condition before it decides if it is evaluated."""
-    yield node, guarded
-    kind = type(node).__name__
-    for place, child in enumerate(node.iter_expressions()):
-        behind = kind in _CONDITIONAL or (kind in ("And", "Or") and child is node.expression) or (kind == "Anonymous" and place > 0)
-        yield from _with_guards(child, guarded or behind)
-
-
-def _refuse_equal(node: Any) -> None:
-    kind = type(node).__name__
-    sides = [node.this, node.expression] if kind in _COMPARISONS else []
-    if kind == "Anonymous" and node.name.lower() == "nullif":
-        sides = node.expressions
-    if len(sides) == 2 and words_of(sides[0]) == words_of(sides[1]):
-        raise UnsupportedExpression("a value is compared with itself, which Catalyst may decide ahead")
+    waiting = [(node, False)]
+    while waiting:
+        node, guarded = waiting.pop()
+        yield node, guarded
+        kind = type(node).__name__
+        for place, child in enumerate(node.iter_expressions()):
+            behind = kind in _CONDITIONAL or (kind in ("And", "Or") and child is node.expression) or (kind == "Anonymous" and place > 0)
+            waiting.append((child, guarded or behind))
 
 
 def _is_nested(node: Any) -> bool:
     inner = [bare(operand) for operand in node.expressions]
     return any(type(i).__name__ in ("Add", "Mul") or (type(i).__name__ == "Anonymous" and i.name.lower() in _SUMS) for i in inner)
-
-
-def _refuse_reordered(node: Any) -> None:
-    """Catalyst puts the constants of a sum (or product) of integers last and adds them up."""
-    operands = _flattened(node, type(node))
-    constant = [is_constant(operand) for operand in operands]
-    nested = isinstance(bare(node.expression), type(node))
-    if len(operands) > 2 and any(constant) and (nested or constant.index(True) < len(operands) - 1):
-        raise UnsupportedExpression("integers are added or multiplied with a constant before the last, which Catalyst reorders")
-
-
-def _flattened(node: Any, kind: Any) -> list[Any]:
-    node = bare(node)
-    return [*_flattened(node.this, kind), *_flattened(node.expression, kind)] if type(node) is kind else [node]
 
 
 def folded(found: Expression) -> Expression:

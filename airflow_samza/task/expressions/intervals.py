@@ -28,6 +28,8 @@ def interval_of(node: Any) -> tuple[int, int, bool]:
     if not re.fullmatch(r"[+-]?\d{1,9}", text) or name not in {**_MONTHS, **_MICROS}:
         raise UnsupportedExpression(f"INTERVAL {text} {unit.name}")
     number = int(text)
+    if abs(number * _MONTHS.get(name, 0)) >= 1 << 31 or abs(number * _MICROS.get(name, 0)) >= 1 << 63:
+        raise UnsupportedExpression(f"INTERVAL {text} {unit.name} is longer than an interval can be")
     return number * _MONTHS.get(name, 0), number * _MICROS.get(name, 0), name in ("DAY", "WEEK")
 
 
@@ -35,10 +37,12 @@ def shifted_by(operand: Expression, interval: tuple[int, int, bool], sign: int) 
     """``operand ± INTERVAL …``: a date stays a date when the interval has no hours."""
     months, micros, whole_days = interval
     if operand.type == DATE and (months or whole_days):
-        days = sign * micros // DAY
+        if not months:
+            days = sign * micros // DAY  # added in 32 bits, as date_add does: what is too far begins at the other end
+            return applied(DATE, [operand], lambda dates: as_dates(days_of(dates) + days, dates))
 
         def moved(dates: Any) -> Any:
-            return as_dates(_fitting(_moved(days_of(dates), sign * months) + days), dates)
+            return as_dates(_fitting(_moved(days_of(dates), sign * months)), dates)
 
         return applied(DATE, [operand], moved, fails=True)
     if operand.type not in (DATE, TIMESTAMP):

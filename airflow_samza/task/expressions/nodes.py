@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
 from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
+from airflow_samza.task.expressions.chains import Chain, refuse_deep
 from airflow_samza.task.expressions.dates import extract
-from airflow_samza.task.expressions.dropped import Guard, bare, folded, is_constant
+from airflow_samza.task.expressions.dropped import Guard, folded
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column, literal
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.intervals import interval_of, moved_by_days, shifted_by
 from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
 from airflow_samza.task.expressions.numbers import whole_quotient
-from airflow_samza.task.expressions.reading import date_literal, decimal_type, moment_literal, number_or_text, only, shown
+from airflow_samza.task.expressions.reading import (
+    date_literal,
+    decimal_type,
+    moment_literal,
+    number_or_text,
+    only,
+    refuse_great_float,
+    shown,
+)
+from airflow_samza.task.expressions.tree_facts import bare, is_constant
 
 
 class UnknownColumn(Exception):
@@ -29,6 +40,10 @@ class UnknownColumn(Exception):
 _SYMBOLS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _PREDICATES = ("Like", "ILike", "Escape", "RegexpLike", "In", "Between", "Is", "Not")
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%"}
+_LOGIC = {"And": predicates.conjunction, "Or": predicates.disjunction}
+_LINKS = ("Add", "Sub", "Mul", *_LOGIC)
+"""Operators that stand one behind the other without parentheses, a + b + c, and look at all rows of their left operand."""
+
 _TYPES = {
     "BOOLEAN": "boolean",
     "TINYINT": "tinyint",
@@ -53,14 +68,42 @@ class NodeCompiler:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.guard = Guard()
+        self._depth = 0
 
     def compile(self, node: Any) -> Expression:
-        """The compiled expression of a node."""
-        found = self._compiled(node)
-        if not found.literal and not found.type.children and found.type != VOID and is_constant(node):
-            found = folded(found)
-        self.guard.passed(node, found)
+        """The compiled expression of a node; chains of operators are compiled link after link, however long they are."""
+        self._depth += 1
+        refuse_deep(self._depth)
+        links = []
+        while type(node).__name__ in _LINKS:
+            links.append(node)
+            node = node.this
+        found = self._finished(node, self._compiled(node))
+        chain = Chain()
+        while links:
+            node = links.pop()
+            made = chain.link(found, partial(self._linked, node))
+            inner = bool(links) and type(node).__name__ in _LOGIC and type(links[-1]).__name__ in _LOGIC
+            found = self._finished(node, made, inner=inner)
+            if found is not made:
+                chain.restart()
+        self._depth -= 1
         return found
+
+    def _finished(self, node: Any, found: Expression, *, inner: bool = False) -> Expression:
+        if not found.literal and not found.type.children and found.type != VOID and self.guard.facts.is_constant(node):
+            found = folded(found)
+        self.guard.passed(node, found, inner=inner)
+        return found
+
+    def _linked(self, node: Any, left: Expression) -> Expression:
+        """An operator whose left operand is compiled."""
+        word = type(node).__name__
+        if word in _LOGIC:
+            only(node, "this", "expression")
+            return _LOGIC[word](left, self.compile(node.expression))
+        only(node, "this", "expression", "typed", "safe")
+        return self._calculated(_ARITHMETIC[word], left, node.expression)
 
     def _compiled(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -75,8 +118,7 @@ class NodeCompiler:
             only(node, "this", "expression")
             return predicates.comparison(_SYMBOLS[word], self._side(node.this), self._side(node.expression))
         if word in _ARITHMETIC:
-            only(node, "this", "expression", "typed", "safe")
-            return self._calculated(_ARITHMETIC[word], node.this, node.expression)
+            return self._linked(node, self.compile(node.this))
         method = getattr(self, f"_{word.lower()}", None)
         if method is None:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
@@ -94,13 +136,13 @@ class NodeCompiler:
         ready = [(condition, self.compile(value)) for condition, value in branches]
         return predicates.chosen(ready, self.compile(default) if default is not None else None)
 
-    def _calculated(self, symbol: str, left: Any, right: Any) -> Expression:
+    def _calculated(self, symbol: str, left: Expression, right: Any) -> Expression:
         from sqlglot import exp
 
         if isinstance(right, exp.Interval) and symbol in "+-":
-            return shifted_by(self.compile(left), interval_of(right), 1 if symbol == "+" else -1)
-        one, other = self.compile(left), self.compile(right)
-        return moved_by_days(symbol, one, other) or arithmetic.arithmetic(symbol, one, other)
+            return shifted_by(left, interval_of(right), 1 if symbol == "+" else -1)
+        other = self.compile(right)
+        return moved_by_days(symbol, left, other) or arithmetic.arithmetic(symbol, left, other)
 
     def _column(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -172,14 +214,6 @@ class NodeCompiler:
     def _nullsafeneq(self, node: Any) -> Expression:
         only(node, "this", "expression")
         return predicates.negation(self._nullsafeeq(node))
-
-    def _and(self, node: Any) -> Expression:
-        only(node, "this", "expression")
-        return predicates.conjunction(self.compile(node.this), self.compile(node.expression))
-
-    def _or(self, node: Any) -> Expression:
-        only(node, "this", "expression")
-        return predicates.disjunction(self.compile(node.this), self.compile(node.expression))
 
     def _not(self, node: Any) -> Expression:
         from sqlglot import exp
@@ -323,13 +357,18 @@ class NodeCompiler:
             return date_literal(node.this.this)
         if name == "TIMESTAMPTZ" and isinstance(node.this, exp.Literal) and node.this.is_string:
             return moment_literal(node.this.this)
+        if name == "FLOAT" and isinstance(node.this, exp.Literal) and not node.this.is_string:
+            refuse_great_float(node.this)
         return cast(self.compile(node.this), _target(node))
 
     def _trycast(self, node: Any) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
         if not node.args.get("safe"):
             return self._cast(node)
         only(node, "this", "to", "_type", "safe")
-        return try_cast(self.compile(node.this), _target(node))
+        kind, operand = _target(node), self.compile(node.this)
+        if kind.name == "date" and operand.type.name == "string" and self.guard.facts.is_constant(node.this):
+            raise UnsupportedExpression("a constant text is tried as a date, and Catalyst knows words such as 'epoch' and 'today'")
+        return try_cast(operand, kind)
 
 
 def _target(node: Any) -> DataType:

@@ -21,20 +21,17 @@ def tested_for_null(nodes: list[Any]) -> tuple[set[str], set[str]]:
     """The columns that Catalyst tests for null before a filter's conditions, and those of which it is not known here."""
     sure: set[str] = set()
     unknown: set[str] = set()
-    for node in nodes:
-        _scan(node, sure, unknown, certain=True)
+    waiting = [(node, True) for node in nodes]
+    while waiting:  # without recursion: a sum may have thousands of terms
+        node, certain = waiting.pop()
+        kind = type(node).__name__
+        if kind == "Column":
+            (sure if certain and len(node.parts) == 1 else unknown).add(str(node.parts[0].name).lower())
+            continue
+        if kind == "Not" and type(node.this).__name__ == "Is":
+            kind, node = "NotNull", node.this
+        elif kind in _NULL_IN_VALUE_OUT:
+            continue
+        certain = certain and (kind == "NotNull" or kind in _NULL_IN_NULL_OUT)
+        waiting += [(child, certain) for child in node.iter_expressions()]
     return sure, unknown - sure
-
-
-def _scan(node: Any, sure: set[str], unknown: set[str], *, certain: bool) -> None:
-    kind = type(node).__name__
-    if kind == "Column":
-        (sure if certain and len(node.parts) == 1 else unknown).add(str(node.parts[0].name).lower())
-        return
-    if kind == "Not" and type(node.this).__name__ == "Is":
-        kind, node = "NotNull", node.this
-    elif kind in _NULL_IN_VALUE_OUT:
-        return
-    certain = certain and (kind == "NotNull" or kind in _NULL_IN_NULL_OUT)
-    for child in node.iter_expressions():
-        _scan(child, sure, unknown, certain=certain)

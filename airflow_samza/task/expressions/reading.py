@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import functools
 import re
+import sys
 from typing import Any
 
 from airflow_samza.schema import DataType
@@ -13,7 +14,12 @@ from airflow_samza.task.expressions.expression import BIGINT, DOUBLE, INT, Expre
 
 _INTEGER = re.compile(r"\d+")
 _DECIMAL = re.compile(r"\d+\.\d*|\.\d+")
-_DOUBLE = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
+_DOUBLE = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d{1,6}")
+_GREATEST = decimal.Decimal(repr(sys.float_info.max))
+_GREATEST_FLOAT = decimal.Decimal("3.4028235E38")
+_LONGEST_NUMBER = 1000
+"""Characters of a number that is read here."""
+
 _WITH_SYNTAX = ("CAST", "TRY_CAST", "TRIM", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR")
 
 
@@ -47,13 +53,51 @@ def parsed(text: str, *, alone: bool) -> Any:
         raise UnsupportedExpression("it has a backslash, a comment or a semicolon")
     try:
         statement = sqlglot.parse_one(f"SELECT {text}", read=_dialect())
-    except (SqlglotError, RecursionError):
-        raise UnsupportedExpression("it cannot be read here") from None
+    except SqlglotError as error:
+        raise Unreadable(_place_of(text, error)) from None
+    except RecursionError:
+        raise UnsupportedExpression("it is nested more deeply than can be read here") from None
     if not isinstance(statement, exp.Select) or [name for name, value in statement.args.items() if value and name != "expressions"]:
         raise UnsupportedExpression("it is not one expression")
     if len(statement.expressions) != 1 or (alone and isinstance(statement.expressions[0], exp.Alias | exp.Star)):
         raise UnsupportedExpression("it is not one expression")
     return statement.expressions[0]
+
+
+class Unreadable(UnsupportedExpression):
+    """The text is no SQL as far as is known here: a syntax error, unless Spark reads it all the same. ``place`` says where."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"it cannot be read here: {place}")
+
+
+_PREFIX = len("SELECT ")
+
+
+def _place_of(text: str, error: Any) -> str:
+    """Where a text cannot be read any further."""
+    found = (getattr(error, "errors", None) or [{}])[0]
+    if not found.get("highlight"):
+        opened = _unclosed(text)
+        return f"{text[opened]} of character {opened + 1} is not closed" if opened is not None else "it is no SQL"
+    line, near = found["line"], found["highlight"]
+    character = found["col"] - len(near) + 1 - (_PREFIX if line == 1 else 0)
+    at = f"character {character}" if "\n" not in text else f"line {line}, character {character}"
+    wanted = str(found.get("description", ""))
+    expected = f", where {wanted.removeprefix('Expecting ')} is expected" if wanted.startswith("Expecting ") else ""
+    return f"near {near!r:.40} ({at}){expected}"
+
+
+def _unclosed(text: str) -> int | None:
+    """The place of a quote that nothing closes."""
+    opened: int | None = None
+    for place, letter in enumerate(text):
+        if letter in "'\"`" and opened is None:
+            opened = place
+        elif opened is not None and letter == text[opened]:
+            opened = None
+    return opened
 
 
 def conjuncts(node: Any) -> list[Any]:
@@ -103,6 +147,8 @@ def number_or_text(node: Any, *, negative: bool) -> Expression:
     text = str(node.this)
     if node.is_string:
         return literal(text, DataType("string"))
+    if len(text) > _LONGEST_NUMBER:
+        raise UnsupportedExpression(f"a number has {len(text)} characters")
     sign = "-" if negative else ""
     if _INTEGER.fullmatch(text):
         value = int(sign + text)
@@ -119,11 +165,28 @@ def number_or_text(node: Any, *, negative: bool) -> Expression:
             raise UnsupportedExpression(f"the number {text} has more than 38 digits")
         return literal(number, DataType("decimal", precision, -exponent))
     if _DOUBLE.fullmatch(text):
+        if decimal.Decimal(text) > _GREATEST:  # Spark compares the digits, also where they would be rounded to the greatest double
+            raise UnsupportedExpression(f"the number {text:.60} is greater than any double")
         return literal(float(sign + text), DOUBLE)
     raise UnsupportedExpression(f"{text} is no plain number")
 
 
+def refuse_great_float(node: Any) -> None:
+    """Refuse a number that becomes infinite as a float: the tree does not tell ``1e39F``, an error in Spark, from a cast."""
+    text = str(node.this)
+    if _DOUBLE.fullmatch(text) and decimal.Decimal(text) > _GREATEST_FLOAT:
+        raise UnsupportedExpression(f"the number {text:.60} is greater than any float")
+
+
 def shown(node: Any) -> str:
     """A node for people."""
-    text = str(node.sql(dialect="spark"))
+    try:
+        text = str(node.sql(dialect="spark"))
+    except RecursionError:
+        return "a part that is nested too deeply"
+    return brief(text)
+
+
+def brief(text: str) -> str:
+    """SQL for people: the beginning of what is long."""
     return text if len(text) <= 60 else text[:57] + "…"

@@ -17,7 +17,7 @@ from airflow_samza.task.conform import Conformer
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.user_errors import callable_failed, shortened, wrong_shape
+from airflow_samza.task.user_errors import callable_failed, cut_short, shortened, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +27,7 @@ def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure,
     """The error for an expression that has no value on some row; ``message`` is that row for people, where one row is to blame."""
     on = f", on the message {message}" if message else ""
     at = f" ({spec.location})" if spec.location is not None else ""
+    text = cut_short(text)
     return MessageError(
         f"[{failure.condition}] {failure.sentence.removesuffix('.')}, in {spec.title}: {text}{on}{at}.",
         hint="Leave such rows out before, or use CASE WHEN … THEN … END around the part that fails.",

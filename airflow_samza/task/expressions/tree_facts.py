@@ -1,0 +1,120 @@
+"""What is known of the nodes of syntax trees, each looked at once: whether it is constant, and which words are in it.
+
+No function here recurses: a tree may be deeper than Python's stack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
+_UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
+_MASK = (1 << 64) - 1
+
+Words = tuple[int, int, int]
+"""A bag of words in short: how many they are, and two sums of their hashes. Bags that differ have other sums, as good as always."""
+
+
+def bare(node: Any) -> Any:
+    """A node without parentheses around it."""
+    while type(node).__name__ == "Paren":
+        node = node.this
+    return node
+
+
+def is_constant(node: Any) -> bool:
+    """Whether a node reads no column, so that Catalyst evaluates it before the first row."""
+    return all(type(part).__name__ != "Column" for part in node.walk())
+
+
+def atoms(*nodes: Any) -> list[Any]:
+    """The conditions that AND, OR, NOT and parentheses join, in order."""
+    waiting, found = list(reversed(nodes)), []
+    while waiting:
+        node = waiting.pop()
+        kind = type(node).__name__
+        if kind in ("And", "Or"):
+            waiting += [node.expression, node.this]
+        elif kind in ("Not", "Paren"):
+            waiting.append(node.this)
+        else:
+            found.append(node)
+    return found
+
+
+class TreeFacts:
+    """The facts of nodes, by identity; a node must not change after it was asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bool, Words]] = {}  # with the node, so that its id is given to no other
+        self._operands: dict[int, tuple[int, int | None]] = {}
+
+    def is_constant(self, node: Any) -> bool:
+        """As :func:`is_constant`."""
+        return self._facts(node)[1]
+
+    def words(self, node: Any) -> Words:
+        """What two nodes have in common when Catalyst may take them for equal: their words in any order, comparisons turned around."""
+        return self._facts(node)[2]
+
+    def repeats(self, *nodes: Any) -> bool:
+        """Whether a condition stands twice among those of some trees, which Catalyst then simplifies."""
+        words = [self.words(atom) for atom in atoms(*nodes)]
+        return len(set(words)) < len(words)
+
+    def operands(self, node: Any) -> tuple[int, int | None]:
+        """How many operands a sum or a product has, taken with those inside it, and the place of the first constant one."""
+        waiting = [node]
+        while waiting:
+            top = waiting[-1]
+            sides = [bare(top.this), bare(top.expression)]
+            inner = {id(side) for side in sides if type(side) is type(top)}
+            unknown = [side for side in sides if id(side) in inner and id(side) not in self._operands]
+            if unknown:
+                waiting += unknown
+                continue
+            waiting.pop()
+            count, first = 0, None
+            for side in sides:
+                more, constant = self._operands[id(side)] if id(side) in inner else (1, 0 if self.is_constant(side) else None)
+                if first is None and constant is not None:
+                    first = count + constant
+                count += more
+            self._operands[id(top)] = (count, first)
+        return self._operands[id(node)]
+
+    def _facts(self, node: Any) -> tuple[Any, bool, Words]:
+        waiting = [node]
+        while waiting:
+            top = waiting[-1]
+            if id(top) in self._known:
+                waiting.pop()
+                continue
+            children = list(top.iter_expressions())
+            unknown = [child for child in children if id(child) not in self._known]
+            if unknown:
+                waiting += unknown
+                continue
+            constant = type(top).__name__ != "Column"
+            number, one, other = _own_words(top)
+            for child in children:
+                _, child_constant, words = self._known[id(child)]
+                constant = constant and child_constant
+                number, one, other = number + words[0], (one + words[1]) & _MASK, (other + words[2]) & _MASK
+            self._known[id(top)] = (top, constant, (number, one, other))
+        return self._known[id(node)]
+
+
+def _own_words(node: Any) -> Words:
+    kind = type(node).__name__
+    if kind == "Column":
+        word = f"column {node.sql().lower()}"
+    elif kind == "Null" or (kind == "Boolean" and not node.this):
+        word = "no"  # as a condition both are
+    elif kind in ("Literal", "Boolean", "DataType", "Anonymous", "Var"):
+        word = f"{kind} {str(node.this).lower()}"
+    elif kind in _UNTOLD:
+        return 0, 0, 0
+    else:
+        word = kind
+    return 1, hash(word) & _MASK, hash((word, 1)) & _MASK
