@@ -32,7 +32,7 @@ class WatermarkStrategy:
 
 def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
     """The greatest event time so far less ``delay``: messages may come that much out of order (the same as ``max_delay=``)."""
-    return WatermarkStrategy(BOUNDED_DELAY, delay_ms=0 if _is_nothing(delay) else duration_ms(delay))
+    return WatermarkStrategy(BOUNDED_DELAY, delay_ms=duration_ms(delay, zero=True))
 
 
 def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
@@ -62,7 +62,3 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
         refuse(f"{where} has watermarks={said!r}", hint=hint, value=repr(said))
     check_callable(said, f"watermarks of {where}", 1, hint=hint)
     return WatermarkStrategy(OWN, function=said)
-
-
-def _is_nothing(delay: object) -> bool:
-    return (delay == 0 or delay == timedelta(0)) and not isinstance(delay, bool)

@@ -134,21 +134,27 @@ _UNITS = {
 }
 
 
-def duration_ms(value: str | int | timedelta) -> int:
-    """A length of time in ms, from ms, from a ``timedelta`` or from text such as ``"5 minutes"``.
+def duration_ms(value: str | int | timedelta, *, zero: bool = False) -> int:
+    """Return a length of time in ms, from ms, from a ``timedelta`` or from text such as ``"5 minutes"``; ``zero`` allows none at all.
 
-    >>> duration_ms("5 minutes"), duration_ms(250), duration_ms(timedelta(hours=1))
-    (300000, 250, 3600000)
+    >>> duration_ms("5 minutes"), duration_ms(250), duration_ms(timedelta(hours=1)), duration_ms("0 minutes", zero=True)
+    (300000, 250, 3600000, 0)
     """
-    length = 0
+    length: int | None = None
     if isinstance(value, timedelta):
         length = value // timedelta(milliseconds=1)
     elif isinstance(value, int) and not isinstance(value, bool):
         length = value
     elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", value)):
-        unit = match[2]
-        length = int(match[1]) * (_UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"), 0))
-    if length <= 0:
+        unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s"))
+        length = int(match[1]) * unit if unit is not None else None
+    if length is not None and (length < 0 or (length == 0 and not zero)):
+        refuse(
+            f"{value!r} is no positive length of time",
+            hint='Write a positive length, such as "30 seconds", "5 minutes", "1 hour", "7 days".',
+            value=value,
+        )
+    if length is None:
         refuse(
             f"{value!r} is not a length of time",
             hint='Write a number of ms, a timedelta or a text such as "30 seconds", "5 minutes", "1 hour", "7 days".',

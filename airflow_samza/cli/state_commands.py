@@ -10,8 +10,9 @@ import typer
 from airflow_samza.cli.options import ROOT, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns
 from airflow_samza.errors import StateError
+from airflow_samza.runs.lineage import is_reset
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import StateReport, is_reset, report_state
+from airflow_samza.runs.state_upkeep import StateReport, report_state
 from airflow_samza.runs.state_upkeep import abandon as abandon_run
 from airflow_samza.runs.state_upkeep import reset as reset_state
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem

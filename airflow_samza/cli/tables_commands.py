@@ -170,7 +170,7 @@ def versions_text(found: list[TableVersion], gone: set[int], current: TableVersi
         [
             version.number,
             f"rollback to {version.reads}" if version.kind == versions.ROLLBACK else version.kind,
-            version.rows,
+            version.known_rows if version.kind == versions.ROLLBACK else version.rows,
             version.deletes,
             version.bytes,
             _at(version.current_from),

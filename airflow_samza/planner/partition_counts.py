@@ -44,7 +44,7 @@ def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -
             if declared is not None:
                 counts[stream_id] = PartitionCount(declared, "declared")
         elif said is not None:
-            counts[stream_id] = PartitionCount(said, "as the system says")
+            counts[stream_id] = PartitionCount(said, _declared_where(edge) if said == declared else "as the system says")
             if declared not in (None, said) and edge.role is not StreamRole.OUTPUT:
                 errors.append(_not_as_declared(edge, said))
         elif declared is not None:

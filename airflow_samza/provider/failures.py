@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -37,7 +39,28 @@ def mapped_failures(tell: Callable[[str], object] | None = None) -> Iterator[Non
     try:
         yield
     except SamzaError as error:
+        log_without_frames()
         if tell is not None:
             tell(str(error))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
         raise (SamzaTaskFailed(error) if may_be_tried_again(error) else SamzaTaskRefused(error)) from None
+
+
+def log_without_frames() -> None:
+    """Let Airflow log our exceptions without their stack frames, which its task process does for every exception.
+
+    The sentence stands above already, and ten frames below it read like a crash. Exceptions of other kinds keep their frames.
+    """
+    import structlog  # comes with Airflow, whose task process logs by it
+
+    processors = structlog.get_config()["processors"]
+    if isinstance(processors, list) and _drop_frames not in processors:
+        processors.insert(0, _drop_frames)  # in place: loggers that were made before hold the same list
+
+
+def _drop_frames(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    raised = event.get("exc_info")
+    error = raised if isinstance(raised, BaseException) else sys.exc_info()[1] if raised else None
+    if isinstance(error, SamzaTaskFailed | SamzaTaskRefused):
+        event.pop("exc_info")
+    return event

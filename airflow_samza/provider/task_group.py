@@ -126,9 +126,12 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                             "task_id": stage.stage_id,
                             "stage": stage.stage_id,
                             "doc_md": _words(stage, shape),
-                            "outlets": [assets[stream_id] for stream_id in stage.outputs if stream_id in assets],
                             **watched,
                             **settings.get(stage.stage_id, {}),
+                            "outlets": _outlets(
+                                [assets[stream_id] for stream_id in stage.outputs if stream_id in assets],
+                                settings.get(stage.stage_id, {}).get("outlets"),
+                            ),
                             "spark_conf": {**(spark_conf or {}), **settings.get(stage.stage_id, {}).get("spark_conf", {})},
                         }
                     )
@@ -157,6 +160,13 @@ def _words(stage: Stage, shape: ExecutionPlan) -> str:
     writers = {stream_id: other.stage_id for other in shape.stages for stream_id in other.outputs}
     reads = [f"{name} (written by the stage {writers[name]})" if name in writers else name for name in stage.inputs]
     return f"Reads {', '.join(reads)}. Writes {', '.join(stage.outputs) or 'nothing'}."
+
+
+def _outlets(ours: Sequence[Any], given: Any) -> list[Any]:
+    """The assets of a stage's shared outputs, and those that the user's settings add; one that is named twice counts once."""
+    added = [] if given is None else given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    known = {outlet.uri for outlet in ours}
+    return [*ours, *(outlet for outlet in added if getattr(outlet, "uri", None) not in known)]
 
 
 def _stage_settings(group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

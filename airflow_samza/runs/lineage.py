@@ -24,6 +24,9 @@ from airflow_samza.systems.filesystem import Filesystem
 _PINNED_SECONDS = 30 * 86400.0
 """A run apart from the lineage takes hours, and may be cleared for some days; after that it is given up."""
 
+_RESET = "~reset-"
+"""The beginning of the run of a version that a person made; no run of Airflow or the command line is named so."""
+
 _LEASES_KEPT = 100
 """Old leases are small, and tell who ran when; more of them would only make listings longer."""
 
@@ -94,6 +97,16 @@ class Version:
         )
 
 
+def reset_run(fence: int) -> str:
+    """Return the name of the run that stands for a reset under the lease of this fence."""
+    return f"{_RESET}{fence}"
+
+
+def is_reset(version: Version) -> bool:
+    """Return True if a person made the version, by a reset."""
+    return version.run_id.startswith(_RESET)
+
+
 def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
     """The number of the newest version; 0 when there is none."""
     return max(numbers(files, lineage.versions), default=0)
@@ -152,14 +165,19 @@ def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]
 
 
 def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
-    """Deletes all versions but the newest ``keep`` and those that a run apart from the lineage reads; returns the deleted ones."""
+    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the lineage reads; return their numbers.
+
+    Resets go with the versions before them: going back a few times takes none of the versions away that one may go back to.
+    """
     known = numbers(files, lineage.versions)
+    found = {number: read(files, lineage.version(number)) for number in known}
+    left = [number for number, record in found.items() if record is not None and not str(record["run"]).startswith(_RESET)]
+    oldest = left[-keep] if len(left) >= keep else 0
     pinned = {number for number in numbers(files, lineage.pins) if _is_pinned(files, f"{lineage.pins}/{number:020}")}
-    gone = [number for number in known[:-keep] if number not in pinned]
-    kept = [read(files, lineage.version(number)) for number in known if number not in gone]
-    needed = {record["files"] for record in kept if record is not None}
+    gone = [number for number in known if number < oldest and number not in pinned]
+    needed = {record["files"] for number, record in found.items() if record is not None and number not in gone}
     for number in gone:
-        record = read(files, lineage.version(number))
+        record = found[number]
         files.delete(lineage.version(number))
         if record is not None and record["files"] is not None and record["files"] not in needed:
             files.delete_tree(record["files"])

@@ -70,7 +70,7 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
     if lag == 0:
         parts.append("at the head")
     elif lag is not None and behind is not None:
-        parts.append(f"{lag:,} behind the head ({behind:.1f} %)")
+        parts.append(f"{lag:,} behind ({100 - behind:.1f} % read)")
     watermark = lowest_watermark(partitions)
     if watermark is not None:
         parts.append(_watermark(watermark, report.at))
@@ -80,7 +80,8 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
 
 
 def _of_partition(report: ProgressReport, found: PartitionProgress) -> str:
-    parts = [f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind ({found.percent_behind:.1f} %)"]
+    read = 100 - (found.percent_behind or 0)
+    parts = [f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind ({read:.1f} % read)"]
     if found.watermark is not None:
         parts.append(_watermark(found.watermark, report.at))
     if found.ends_expected > 1:

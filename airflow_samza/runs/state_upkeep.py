@@ -10,15 +10,12 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.folders import RunFolder, numbers, read
 from airflow_samza.runs.lease import ABANDONED, FINISHED, Lease, end, is_free, newest_lease
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, Standing, standing_of
-from airflow_samza.runs.lineage import Version, commit_version, find_version, finished_version
+from airflow_samza.runs.lineage import Version, commit_version, find_version, finished_version, reset_run
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state
 from airflow_samza.runs.state_taken import Patience, take_lease
 from airflow_samza.systems.filesystem import Filesystem
-
-_RESET = "~reset"
-"""The run of a version that a person made; no run of Airflow or the command line is named so."""
 
 _GRACE_SECONDS = 600.0
 
@@ -78,14 +75,17 @@ def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
     former = find_version(files, lineage, to)
     newest = newest_lease(files, lineage)
     fence = newest.fence + 1 if newest is not None else 1
-    lease = take_lease(files, lineage, f"{_RESET}-{fence}", 1, Patience(grace_seconds=_GRACE_SECONDS))
+    try:
+        lease = take_lease(files, lineage, reset_run(fence), 1, Patience(grace_seconds=_GRACE_SECONDS))
+    except StateBusy as error:
+        holder = error.facts["holder"]
+        raise StateBusy(
+            error.sentence,
+            hint=f"Wait until it has ended, and try again; if it will not end: airflow-samza state abandon {lineage.application} {holder}",
+            **error.facts,
+        ) from None
     if former is None:
         plan = ExecutionPlan(lineage.application, lineage.app_id, (), (), (), (), ())
         former = Version(0, 0, lease.run_id, 1, plan)
     copy = replace(former, number=lease.head + 1, run_id=lease.run_id, at=time.time(), copy_of=former.copy_of or to)
     return commit_version(files, lineage, lease, copy)
-
-
-def is_reset(version: Version) -> bool:
-    """Whether a person made a version."""
-    return version.run_id.startswith(f"{_RESET}-")

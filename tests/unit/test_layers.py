@@ -79,7 +79,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "pendulum": ANYWHERE,
     },
     "testing": {"pyarrow": ANYWHERE, "pendulum": ANYWHERE},
-    "provider": {"airflow": ANYWHERE, "pendulum": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
+    "provider": {"airflow": ANYWHERE, "pendulum": ANYWHERE, "pyarrow": FUNCTIONS_ONLY, "structlog": FUNCTIONS_ONLY},
     "cli": {
         "typer": ANYWHERE,
         "rich": ANYWHERE,

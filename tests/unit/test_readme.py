@@ -83,7 +83,7 @@ def test_the_readme_commands_that_plan_do(project: Path, command: str) -> None:
 
 def test_the_readme_environment_is_one_in_which_it_can_be_planned(project: Path) -> None:
     arguments = ["plan", "pipelines.page_views:page_views", "--env", "dev", "--interval", "2026-01-01/2026-01-02"]
-    assert "as the system says" in run(project, "-c", "from airflow_samza.cli import main; main()", *arguments)
+    assert "declared" in run(project, "-c", "from airflow_samza.cli import main; main()", *arguments)
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("airflow-samza")])

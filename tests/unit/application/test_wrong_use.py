@@ -14,6 +14,7 @@ import airflow_samza
 from airflow_samza import avg, count, hopping, session, stream_application, sum_, tumbling
 from airflow_samza.application.refusals import said_at
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.watermark_strategies import bounded_delay
 from airflow_samza.errors import SamzaError
 
 PACKAGE_FOLDER = str(Path(airflow_samza.__file__).parent)
@@ -115,7 +116,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "right join of a table": (lambda app: views(app).join(profiles(app), id="j", how="right"), "how='right'", "inner, left"),
     "ttl missing": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j"), "no ttl", "1 hour"),
     "ttl no time": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl="soon"), "'soon' is not a length", "minutes"),
-    "ttl zero": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl=0), "0 is not a length", "minutes"),
+    "ttl zero": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl=0), "0 is no positive length", "minutes"),
     "ttl of a table join": (lambda app: views(app).join(profiles(app), id="j", ttl="1 hour"), "names ttl", "stream joins"),
     "join key count": (lambda app: views(app).join(profiles(app), id="j", key=["member_id", "country"]), "2 columns with 1", "same order"),
     "join key unknown": (lambda app: views(app).join(profiles(app), id="j", key="member"), "no column 'member'", "member_id"),
@@ -302,7 +303,7 @@ def test_rejects_operators_after_the_description() -> None:
 
 @pytest.mark.parametrize("wrong", ["5 m", "5", "", "-5 minutes", "5 minuts", True, None, 1.5, -1, 0, timedelta(0), "0 seconds"])
 def test_rejects_lengths_of_time_that_are_none(wrong: Any) -> None:
-    with pytest.raises(SamzaError, match="not a length of time"):
+    with pytest.raises(SamzaError, match="length of time"):
         tumbling(wrong)
 
 
@@ -342,3 +343,13 @@ def test_a_users_package_may_begin_like_ours() -> None:
     exec(compile(source, str(module), "exec"), names)
     with pytest.raises(SamzaError, match=r"airflow_samza_jobs\.py:2"):
         stream_application("app")(names["declare"]).spec()
+
+
+@pytest.mark.parametrize("delay", ["0 minutes", "0 s", 0, timedelta(0)], ids=str)
+def test_a_delay_of_watermarks_may_be_nothing(delay: Any) -> None:
+    assert bounded_delay(delay).delay_ms == 0
+
+
+def test_a_length_that_is_nothing_is_called_so() -> None:
+    with pytest.raises(SamzaError, match="'0 minutes' is no positive length of time"):
+        tumbling("0 minutes")

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+import structlog
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.log import configure_logging, reset_logging
 
 from airflow_samza.errors import ConfigError, MessageError, PlanErrors, SamzaError, StageLost, UpstreamCleared
 from airflow_samza.provider.failures import mapped_failures
@@ -27,6 +34,41 @@ def test_the_sentence_is_told_and_the_error_kept() -> None:
         raise error
     assert told == ["m"]
     assert raised.value.error is error
+
+
+@pytest.fixture
+def task_log() -> Iterator[io.BytesIO]:
+    """What a task process of Airflow logs, as it sets its logging up."""
+    written = io.BytesIO()
+    reset_logging()
+    configure_logging(json_output=True, output=written, sending_to_supervisor=True)
+    yield written
+    reset_logging()
+    structlog.reset_defaults()
+
+
+def logged(error: Exception, log: Any) -> None:
+    """Raise an error in an operator, and log it as Airflow's task process does."""
+    try:
+        with mapped_failures():
+            raise error
+    except Exception:
+        log.exception("Task failed with exception")
+
+
+@pytest.mark.parametrize("error", [ConfigError("It is wrong."), StageLost("It is lost.")], ids=["final", "retried"])
+def test_our_errors_are_logged_without_frames(task_log: io.BytesIO, error: SamzaError) -> None:
+    logged(error, structlog.get_logger(logger_name="task"))
+    lines = [json.loads(line) for line in task_log.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["Task failed with exception"]
+    assert "exception" not in lines[0]
+
+
+def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> None:
+    log = structlog.get_logger(logger_name="task")
+    logged(ConfigError("It is wrong."), log)
+    logged(ZeroDivisionError("by zero"), log)
+    assert json.loads(task_log.getvalue().splitlines()[1])["exception"][0]["frames"]
 
 
 def test_other_errors_pass_as_they_are() -> None:

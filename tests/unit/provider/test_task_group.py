@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG, Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException
 from airflow.serialization.serialized_objects import DagSerialization
 
@@ -73,6 +73,13 @@ def test_a_stage_that_writes_a_shared_stream_has_its_asset_as_outlet(dag: DAG) -
     outlets = {stage: [asset.uri for asset in task.outlets] for stage, task in group.stage_tasks.items()}
     assert outlets == {"page-views": [], "by-member": ["samza://samza_default/members"]}
     assert shared_stream("members") == group.stage_tasks["by-member"].outlets[0]
+
+
+def test_outlets_that_the_user_gives_a_stage_stand_beside_those_of_its_shared_streams(dag: DAG) -> None:
+    own, shared = Asset("s3://lake/report"), shared_stream("members")
+    settings = {"by-member": {"outlets": [own, shared]}}
+    group = SamzaTaskGroup("sharing", application="provider_applications:sharing", systems={"logs": "raw"}, stages=settings)
+    assert group.stage_tasks["by-member"].outlets == [shared, own]
 
 
 def test_fused_renders_one_task_that_runs_all_stages(dag: DAG) -> None:

@@ -209,10 +209,10 @@ def test_lines_name_the_partitions_that_are_furthest_behind_and_fit_a_terminal(t
     lines = describe_progress(records.progress())
     assert lines == [
         "Stage page-views: running, 1 epoch; read 40,000,000 messages (666,667/s), sent 36,000,000 (600,000/s)",
-        "  page-views  40 partitions, 780 behind the head (1.9 %), watermark 2013-01-01 11:48:00Z (12 min 0 s old), end-of-stream 0 of 40",
-        "                partition 39: offset 961 of 1,000, 39 behind (3.9 %), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
-        "                partition 38: offset 962 of 1,000, 38 behind (3.8 %), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
-        "                partition 37: offset 963 of 1,000, 37 behind (3.7 %), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "  page-views  40 partitions, 780 behind (98.0 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old), end-of-stream 0 of 40",
+        "                partition 39: offset 961 of 1,000, 39 behind (96.1 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "                partition 38: offset 962 of 1,000, 38 behind (96.2 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "                partition 37: offset 963 of 1,000, 37 behind (96.3 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
         "                36 further partitions are less behind",
     ]
     assert max(map(len, lines)) <= 140

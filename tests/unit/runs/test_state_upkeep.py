@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.folders import numbers, write_once
 from airflow_samza.runs.lease_holder import HALF_DONE
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.state_left import leave_state
@@ -111,8 +111,21 @@ def test_the_run_that_left_the_version_gone_back_to_starts_before_it(carried: Ca
 
 def test_no_reset_while_a_run_is_half_done(carried: Carried) -> None:
     half_done(carried)
-    with pytest.raises(StateBusy, match="is held by the run 'a'"):
+    with pytest.raises(StateBusy, match="is held by the run 'a'") as caught:
         reset(carried.files, carried.lineage, 0)
+    assert (caught.value.hint or "").endswith("if it will not end: airflow-samza state abandon app a")
+
+
+def test_resets_do_not_count_among_the_versions_that_are_kept(carried: Carried) -> None:
+    for name in ("a", "b", "c"):
+        carried.whole(name, keep=3)
+    for _ in range(4):
+        reset(carried.files, carried.lineage, 2)
+    carried.whole("d", keep=3)
+    assert numbers(carried.files, carried.lineage.versions) == [2, 3, 4, 5, 6, 7, 8]
+    for name in ("e", "f", "g"):
+        carried.whole(name, keep=3)
+    assert numbers(carried.files, carried.lineage.versions) == [9, 10, 11]
 
 
 def test_a_version_that_is_not_there_is_refused_before_anything_is_taken(carried: Carried) -> None:
