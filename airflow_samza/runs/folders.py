@@ -51,6 +51,15 @@ def read(files: Filesystem, path: str) -> dict[str, Any] | None:
     return record
 
 
+def read_told(files: Filesystem, path: str) -> dict[str, Any] | None:
+    """A record that only tells; a damaged one says nothing, as if there were none: the next one takes its place."""
+    try:
+        record = json.loads(files.read(path))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
 def must_read(files: Filesystem, path: str) -> dict[str, Any]:
     """The record at a path; that it is missing is an error."""
     record = read(files, path)

@@ -12,7 +12,7 @@ from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.lease import Lease, has_begun, is_free, newest_lease
 from airflow_samza.runs.liveness import is_alive
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.systems.filesystem import Filesystem
@@ -25,6 +25,9 @@ HALF_DONE = "half done"
 AT_WORK = "at work"
 GONE = "gone"
 """Nothing is committed, and nobody works on it."""
+
+PLANNING_SECONDS = 600.0
+"""For how long a process that plans a run, and writes no heartbeats, is taken for one that works: after that it may be frozen."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     plan = read(files, folder.plan(lease.plan_generation))
     if plan is None:
         lives = is_alive({**lease.who, "claimed_at": lease.taken_at}, None)
-        if lives:
+        if lives and (time.time() if now is None else now) - lease.taken_at < PLANNING_SECONDS:
             return Standing(AT_WORK, "is being planned")
         if lease.begun:
             return Standing(HALF_DONE, "has committed a part of its work, and was not planned anew to the end")
@@ -59,7 +62,7 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     goes_on = not files.exists(folder.closed)
     if goes_on:
         runners = all_runners(files, folder)
-        seen = max([lease.taken_at, *(_last_seen(files, runner) for runner in runners)])
+        seen = max([lease.taken_at, *(runner.heard_at(files) for runner in runners)])
         # A stage between two tries, or waiting for its turn, has no process: the scheduler will start it again.
         young = (time.time() if now is None else now) - seen < grace_seconds
         goes_on = young or any(runner.is_alive(files) for runner in runners)
@@ -70,12 +73,6 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     if has_begun(files, lineage, lease):
         return Standing(HALF_DONE, f"has committed a part of its work ({progress})", done, len(stages))
     return Standing(GONE, "ended before it committed anything", done, len(stages))
-
-
-def _last_seen(files: Filesystem, runner: RunnerFolder) -> float:
-    """When a runner gave its last sign of life (seconds since 1970)."""
-    beat = read(files, runner.heartbeat) or read(files, runner.claim) or {}
-    return float(beat.get("at", beat.get("claimed_at", 0.0)))
 
 
 def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:

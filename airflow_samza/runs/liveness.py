@@ -1,7 +1,8 @@
-"""Whether a process that wrote a record still lives: by its id where it can be looked up, else by its heartbeat.
+"""Whether a process that wrote a record still lives: by its id where it can be looked up, and by its last sign of life.
 
 A process id alone proves nothing: it is used again, and means something else in another container. So the record also holds
-the place (host and process namespace) and the moment when the process started.
+the place (host and process namespace) and the moment when the process started. That a process is there proves little, too: one that is
+frozen does nothing. Who gives no sign of life for long enough is taken for dead, and what takes its place is fenced from it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any
 
 import psutil
 
-# A heartbeat is written every second; a busy shared filesystem may hold one up for many seconds, and taking a living runner for
-# dead costs a second run of the work, so the silence that counts as death is long.
 STALE_AFTER_SECONDS = 30.0
+"""A heartbeat is written every second; a busy shared filesystem may hold one up for many seconds, and taking a living runner for dead
+costs a second run of the work, so the silence that counts as death is long."""
+
+FROZEN_AFTER_SECONDS = 40.0
+"""The same for a process that is seen to be there: it has not died, but does nothing (a SIGSTOP, a share that hangs)."""
 
 # Two readings of one process's start time may differ by rounding, never by a second.
 _SAME_START_SECONDS = 1.0
@@ -39,17 +43,28 @@ def identity() -> dict[str, Any]:
     return {"host": socket.gethostname(), "place": place(), "pid": process.pid, "started": process.create_time()}
 
 
+def process_is_there(who: Mapping[str, Any]) -> bool | None:
+    """Whether the process of a record is there; None where it cannot be looked up from here."""
+    if who.get("place") != place():
+        return None
+    try:
+        process = psutil.Process(int(who["pid"]))
+        same = abs(process.create_time() - float(who["started"])) < _SAME_START_SECONDS
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
 def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | None = None) -> bool:
-    """Whether the process lives: looked up where possible, else judged by its last heartbeat (seconds since the epoch)."""
-    if who.get("place") == place():
-        try:
-            process = psutil.Process(int(who["pid"]))
-            same = abs(process.create_time() - float(who["started"])) < _SAME_START_SECONDS
-            return same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
-        except psutil.AccessDenied:
-            return True
+    """Whether the process lives: looked up where possible, and judged by its last heartbeat (seconds since 1970).
+
+    A process of this host that writes no heartbeats (None) lives as long as it is there.
+    """
+    there = process_is_there(who)
+    if there is False or (there and heartbeat is None):
+        return there
     if heartbeat is None:
         heartbeat = float(who.get("claimed_at", 0.0))
-    return (time.time() if now is None else now) - heartbeat < STALE_AFTER_SECONDS
+    return (time.time() if now is None else now) - heartbeat < (FROZEN_AFTER_SECONDS if there else STALE_AFTER_SECONDS)

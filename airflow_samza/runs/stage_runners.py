@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.runs.folders import RunFolder, numbers, read, write_once
-from airflow_samza.runs.liveness import identity, is_alive
+from airflow_samza.runs import liveness
+from airflow_samza.runs.folders import RunFolder, numbers, read_told, write_once
+from airflow_samza.runs.heartbeats import SEEN
+from airflow_samza.runs.liveness import identity
 from airflow_samza.systems.filesystem import Filesystem
+
+ATTACH_SECONDS = 10.0
+"""For how long a runner elsewhere is waited for that is to be asked for work: it gives a sign of life every second."""
+
+LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,10 @@ class RunnerFolder:
         """From here on the runner takes no more requests."""
         return f"{self.path}/closed.json"
 
+    def give_up(self, files: Filesystem) -> None:
+        """Closes a runner that gives no sign of life: nobody leaves it anything any more, and it finds out, should it wake up."""
+        write_once(files, self.closed, {"why": "it gave no sign of life", "at": time.time()})
+
     @property
     def queue(self) -> str:
         """The folder of requests."""
@@ -54,17 +66,50 @@ class RunnerFolder:
         """What the runner prints."""
         return f"{self.path}/runner.log"
 
+    def who(self, files: Filesystem) -> dict[str, Any] | None:
+        """The process that has claimed the place, as far as its record can be read; None when nobody has."""
+        told = read_told(files, self.claim)
+        return told if told is not None else {} if files.exists(self.claim) else None
+
+    def heard_at(self, files: Filesystem) -> float:
+        """When the runner gave its last sign of life (seconds since 1970, by the clock of its host); 0.0: never."""
+        for path, word in ((self.heartbeat, "at"), (self.claim, "claimed_at")):
+            told = read_told(files, path)
+            if told is not None and isinstance(told.get(word), int | float):
+                return float(told[word])
+            with suppress(FileNotFoundError):
+                return files.modified(path)  # damaged: then the file's own time says as much
+        return 0.0
+
     def is_alive(self, files: Filesystem) -> bool:
-        """Whether the runner's process lives."""
-        claim = read(files, self.claim)
-        if claim is None:
-            return False
-        beat = read(files, self.heartbeat)
-        return is_alive(claim, float(beat["at"]) if beat else None)
+        """Whether the runner lives, as far as can be said without waiting."""
+        who = self.who(files)
+        return who is not None and SEEN.is_alive(files.location(self.path), who, self.heard_at(files))
 
     def accepts(self, files: Filesystem) -> bool:
-        """Whether a request put into its queue now will be seen."""
+        """Whether a request put into its queue now will be seen, as far as can be said without waiting."""
         return not files.exists(self.closed) and self.is_alive(files)
+
+    def gives_sign(self, files: Filesystem) -> bool:
+        """Whether the runner gives a sign of life now; waits for one, for seconds where it is silent.
+
+        To be asked before something is left to a runner: the container of one elsewhere may be gone while its last heartbeat is young.
+        """
+        since = time.monotonic()
+        while True:
+            who = self.who(files)
+            if who is None:
+                return False
+            key, at = files.location(self.path), self.heard_at(files)
+            if not SEEN.is_alive(key, who, at):
+                return False
+            if SEEN.is_fresh(key, who, at):
+                return True
+            # One that has only just claimed its place may still fetch the code that it runs.
+            patience = ATTACH_SECONDS if files.exists(self.heartbeat) else liveness.STALE_AFTER_SECONDS
+            if liveness.process_is_there(who) is None and time.monotonic() - since > patience:
+                return False
+            time.sleep(LOOK_SECONDS)
 
 
 def newest_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:

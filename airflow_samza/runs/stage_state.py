@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.runs.epoch_records import Manifest, read_commit
-from airflow_samza.runs.folders import RunFolder, StageFolder, numbers, read, write_once
+from airflow_samza.runs.folders import RunFolder, StageFolder, numbers, read, read_told, write_once
+from airflow_samza.runs.liveness import process_is_there
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystem import Filesystem
@@ -105,8 +106,8 @@ class StageProgress:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StageProgress:
-        """The progress that :meth:`to_dict` described."""
-        return cls(**data)
+        """The progress that :meth:`to_dict` described; what it does not know is left out."""
+        return cls(**{name: value for name, value in data.items() if name in cls.__dataclass_fields__})
 
     def __str__(self) -> str:
         if self.waiting_for is not None:
@@ -119,7 +120,8 @@ class StageProgress:
 class StageStatus:
     """Where a stage is. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
 
-    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs.
+    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs. ``silent_since`` (seconds since
+    1970): the runner's process is there, and has given no sign of life since then.
     """
 
     state: str
@@ -131,6 +133,7 @@ class StageStatus:
     log: str = ""
     updated_at: float | None = None
     progress: StageProgress | None = None
+    silent_since: float | None = None
 
     @property
     def is_final(self) -> bool:
@@ -155,13 +158,10 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     status = StageStatus(QUEUED, attempt)
     request = read(files, folder.attempt(attempt, "request")) if attempt else None
     runner = _runner(handle, request)
-    told = read(files, folder.attempt(attempt, "status")) if attempt else None
-    if told is not None:
-        progress = StageProgress.from_dict(told["progress"]) if told.get("progress") is not None else None
-        status = replace(status, state=str(told["state"]), error=told.get("error"), updated_at=told.get("at"), progress=progress)
+    status = _as_told(status, read_told(files, folder.attempt(attempt, "status")) if attempt else None)
     if runner is not None:
-        claim = read(files, runner.claim) or {}
-        status = replace(status, runner=f"{claim.get('host')}, process {claim.get('pid')}", log=runner.log)
+        who = runner.who(files) or {}
+        status = replace(status, runner=f"{who.get('host')}, process {who.get('pid')}", log=runner.log)
     tasks, done = task_progress(files, folder)
     status = replace(status, tasks=tasks, tasks_done=done)
     if files.exists(folder.result):
@@ -169,8 +169,35 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     if status.state in (FAILED, CANCELLED):
         return status
     if runner is None or not runner.is_alive(files):
-        return replace(status, state=UNFINISHED if can_finish(files, folder) else LOST)
+        return as_lost(files, handle, status, runner)
     return status
+
+
+def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner: RunnerFolder | None) -> StageStatus:
+    """The state of a stage whose runner is dead, or gives no sign of life."""
+    if can_finish(files, handle.folder):
+        return replace(status, state=UNFINISHED)
+    silent = runner is not None and process_is_there(runner.who(files) or {}) is True
+    return replace(status, state=LOST, silent_since=runner.heard_at(files) if runner is not None and silent else None)
+
+
+def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFolder | None:
+    """The runner that an attempt was left to; None where no attempt was made, or none needs a runner."""
+    return _runner(handle, read(files, handle.folder.attempt(attempt, "request")) if attempt else None)
+
+
+def _as_told(status: StageStatus, told: Mapping[str, Any] | None) -> StageStatus:
+    """The status with what the runner tells; what cannot be understood of it says nothing."""
+    if told is None or not isinstance(told.get("state"), str):
+        return status
+    error, progress, at = told.get("error"), told.get("progress"), told.get("at")
+    return replace(
+        status,
+        state=told["state"],
+        error=error if isinstance(error, dict) else None,
+        updated_at=float(at) if isinstance(at, int | float) else None,
+        progress=StageProgress.from_dict(progress) if isinstance(progress, dict) else None,
+    )
 
 
 def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.masters import parse_master
@@ -108,6 +111,40 @@ class ClassicSession:
         """Cancels the job group."""
         self._session.sparkContext.cancelJobGroup(tag)
 
+    def answers(self) -> bool:
+        """Asks whether its context has stopped: each thread has a connection of its own to Java."""
+        context: Any = self._session.sparkContext
+        try:
+            return not context._jsc.sc().isStopped()
+        except Exception:  # Java is dead, or Spark was stopped: no sign of life either way
+            return False
+
+    def processor_seconds(self) -> float | None:
+        """Of the Java that is this process's child, or its parent under spark-submit."""
+        java = self._java()
+        try:
+            used = java.cpu_times() if java is not None else None
+        except psutil.Error:
+            return None
+        return used.user + used.system if used is not None else None
+
     def stop(self) -> None:
         """Stops Spark."""
         self._session.stop()
+
+    def kill(self) -> None:
+        """Kills Java; its Python workers end with it."""
+        java = self._java()
+        if java is not None:
+            with suppress(psutil.Error):
+                java.kill()
+
+    def _java(self) -> psutil.Process | None:
+        """Java's process: one that this process has started, or the one that spark-submit has started it from."""
+        gateway: Any = self._session.sparkContext._gateway
+        started = getattr(gateway, "proc", None)
+        number = started.pid if started is not None else os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
+        try:
+            return psutil.Process(number) if number is not None else None
+        except psutil.Error:
+            return None

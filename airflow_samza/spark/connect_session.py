@@ -120,6 +120,25 @@ class ConnectSession:
         for session in list(self._open):
             session.interruptTag(tag)
 
+    def answers(self) -> bool:
+        """Asks the server for a setting, in a session that is open; without one there is nothing that could be lost."""
+        session = next(iter(self._open), self._spare)
+        if session is None:
+            return True
+        try:
+            session.conf.get("spark.sql.session.timeZone")
+        except Exception as error:
+            # A server that says that it does not know the session any more has answered: what runs in it hears of that by itself.
+            return "UNAVAILABLE" not in f"{_status(error)} {error}"
+        return True
+
+    def processor_seconds(self) -> float | None:
+        """The server is a process of somebody else."""
+        return None
+
+    def kill(self) -> None:
+        """The server is not this runner's to kill."""
+
     def stop(self) -> None:
         """Releases the sessions; the server ends what still runs in them."""
         for session in [*self._open, *([self._spare] if self._spare is not None else [])]:

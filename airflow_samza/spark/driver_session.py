@@ -65,8 +65,20 @@ class DriverSession(Protocol):
         """Kills the jobs with the tag, and no other; there may be none, or none yet."""
         ...
 
+    def answers(self) -> bool:
+        """Asks Spark something small, which it answers also while jobs run; True when it has. A Spark that is frozen never answers."""
+        ...
+
+    def processor_seconds(self) -> float | None:
+        """The processor time that Spark's own process has used; None where it is none of this host."""
+        ...
+
     def stop(self) -> None:
         """Ends the session with all that still runs in it."""
+        ...
+
+    def kill(self) -> None:
+        """Ends Spark's own process where it is this runner's, without asking it; calls that wait for an answer fail then."""
         ...
 
 

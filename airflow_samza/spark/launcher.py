@@ -26,6 +26,8 @@ from airflow_samza.spark.spark_submit import check_hadoop_conf, find_spark_submi
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.local_copies import carry, local_copy, scratch_path
 
+RUNNER_MODULE = "airflow_samza.spark.server"
+
 # Importing our package and claiming a place takes a second; a machine under heavy load has been seen to take twenty.
 CLAIM_TIMEOUT_SECONDS = 120.0
 
@@ -37,8 +39,10 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
     """A live runner for these settings: the one that is there, or a new one."""
     while True:
         runner = newest_runner(files, run, settings.key)
-        if runner is not None and runner.accepts(files):
-            return runner
+        if runner is not None and not files.exists(runner.closed):
+            if runner.gives_sign(files):
+                return runner
+            runner.give_up(files)
         check_root(files, settings.submit)
         check_place(parse_master(settings.master), settings.submit)  # said here, to the one who asks, instead of in the runner's log
         start_runner(files, run, settings)
@@ -90,7 +94,7 @@ class _Started:
 def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
     """A process of this machine, which gets its settings through a pipe."""
     log = f"{run.servers}/{settings.key}/starting-{uuid.uuid4().hex}.log"
-    command = [sys.executable, "-m", "airflow_samza.spark.server", settings.root, run.application, run.run_id, settings.key]
+    command = [sys.executable, "-m", RUNNER_MODULE, settings.root, run.application, run.run_id, settings.key]
     process = _spawn(files, command, log, subprocess.PIPE)
     assert process.stdin is not None
     try:

@@ -15,18 +15,22 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
-from airflow_samza.runs.folders import RunFolder, read, replace, write_once
-from airflow_samza.runs.names import Generation
+from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
-from airflow_samza.runs.stage_state import CANCELLED, FAILED, FINAL, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageProgress
+from airflow_samza.runs.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.class_archive import make_in_background, wanted
 from airflow_samza.spark.driver_session import DriverSession, open_driver_session
+from airflow_samza.spark.heart import LEAVE_SECONDS, Heart
 from airflow_samza.spark.log_lines import telling_line
+from airflow_samza.spark.runner_records import RunnerRecords
+from airflow_samza.spark.troubles import Troubles
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.local_copies import carry, local_copy
 
@@ -39,13 +43,8 @@ POLL_SECONDS = 0.05
 EAGER_POLL_SECONDS = 0.02
 EAGER_SECONDS = 2.0
 
-HEARTBEAT_SECONDS = 1.0
-
-# Where the root is no folder of this machine, the log is written here and brought there now and then.
-LOG_SECONDS = 5.0
-
-REPORT_SECONDS = 0.25
-"""How often at most an epoch's end is worth a status of its own: writing one costs some ms of the disk."""
+PATIENCE_SECONDS = 300.0
+"""For how long a root that cannot be read is looked at again: a shared filesystem comes back, or the runner ends."""
 
 DEFAULT_IDLE_SECONDS = 360.0
 """How long a runner waits for the run's next stage: longer than Airflow's default delay before a retry (300 s), so it lives as long as
@@ -57,54 +56,6 @@ GAVE_WAY = 3
 """The exit code of a runner that found another in its place."""
 
 
-class AttemptState:
-    """One attempt that this runner was asked for: its records, and whether it was cancelled."""
-
-    def __init__(self, files: Filesystem, run: RunFolder, request: Mapping[str, Any]) -> None:
-        self.request = request
-        self.handle = StageHandle(
-            run.application, run.run_id, request["stage"], Generation.parse(request["generation"]), int(request["attempt"])
-        )
-        self.group = f"{request['stage']}@{request['generation']}@{request['attempt']}"
-        self.cancelled = threading.Event()
-        self.state = QUEUED
-        self._files = files
-        self._error: SamzaError | None = None
-        self._progress: StageProgress | None = None
-        self._told = 0.0
-        self._lock = threading.Lock()
-
-    def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
-        """Replaces the attempt's status; without arguments only says that it is still so."""
-        with self._lock:
-            if state is not None:
-                self.state, self._error = state, error
-            self._told = time.monotonic()
-            record = {
-                "state": self.state,
-                "error": self._error.to_dict() if self._error else None,
-                "progress": self._progress.to_dict() if self._progress is not None else None,
-                "at": time.time(),
-            }
-            replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
-
-    def report(self, progress: StageProgress) -> None:
-        """Takes note of progress; the status tells it a few times a second at most, and with every heartbeat."""
-        news = self._progress is None or progress.waiting_for != self._progress.waiting_for
-        self._progress = progress
-        if news or time.monotonic() - self._told > REPORT_SECONDS:
-            self.tell()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, one way or another."""
-        return self.state in FINAL
-
-    def cancel_asked(self) -> bool:
-        """Whether somebody asked to cancel it."""
-        return self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
-
-
 class StageRunner:
     """Serves the queue of one runner folder until the run is closed or the runner has been idle for long enough."""
 
@@ -114,16 +65,17 @@ class StageRunner:
         self._settings = settings
         self._bindings = bindings_from_json(settings["bindings"])
         self._idle_seconds = float(settings.get("idle_seconds", DEFAULT_IDLE_SECONDS))
-        self._attempts: dict[str, AttemptState] = {}
+        self._records = RunnerRecords(files, folder)
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()
         self._spark: DriverSession
-        self._gone: StageLost | None = None
+        self._heart = Heart(files, folder, self._records, settings.get("output", ""))
+        self._gone: SamzaError | None = None
+        self._troubles = Troubles(log, "looking at the queue")
 
     def serve(self) -> None:
         """Runs until it is time to end; attempts that still run then are cancelled."""
-        beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
-        beat.start()
+        self._heart.start()
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
         started = time.monotonic()
         try:
@@ -132,24 +84,35 @@ class StageRunner:
             self._refuse_all(error, "did not start")
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
+        self._heart.listen_to(self._spark)
         last_busy = last_change = time.monotonic()
         was_busy = False
         while not self._stop.is_set():
-            busy = self._take_requests() or self._busy()
+            try:
+                busy = self._take_requests() or self._busy()
+                self._pass_on_cancels()
+                over = self._run_is_over()
+                self._troubles.over()
+            except (SamzaError, OSError) as error:
+                self._troubles.met(error)
+                busy, over = self._busy(), self._troubles.seconds > PATIENCE_SECONDS
             last_busy = time.monotonic() if busy else last_busy
             last_change = time.monotonic() if busy != was_busy else last_change
             was_busy = busy
-            self._pass_on_cancels()
-            if self._run_is_over():
+            if over:
                 break
+            self._gone = self._gone or self._heart.gone
             if self._gone is not None:
                 self._drain()
                 self._refuse_all(self._gone, "Spark is gone")
                 break
+            if self._records.is_replaced.is_set():
+                log.warning("this runner was taken for dead, and takes no more requests")
+                self._drain()
+                break
             if time.monotonic() - last_busy > self._idle_seconds:
                 # Closed first, then one last look: a request that came before the close is seen, one after it goes elsewhere.
-                write_once(self._files, self._folder.closed, {"why": "idle", "at": time.time()})
-                if not self._take_requests():
+                if self._records.close({"why": "idle"}) and not self._take_requests():
                     break
                 self._drain()
                 break
@@ -179,13 +142,10 @@ class StageRunner:
     def _take_requests(self) -> bool:
         found = False
         for name in self._files.list(self._folder.queue):
-            if name in self._attempts:
-                continue
-            request = read(self._files, f"{self._folder.queue}/{name}")
-            if request is None:
+            attempt = self._records.take(name)
+            if attempt is None:
                 continue
             found = True
-            attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
             thread = threading.Thread(target=self._run, args=(attempt,), name=attempt.group, daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -228,17 +188,17 @@ class StageRunner:
 
     def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
         if isinstance(error, StageLost):  # closed before it is told, so that a retry at once starts a runner of its own
-            write_once(self._files, self._folder.closed, {"why": "Spark is gone", "at": time.time(), "error": error.to_dict()})
+            self._records.close({"why": "Spark is gone", "error": error.to_dict()})
             self._gone = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
             attempt.tell(FAILED, error)
 
     def _busy(self) -> bool:
-        return any(thread.is_alive() for thread in self._threads)
+        return any(thread.is_alive() for thread in self._threads) or not self._records.are_told()
 
     def _pass_on_cancels(self) -> None:
-        for attempt in self._attempts.values():
+        for attempt in self._records.attempts():
             if not attempt.is_over and (attempt.cancelled.is_set() or attempt.cancel_asked()):
                 self._cancel(attempt)
 
@@ -259,18 +219,21 @@ class StageRunner:
     def _drain(self) -> None:
         for thread in self._threads:
             while thread.is_alive() and not self._stop.is_set():
-                self._pass_on_cancels()
+                with suppress(SamzaError, OSError):  # asked again in a moment
+                    self._pass_on_cancels()
                 thread.join(POLL_SECONDS)
 
     def _end(self) -> None:
-        for attempt in self._attempts.values():
+        for attempt in self._records.attempts():
             if not attempt.is_over:
                 self._cancel(attempt)
-        deadline = time.monotonic() + 10  # a task that ignores its kill must not keep the runner alive
+        deadline = time.monotonic() + LEAVE_SECONDS  # a task that ignores its kill must not keep the runner alive
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        if self._files.exists(self._folder.claim):
-            write_once(self._files, self._folder.closed, {"why": "over", "at": time.time()})
+        with suppress(SamzaError, OSError):
+            if self._files.exists(self._folder.claim):
+                self._records.close({"why": "over"})
+                self._records.wait_until_told(deadline - time.monotonic())
         if self._gone is None:
             self._spark.stop()
             self._leave_archive()
@@ -288,26 +251,8 @@ class StageRunner:
     def _refuse_all(self, error: SamzaError, why: str) -> None:
         """Closes, and answers every request that came meanwhile with the error."""
         log.error("%s", error)
-        write_once(self._files, self._folder.closed, {"why": why, "at": time.time(), "error": error.to_dict()})
-        for name in self._files.list(self._folder.queue):
-            request = read(self._files, f"{self._folder.queue}/{name}")
-            if request is not None and name not in self._attempts:
-                AttemptState(self._files, self._folder.run, request).tell(FAILED, error)
-
-    def _heartbeat(self) -> None:
-        carried, last = -1, 0.0
-        while True:
-            try:
-                if time.monotonic() - last > LOG_SECONDS:
-                    carried, last = carry(self._files, self._settings.get("output", ""), self._folder.log, carried), time.monotonic()
-                if self._files.exists(self._folder.claim):
-                    replace(self._files, self._folder.heartbeat, {"at": time.time()})
-                    for attempt in list(self._attempts.values()):
-                        if not attempt.is_over:
-                            attempt.tell()
-            except (SamzaError, OSError):
-                log.warning("the heartbeat could not be written; trying again", exc_info=True)
-            time.sleep(HEARTBEAT_SECONDS)
+        self._records.refuse_all(error, why)
+        self._records.wait_until_told(LEAVE_SECONDS)
 
 
 def main(arguments: list[str], settings: dict[str, Any] | None = None) -> int:

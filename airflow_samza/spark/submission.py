@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
@@ -19,9 +20,11 @@ from airflow_samza.runs.stage_state import (
     SUCCEEDED,
     StageHandle,
     StageStatus,
+    as_lost,
     ask_to_cancel,
     can_finish,
     newest_attempt,
+    runner_of,
     stage_status,
 )
 from airflow_samza.spark.launcher import ensure_runner
@@ -43,8 +46,14 @@ def submit(files: Filesystem, handle: StageHandle, settings: Callable[[], Runner
     if status.state == SUCCEEDED:
         return known
     if status.state in (QUEUED, RUNNING) and not _cancel_asked(files, known):
-        _enqueue_again(files, known)
-        return known
+        runner = runner_of(files, handle, status.attempt)
+        if runner is not None and runner.gives_sign(files):
+            _enqueue_again(files, known)
+            return known
+        status = stage_status(files, handle)  # it may have ended it meanwhile
+        status = as_lost(files, handle, status, runner) if not status.is_final else status
+        if status.state == SUCCEEDED:
+            return known
     return _attempt(files, handle, status, settings, spark_conf)
 
 
@@ -75,10 +84,19 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
         return StageCancelled(f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", **about)
     if status.state == LOST and not status.attempt:
         return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
+    staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
+    if status.state == LOST and status.silent_since is not None:
+        since = datetime.fromtimestamp(status.silent_since, timezone.utc)
+        return StageLost(
+            f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since {since:%H:%M:%S} UTC: it is "
+            f"frozen, or its storage is; {staged}.",
+            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. Should it wake up, it ends.",
+            log=status.log,
+            **about,
+        )
     if status.state == LOST:
         return StageLost(
-            f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); "
-            f"{status.tasks_done} of {status.tasks} tasks had staged their output.",
+            f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); {staged}.",
             hint="Try again: what is staged is kept, and nothing is doubled.",
             log=status.log,
             **about,

@@ -14,13 +14,13 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.schema import Schema
+from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.classic_session import ClassicSession
 from airflow_samza.spark.code_shipping import ship_code
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch import run_stage
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.spark.server import AttemptState
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding

@@ -23,10 +23,10 @@ from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.push_request import request_path
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.push_job import run_push
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.spark.server import AttemptState
 from airflow_samza.spark.table_push import prepare_push, push_bindings
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.log_system import LogSystem

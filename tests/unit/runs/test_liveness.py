@@ -5,11 +5,16 @@ import subprocess
 import sys
 import time
 
-from airflow_samza.runs.liveness import STALE_AFTER_SECONDS, identity, is_alive
+from airflow_samza.runs.liveness import FROZEN_AFTER_SECONDS, STALE_AFTER_SECONDS, identity, is_alive
 
 
-def test_this_process_lives_whatever_its_heartbeat_says() -> None:
-    assert is_alive(identity(), heartbeat=0.0)
+def test_a_process_that_is_there_and_writes_no_heartbeats_lives() -> None:
+    assert is_alive(identity(), heartbeat=None)
+
+
+def test_a_process_that_is_there_and_has_stopped_to_write_heartbeats_is_dead() -> None:
+    assert is_alive(identity(), heartbeat=100.0, now=100.0 + FROZEN_AFTER_SECONDS - 1)
+    assert not is_alive(identity(), heartbeat=100.0, now=100.0 + FROZEN_AFTER_SECONDS + 1)
 
 
 def test_a_process_that_ended_is_dead_whatever_its_heartbeat_says() -> None:

@@ -31,6 +31,13 @@ class Session:
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None: ...
     def cancel(self, tag: str) -> None: ...
     def stop(self) -> None: ...
+    def kill(self) -> None: ...
+
+    def answers(self) -> bool:
+        return True
+
+    def processor_seconds(self) -> float | None:
+        return None
 
 
 class Attempt:

@@ -44,9 +44,9 @@ class Rows:
                 pass
 
 
-def without_spark() -> None:
+def without_spark(kind: type[Rows] = Rows) -> None:
     """Puts the tasks in the place of their jobs."""
-    rows: Any = lambda spark, program, task, tasks: Rows(task, tasks)  # noqa: E731
+    rows: Any = lambda spark, program, task, tasks: kind(task, tasks)  # noqa: E731
     for module in (epoch, epoch_frames):
         vars(module)["stage_frame"] = rows
 

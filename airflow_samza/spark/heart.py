@@ -1,0 +1,102 @@
+"""A runner's signs of life: its own, every second, and Spark's; and what follows when one of them was missed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.runs.folders import replace
+from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.runs.stage_state import FAILED
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.pulse import Pulse
+from airflow_samza.spark.runner_records import RunnerRecords
+from airflow_samza.spark.stage_job import silent
+from airflow_samza.spark.troubles import Troubles
+from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.local_copies import carry
+
+log = logging.getLogger("airflow_samza.runner")
+
+HEARTBEAT_SECONDS = 1.0
+
+LOG_SECONDS = 5.0
+"""Where the root is no folder of this machine, the log is written here and brought there now and then."""
+
+LEAVE_SECONDS = 10.0
+"""How long a runner's end waits for what still runs, and for what is still to be told."""
+
+
+class Heart:
+    """Writes the heartbeat of one runner, and with it what could not be told before."""
+
+    def __init__(self, files: Filesystem, folder: RunnerFolder, records: RunnerRecords, output: str) -> None:
+        self._files = files
+        self._folder = folder
+        self._records = records
+        self._output = output
+        self._spark: DriverSession | None = None
+        self._pulse: Pulse | None = None
+        self.gone: StageLost | None = None
+        """Why Spark was given up."""
+
+    def start(self) -> None:
+        """Beats until the process ends."""
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def listen_to(self, spark: DriverSession) -> None:
+        """Looks after Spark, too, from now on."""
+        self._spark, self._pulse = spark, Pulse(spark)
+
+    def _beat(self) -> None:
+        carried, last = -1, 0.0
+        troubles = Troubles(log, "writing the heartbeat")
+        while True:
+            try:
+                if time.monotonic() - last > LOG_SECONDS:
+                    carried, last = carry(self._files, self._output, self._folder.log, carried), time.monotonic()
+                if self._files.exists(self._folder.claim):
+                    replace(self._files, self._folder.heartbeat, self._sign_of_life())
+                    self._records.tell()
+                    self._records.look_who_took_over()
+                troubles.over()
+            except (SamzaError, OSError) as error:
+                troubles.met(error)
+            self._look_after_spark()
+            time.sleep(HEARTBEAT_SECONDS)
+
+    def _sign_of_life(self) -> dict[str, Any]:
+        return {"at": time.time(), "spark_answered_at": self._pulse.answered_at if self._pulse is not None else None}
+
+    def _look_after_spark(self) -> None:
+        """Gives up a Spark that has stopped to answer: whoever waits hears of it, and a retry starts another runner."""
+        spark, pulse = self._spark, self._pulse
+        if spark is None or pulse is None:
+            return
+        pulse.tick()
+        if self.gone is not None or not pulse.is_gone:
+            return
+        at_work = [attempt for attempt in self._records.attempts() if not attempt.is_over]
+        gone = silent(spark, pulse.answered_at)
+        self._records.close({"why": "Spark does not answer", "error": gone.to_dict()})
+        for attempt in at_work:
+            error = silent(spark, pulse.answered_at, attempt.handle.stage_id)
+            log.error("%s: %s", attempt.group, error)
+            attempt.tell(FAILED, error)
+        self.gone = gone
+        spark.kill()
+        threading.Thread(target=self._leave, name="leave", daemon=True).start()
+
+    def _leave(self) -> None:
+        """Ends this process also while a thread waits for an answer of Spark that never comes."""
+        time.sleep(LEAVE_SECONDS)
+        while not self._records.are_told():
+            time.sleep(HEARTBEAT_SECONDS)
+        with suppress(SamzaError, OSError):
+            carry(self._files, self._output, self._folder.log)
+        os._exit(1)

@@ -1,0 +1,39 @@
+"""Failures that pass by themselves: the first is logged, then one a minute, and their end."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+LOG_SECONDS = 60.0
+
+
+class Troubles:
+    """The failures of one thing that is tried again and again. The log may lie on the very disk that is full, so little is said."""
+
+    def __init__(self, log: logging.Logger, doing: str) -> None:
+        self._log = log
+        self._doing = doing
+        self._count = 0
+        self._began = self._said = 0.0
+
+    def met(self, error: BaseException) -> None:
+        """Takes note of a failure."""
+        now = time.monotonic()
+        if not self._count:
+            self._began = now
+        self._count += 1
+        if self._count == 1 or now - self._said >= LOG_SECONDS:
+            self._said = now
+            self._log.warning("%s failed, and is tried again (%d times so far): %s", self._doing, self._count, error)
+
+    def over(self) -> None:
+        """Takes note that it works, and says so if it did not before."""
+        if self._count:
+            self._log.info("%s works again, after %.0f s and %d failures", self._doing, self.seconds, self._count)
+        self._count = 0
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has failed; 0.0: it works."""
+        return time.monotonic() - self._began if self._count else 0.0

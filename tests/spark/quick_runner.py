@@ -1,0 +1,15 @@
+"""The stage runner, but that it gives up a Spark that is frozen after seconds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from airflow_samza.spark import pulse, server
+
+if __name__ == "__main__":
+    pulse.SILENT_AFTER_SECONDS, pulse.ASK_SECONDS = 5.0, 0.5
+    code = server.main(sys.argv[1:])
+    logging.shutdown()
+    os._exit(code)
