@@ -8,13 +8,25 @@ import socket
 import sys
 from collections.abc import Callable
 
+import psutil
+
+from airflow_samza.runs import heartbeats
+from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.liveness import identity
+from airflow_samza.runs.names import Generation
+from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.masters import SubmitOptions
+from airflow_samza.spark.stage_job import silent
+from airflow_samza.systems.filesystem import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+from tests.unit.spark.stand_ins import Session
 
 FIRST = "before anything else"
 SUBMIT = "when a stage is submitted"
 MASTER = "spark://127.0.0.1:7077"
+NEW_YEAR = 1_767_225_600.0
 
 
 @row("launch", "A master that Spark does not know", FIRST)
@@ -88,6 +100,35 @@ def _(scene: Scene) -> str:
     runtime = scene.runtime(spark_conf={"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+UseParallelGC"})
     run = runtime.prepare(APPLICATION, "run-1")
     return _without_names(raised(lambda: runtime.run_stage(run, "views")))
+
+
+@row("launch", "A stage runner that is frozen, or whose storage is", "by the stage")
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    runtime = scene.runtime()
+    run = runtime.prepare(APPLICATION, "run-1")
+    files = open_filesystem(str(scene.folder / "samza"))
+    handle = StageHandle(run.application, run.run_id, "views", Generation(1, 1), 1)
+    runner = RunnerFolder(handle.run, "key", 1)
+    scene.monkeypatch.setattr(heartbeats, "CONFIRM_SECONDS", 0.0)
+    frozen = psutil.Process()  # it is there
+    write_once(files, runner.claim, {**identity(), "host": "worker-7", "claimed_at": NEW_YEAR})
+    write_once(files, runner.heartbeat, {"at": NEW_YEAR})
+    request = {"stage": "views", "generation": "1.1", "attempt": 1, "runner": {"key": "key", "number": 1}}
+    write_once(files, handle.folder.attempt(1, "request"), request)
+    return raised(lambda: runtime.finish(handle)).replace(f"process {frozen.pid}", "process 4711")
+
+
+@row("launch", "A Java that is frozen", "by the stage")
+def _(scene: Scene) -> str:
+    session = Session()
+    session.place = "Spark (local[*])"
+
+    def fail() -> None:
+        raise silent(session, NEW_YEAR, "views")
+
+    return raised(fail)
 
 
 def _spark_submit(scene: Scene, *lines: str) -> SubmitOptions:
