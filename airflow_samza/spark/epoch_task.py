@@ -58,6 +58,7 @@ class EpochTask:
     are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their slices (the intent has those),
     ``own`` those of them that are topics of the run; ``section`` is the number of the task section that it runs. ``epoch`` None: each
     job says which. ``host_dir`` is where each host keeps copies of state (None: nowhere, as on the runner's own host the root is near).
+    ``digests`` are those of the tables with a processor that hosts may keep.
     """
 
     root: str
@@ -72,6 +73,7 @@ class EpochTask:
     section: int = 0
     side_inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     host_dir: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the section for the task that this Spark partition is: the k-th of those that run in the epoch."""
@@ -102,7 +104,9 @@ class EpochTask:
         """The tables of a task that side inputs feed, in an epoch."""
         root = open_filesystem(self.root).root
         systems = _systems(json.dumps(self.bindings, sort_keys=True), root)
-        return EpochTables(root, self.program, _program(self.root, self.program), systems, _bound(self.side_inputs), intent, task)
+        return EpochTables(
+            root, self.program, _program(self.root, self.program), systems, _bound(self.side_inputs), intent, task, self.digests
+        )
 
 
 class _Section:

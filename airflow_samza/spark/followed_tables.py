@@ -118,8 +118,8 @@ class FollowedTables:
             elif stream_id in self._processed and _is_same_topic(known, newer.slice):
                 wanted[stream_id] = InputIntent(newer.stream, _piece(known, newer.slice, self._limit(stream_id)))
                 self.is_behind = True
-            elif stream_id in self._processed:
-                wanted[stream_id] = newer  # another topic is read from its beginning, and what a processor makes of it is not prepared
+            elif stream_id in self._processed and not self._is_kept(stream_id):
+                wanted[stream_id] = newer  # another topic, from its beginning: nobody else could take over what is prepared of it
             else:
                 many[stream_id] = newer
         if many and self._thread is None:
@@ -156,6 +156,13 @@ class FollowedTables:
     def _has_processor(self, stream_id: str) -> bool:
         tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
         return any(table.processor is not None for table in tables if stream_id in table.side_inputs)
+
+    def _is_kept(self, stream_id: str) -> bool:
+        """Whether hosts keep all tables that a stream feeds."""
+        tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
+        return all(
+            table.processor is None or table.table_id in self._setup.task.digests for table in tables if stream_id in table.side_inputs
+        )
 
     def _newer(self, stream_id: str, known: InputIntent) -> InputIntent | None:
         """All that there is of a side input, if that is more than what is known."""

@@ -19,6 +19,7 @@ from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.systems.spark_system import KIND
 from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.task.processor_digest import processor_digests
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
             host_dir=_host_dir(context, program),
             side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
+            digests=processor_digests(program),
         )
         yield StageSetup(spark, program, outputs, task)
 

@@ -17,6 +17,7 @@ from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.schema import Schema
+from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.conform import Conformer
@@ -46,6 +47,10 @@ class SideTable:
         self.table = table
         self.store = store
         self.reached: dict[Place, int] = {}
+        self.saved_rows = 0
+        """How many rows were in what a host keeps of it, when that was written or taken over; ``unsaved`` messages came since."""
+        self.unsaved = 0
+        self.unsaved_seconds = 0.0
         self._spec = spec
         self._schemas = schemas
         self._conformers: dict[str, Conformer] = {}
@@ -68,8 +73,22 @@ class SideTable:
         if self.table.processor is None:
             self._take_rows(place, part)
         else:
+            began = time.perf_counter()
             self._process(place, part)
+            self.unsaved_seconds += time.perf_counter() - began
+        self.unsaved += part.messages
         self.reached[place] = part.offset + part.messages
+
+    def take_over(self, base: ColumnarTable, reached: Mapping[Place, int]) -> None:
+        """Goes on from what was read by another process, in place of all that it holds."""
+        self.store.start_from(base)
+        self.reached = dict(reached)
+        self._side_store = self._processing = None  # a processor knows of the rows by its store alone
+        self.saved(len(base))
+
+    def saved(self, rows: int) -> None:
+        """What it holds is kept on the host."""
+        self.saved_rows, self.unsaved, self.unsaved_seconds = rows, 0, 0.0
 
     def read_again(self, stream_id: str) -> None:
         """What comes next of a stream may lie before what was read of it; the rows stay."""

@@ -18,7 +18,7 @@ from airflow_samza.runs.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_rollback import rollback
-from airflow_samza.spark import warm_tables
+from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.table_compaction import compact_here
 from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.systems.log_maintenance import compact as compact_topic
@@ -76,8 +76,8 @@ class Readers:
 @pytest.mark.parametrize("seed", range(12))
 def test_each_version_is_a_dict_for_every_reader(tmp_path: Path, program: StageProgram, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(warm_tables, "_LITTLE", chance.choice([0, 1_000]))
-    monkeypatch.setattr(warm_tables, "_SHARE", chance.choice([1, 8, 1_000]))
+    monkeypatch.setattr(host_tables, "_LITTLE", chance.choice([0, 1_000]))
+    monkeypatch.setattr(host_tables, "_SHARE", chance.choice([1, 8, 1_000]))
     pushes = Pushes(tmp_path / "root")
     model: dict[int, Rows] = {}
     planned: dict[int, Mapping[str, Any]] = {}

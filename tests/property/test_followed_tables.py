@@ -46,7 +46,7 @@ class Stage:
         plan = self.run.plan
         spec = load_application(self.run.reference).spec()
         program = SimpleNamespace(spec=spec, plan=plan, stage=plan.stage("views"))
-        self._setup: Any = SimpleNamespace(program=program, task=SimpleNamespace(stage="views"), spark=None)
+        self._setup: Any = SimpleNamespace(program=program, task=SimpleNamespace(stage="views", digests={}), spark=None)
         handle = StageHandle(self.run.application, self.run.run_id, "views", Generation(1, 1))
         self._context: Any = SimpleNamespace(
             run=self.run,

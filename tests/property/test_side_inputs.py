@@ -17,7 +17,7 @@ from airflow_samza.runs.epoch_records import InputIntent, Intent
 from airflow_samza.runs.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.schema import Schema
-from airflow_samza.spark import warm_tables
+from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
@@ -92,7 +92,7 @@ def test_a_table_of_several_topics_is_a_dict(tmp_path: Path, program: StageProgr
         # A retry, or a run that was planned earlier, reads what was there then.
         slices, expected = known[-1] if chance.random() < 0.7 else chance.choice(known)
         share, little = chance.choice([1, 8, 1_000]), chance.choice([0, 1_000])
-        with mock.patch.object(warm_tables, "_SHARE", share), mock.patch.object(warm_tables, "_LITTLE", little):
+        with mock.patch.object(host_tables, "_SHARE", share), mock.patch.object(host_tables, "_LITTLE", little):
             assert host.filled(slices, tables) == expected
 
 

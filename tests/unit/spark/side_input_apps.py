@@ -86,3 +86,21 @@ def processed_views(app: Any) -> None:
     changes = app.side_input("profile-changes", schema=PROFILES, key="member_id")
     profiles = app.table("profiles", key="member_id", side_inputs=[changes], schema=SEEN, processor=Seen)
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("configured-views", default_system="log")
+def configured_views(app: Any) -> None:
+    """Views, each beside the profile of its member, of the side inputs that the configuration names."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id")
+    profiles = app.table("profiles", key="member_id", schema=PROFILES)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("unkept-views", default_system="log")
+def unkept_views(app: Any) -> None:
+    """Views, each beside what a processor of a lambda has made."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id")
+    changes = app.side_input("profile-changes", schema=PROFILES, key="member_id")
+    make = lambda config, metrics: Seen(config, metrics)  # noqa: E731
+    profiles = app.table("profiles", key="member_id", side_inputs=[changes], schema=SEEN, processor=make)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
