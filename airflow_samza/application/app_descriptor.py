@@ -35,6 +35,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_NOT_OF_SIDE_INPUTS = {
+    "on_error": "a table without the rows that fail would answer wrongly",
+    "slice": "a table needs all that its topic holds",
+    "max_delay": "it makes no watermarks",
+    "watermarks": "it makes no watermarks",
+}
+
+_LEAVE_OUT = {
+    "on_error": "Leave it out; what does not fit the schema fails the stage.",
+    "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
+    "max_delay": "Leave it out; time is told by the inputs.",
+    "watermarks": "Leave it out; time is told by the inputs.",
+}
+
+
 class ApplicationDescriptor:
     """The streams, systems and tables of one application, as both kinds of application declare them.
 
@@ -216,13 +231,15 @@ class ApplicationDescriptor:
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
-        """Declares the stream ``id``, which feeds tables (:meth:`table`); ``schema`` and the others as of :meth:`input_stream`."""
+        """Declares the stream ``id``, which feeds tables (:meth:`table`); ``schema`` and the others as of :meth:`input_stream`.
+
+        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``, ``watermarks`` and
+        ``on_error`` are refused; ``priority`` and ``bootstrap`` say which side inputs of a table are read before the others.
+        """
         check_words(more, "side_input")
-        if "on_error" in more:
-            refuse(
-                f"Side input {id!r} has on_error=, which is for inputs: a table without the rows that fail would answer wrongly",
-                hint="Leave it out; what does not fit the schema fails the stage.",
-            )
+        for word, why in _NOT_OF_SIDE_INPUTS.items():
+            if more.get(word) is not None:
+                refuse(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
         return SideInput(self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph)
 
     def _check_on_error(self, more: StreamOptions, where: str) -> None:

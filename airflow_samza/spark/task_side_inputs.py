@@ -72,12 +72,12 @@ class SideInputs:
         yield from self._consumers[stream_id].read(place, offsets)
 
     def _inputs(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> Iterator[TaskInput]:
-        former = tables.sources.get(stream_id)
+        former, system = tables.sources.get(stream_id), self._streams[stream_id].system
         ranges = slice_.get("offsets")
         if ranges is None:
             if former is None:
                 for partition in side_partitions(self._program, stream_id, task):
-                    yield TaskInput(stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None))
+                    yield TaskInput(stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None), system=system)
             return
         if former is not None and "sections" in slice_:
             found = sections_since(former["sections"], slice_, self._is_there)
@@ -94,7 +94,7 @@ class SideInputs:
             start = tables.start(stream_id, partition, first)
             if start < end or former is None or "sections" in slice_:
                 envelopes = _Envelopes(self, stream_id, partition, slice_, OffsetRange(start, max(start, end)))
-                yield TaskInput(stream_id, partition, envelopes, start, end)
+                yield TaskInput(stream_id, partition, envelopes, start, end, system)
 
     def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int]) -> bool:
         """Whether what was read under a former slice is a beginning of what is read now."""

@@ -24,7 +24,7 @@ from airflow_samza.task.conform import Conformer
 from airflow_samza.task.messages import MessageReader, chunks
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.processors import make_processor
-from airflow_samza.task.reading import TaskInput
+from airflow_samza.task.reading import TaskInput, chooser_settings
 from airflow_samza.task.report import InputReport
 from airflow_samza.task.side_store import SideStore
 from airflow_samza.task.stage_program import StageProgram
@@ -59,10 +59,6 @@ class SideTable:
         self._processing: SideInputsProcessing | None = None
         self._readers: dict[str, MessageReader] = {}
         self._without_key = 0
-
-    def priority(self, stream_id: str) -> int:
-        """How early a stream is read: higher is first."""
-        return self._spec.side_inputs[stream_id].priority or 0
 
     def take(self, place: Place, run: MessageRun) -> None:
         """Messages of one place, of which those that were taken before are left out."""
@@ -270,9 +266,13 @@ class SideTables:
 
     @property
     def streams(self) -> list[str]:
-        """The streams that feed them, each once, those of higher priority first."""
-        found = {stream_id: table.priority(stream_id) for table in self._tables.values() for stream_id in table.table.side_inputs}
-        return sorted(found, key=lambda stream_id: (-found[stream_id], stream_id))
+        """The streams that feed them, each once."""
+        return sorted({stream_id for table in self._tables.values() for stream_id in table.table.side_inputs})
+
+    def _in_turn(self, systems: Mapping[str, str | None]) -> list[str]:
+        """The streams that are read, those of higher priority first; ``systems`` says where they lie."""
+        settings, names = chooser_settings(self._program.spec, systems)
+        return sorted(systems, key=lambda stream_id: (-settings.priority(names[stream_id]), stream_id))
 
     def start(self, stream_id: str, partition: int, oldest: int) -> int:
         """The first offset of a place that one of the tables has not read."""
@@ -287,10 +287,10 @@ class SideTables:
         by_stream: dict[str, list[TaskInput]] = {}
         for source in sources:
             by_stream.setdefault(source.stream_id, []).append(source)
-        for stream_id in self.streams:
+        for stream_id in self._in_turn({stream_id: found[0].system for stream_id, found in by_stream.items()}):
             readers = [table for table in self._tables.values() if stream_id in table.table.side_inputs]
             began, report = time.perf_counter(), InputReport()
-            for source in by_stream.get(stream_id, ()):
+            for source in by_stream[stream_id]:
                 _read(readers, source, filled.inputs.setdefault(stream_id, report))
             if report.messages and any(table.table.processor is not None for table in readers):
                 filled.metrics[f"{SIDE_INPUT_SECONDS}.{stream_id}"] = round(time.perf_counter() - began, 6)

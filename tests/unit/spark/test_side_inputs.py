@@ -63,6 +63,15 @@ def test_a_table_holds_what_the_side_input_held_when_the_run_was_planned(here: H
     assert scored(here) == [(1, "bronze"), (2, "silver"), (3, None)]
 
 
+@pytest.mark.parametrize(("priorities", "last"), [({}, "second"), ({"task.chooser.priorities.log.second": "1"}, "first")])
+def test_configured_priorities_of_side_inputs_are_by_the_system_where_they_lie(here: Here, priorities: dict[str, str], last: str) -> None:
+    for topic in ("first", "second"):
+        send(here, topic, PROFILES, [{"member_id": 1, "tier": topic}])
+    views(here, 1)
+    here.whole(SCORED.replace("scored", "configured"), "run-1", config={"stores.profiles.side.inputs": "first,second", **priorities})
+    assert scored(here) == [(1, last)]
+
+
 def test_the_plan_says_how_much_is_read_of_a_side_input(here: Here) -> None:
     profiles(here, m1="gold", m2="silver", m3="gold")
     views(here, 1)

@@ -112,6 +112,46 @@ def test_several_topics_feed_one_table_and_one_topic_two() -> None:
     assert driver.reports()[0].side_inputs["old"].messages == 1  # read once, for both
 
 
+@pytest.mark.parametrize(
+    ("said", "config", "last"),
+    [
+        ({}, {}, "b"),
+        ({"a": {"priority": 1}, "b": {"priority": 2}}, {}, "a"),
+        ({}, {"task.chooser.priorities.log.b": "1"}, "a"),
+        ({}, {"systems.log.streams.b.samza.priority": "1"}, "a"),
+        ({}, {"streams.b.samza.priority": "1"}, "a"),
+        ({"a": {"priority": 1}}, {"task.chooser.priorities.log.a": "0"}, "b"),
+        ({"a": {"priority": 5}, "b": {"bootstrap": True}}, {}, "a"),
+        ({"a": {"priority": 5}}, {"streams.b.samza.bootstrap": "true"}, "a"),
+    ],
+)
+def test_side_inputs_of_a_higher_priority_are_read_first(said: dict[str, Any], config: dict[str, str], last: str) -> None:
+    def table(app: Any) -> Any:
+        feeds = [app.side_input(name, system="log", schema=PROFILES, key="member_id", **said.get(name, {})) for name in ("a", "b")]
+        return app.table("profiles", key="member_id", side_inputs=feeds, schema=PROFILES)
+
+    driver = joined(table, config).pipe("a", change(m1="a")).pipe("b", change(m1="b")).pipe("views", view(1))
+    assert seen(driver.run()) == [(1, last)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"slice": "checkpoint"},
+        {"slice": "timestamp", "timestamp": "at"},
+        {"max_delay": "1 minute", "timestamp": "at"},
+        {"watermarks": object()},
+    ],
+    ids=["checkpoint", "timestamp", "max_delay", "watermarks"],
+)
+def test_rejects_what_says_nothing_of_a_side_input(said: dict[str, Any]) -> None:
+    def table(app: Any) -> Any:
+        return app.table("t", key="member_id", side_inputs=[app.side_input("a", schema="member_id bigint, at timestamp", **said)])
+
+    with pytest.raises(InvalidApplication, match=f"Side input 'a' has {next(iter(said))}=, which is for inputs"):
+        joined(table)
+
+
 def test_every_task_holds_its_own_partition_and_all_of_a_broadcast() -> None:
     def table(app: Any) -> Any:
         return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, broadcast=True)])
