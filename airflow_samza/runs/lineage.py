@@ -108,8 +108,26 @@ def is_reset(version: Version) -> bool:
 
 
 def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
-    """The number of the newest version; 0 when there is none."""
-    return max(numbers(files, lineage.versions), default=0)
+    """The number of the newest version; 0 when there is none. A state that lies in its former folder is taken over first."""
+    return max(numbers(files, lineage.versions), default=0) or _taken_over(files, lineage)
+
+
+def _taken_over(files: Filesystem, lineage: LineageFolder) -> int:
+    """The newest version of a state that lies in the folder where earlier releases kept it, entered in today's; 0: there is none.
+
+    Its files stay where they are, as the record names them. The former folder may hold the state of another application, too.
+    """
+    former = lineage.former_path
+    for number in reversed(numbers(files, f"{former}/versions")) if former != lineage.path else ():
+        record = read(files, f"{former}/versions/{number:020}.json")
+        if record is not None and _owner_of(record["plan"]) == (lineage.application, lineage.app_id):
+            write_once(files, lineage.version(number), record)
+            return number
+    return 0
+
+
+def _owner_of(plan: Mapping[str, Any]) -> tuple[str, str]:
+    return plan["application"], plan["app_id"]
 
 
 def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Version | None:
@@ -121,6 +139,14 @@ def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Vers
         raise StateError(
             f"Version {number} of the state of {lineage.application!r} is not there any more.",
             hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from the newest one.",
+            application=lineage.application,
+            version=number,
+        )
+    if _owner_of(record["plan"]) != (lineage.application, lineage.app_id):
+        name, copy = _owner_of(record["plan"])
+        raise StateError(
+            f"Version {number} of the state of {lineage.application!r} (id {lineage.app_id!r}) belongs to {name!r} (id {copy!r}).",
+            hint=f"Was {files.location(lineage.path)} copied from elsewhere? Move it away: the next run then starts from nothing.",
             application=lineage.application,
             version=number,
         )

@@ -28,8 +28,7 @@ def safe(text: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", text)
     if readable == text and 0 < len(text) <= MAX_PART and not text.startswith("."):
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
-    return f"{readable.lstrip('.')[: MAX_PART - 7]}-{digest}"
+    return f"{readable.lstrip('.')[: MAX_PART - 7]}-{_digest(text)}"
 
 
 class Generation(NamedTuple):
@@ -65,13 +64,55 @@ def run_folder(application: str, run_id: str) -> str:
 
 
 def lineage_folder(application: str, app_id: str) -> str:
-    """The folder under the root of the state that an application carries from run to run."""
+    """The folder under the root of the state that an application carries from run to run.
+
+    No two pairs have one folder: behind the last ``-`` stands an id that has none, and any other is set off by a dot.
+
+    >>> lineage_folder("page-views", "1"), lineage_folder("a", "b-1"), lineage_folder("a-b", "1")
+    ('state/page-views-1', 'state/a.b-1', 'state/a-b-1')
+    """
+    name, copy = _part(application), _part(app_id)
+    return f"state/{name}.{copy}" if "-" in copy else f"state/{name}-{copy}"
+
+
+def former_lineage_folder(application: str, app_id: str) -> str:
+    """Where that state lay when the folders of two applications could be one."""
     return f"state/{safe(application)}-{safe(app_id)}"
 
 
-def intermediate_topic(application: str, app_id: str, stream_id: str, run_id: str, generation: Generation) -> str:
-    """The physical name of a run's own topic: the generation is its writer's, so a cleared stage writes to a topic of its own."""
-    return f"{safe(application)}-{safe(app_id)}-{safe(stream_id)}/{safe(run_id)}/{generation}"
+NAMES = 2
+"""How the topics of new runs are named. 1: the parts with ``-`` between them, whatever they hold: those of two applications could meet."""
+
+
+def intermediate_topic(application: str, app_id: str, stream_id: str, run_id: str, generation: Generation, names: int = NAMES) -> str:
+    """The physical name of a run's own topic: the generation is its writer's, so a cleared stage writes to a topic of its own.
+
+    No two streams have one name: where the first ``-1-`` stands between application and stream, the id between them is 1, and any other
+    name has dots, which no id has. ``names`` is the way in which the run names its topics (:data:`NAMES`).
+
+    >>> print(intermediate_topic("page-views", "1", "by-member", "r", Generation(1, 1)))
+    page-views-1-by-member/r/1.1
+    >>> print(intermediate_topic("a", "b-1-c", "s", "r", Generation(1, 1)), intermediate_topic("a-1-b", "c", "s", "r", Generation(1, 1)))
+    a.b-1-c.s/r/1.1 a-1-b.c.s/r/1.1
+    """
+    run = f"{safe(run_id)}/{generation}"
+    if names == 1:
+        return f"{safe(application)}-{safe(app_id)}-{safe(stream_id)}/{run}"
+    name, copy, stream = _part(application), _part(app_id), _part(stream_id)
+    plain = f"{name}-{copy}-{stream}"
+    if copy == "1" and plain.index("-1-") == len(name):
+        return f"{plain}/{run}"
+    return f"{name}.{copy}.{stream}/{run}"
+
+
+def _part(text: str) -> str:
+    """``text`` made safe, and without dots, which stand between parts; ids have none, so they stay as they are."""
+    made = safe(text)
+    return made if "." not in made else f"{made.replace('.', '-')[: MAX_PART - 7]}-{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def producer_id(application: str, run_id: str, stage_id: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.names import Generation, intermediate_topic, producer_id
+from airflow_samza.runs.names import NAMES, Generation, intermediate_topic, producer_id
 from airflow_samza.runs.run_state import RunState
 from airflow_samza.runs.state_meaning import StateMeaning
 from airflow_samza.runs.topic_contents import TopicContent
@@ -59,6 +59,7 @@ def stream_spec(data: Mapping[str, Any]) -> StreamSpec:
     """The StreamSpec of its JSON form."""
     plain = dict(data)
     plain["key"] = tuple(plain["key"])
+    plain["owner"] = tuple(plain.get("owner", ()))
     plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
     plain["options"] = tuple((name, value) for name, value in plain["options"])
     return StreamSpec(**plain)
@@ -81,7 +82,8 @@ class RunPlan:
     or sends of it, for people. ``state`` is there for runs that carry state from run to run. ``mode`` is how the stages run: one
     after the other (``staged``, also when one task runs them all), at the same time until their inputs end (``pipelined``), or so
     without an end (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
-    ``meanings`` tell, by key, what the state means that the run leaves.
+    ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own topics are named
+    (:data:`~airflow_samza.runs.names.NAMES`): a run keeps the names with which it began.
     """
 
     application: str
@@ -102,6 +104,7 @@ class RunPlan:
     mode: str = STAGED
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
+    names: int = NAMES
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -121,15 +124,20 @@ class RunPlan:
     def intermediate(self, stream_id: str, writer: Generation) -> BoundStream:
         """A run's own topic as the given generation of its writer writes it."""
         bound = self.stream(stream_id)
-        name = intermediate_topic(self.application, self.app_id, stream_id, self.run_id, writer)
-        return replace(bound, spec=replace(bound.spec, name=name))
+        return replace(bound, spec=replace(bound.spec, name=self._own_topic(stream_id, writer), owner=self._owner(stream_id)))
 
     def through(self, bound: BoundStream, generation: Generation) -> BoundStream:
         """A stream with the topic that it goes through, where tasks cannot reach the place itself (kind ``spark``)."""
         if self.systems.get(bound.system, {}).get("kind") != "spark":
             return bound
-        name = intermediate_topic(self.application, self.app_id, bound.stream_id, self.run_id, generation)
-        return replace(bound, spec=replace(bound.spec, through=name))
+        name = self._own_topic(bound.stream_id, generation)
+        return replace(bound, spec=replace(bound.spec, through=name, owner=self._owner(bound.stream_id)))
+
+    def _own_topic(self, stream_id: str, generation: Generation) -> str:
+        return intermediate_topic(self.application, self.app_id, stream_id, self.run_id, generation, self.names)
+
+    def _owner(self, stream_id: str) -> tuple[str, ...]:
+        return self.application, self.app_id, stream_id, self.run_id
 
     def is_own(self, stream_id: str) -> bool:
         """Whether the stream is one of the run's own topics."""
@@ -190,6 +198,7 @@ class RunPlan:
             "mode": self.mode,
             "tables": {table_id: dict(pinned) for table_id, pinned in self.tables.items()},
             "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
+            "names": self.names,
             "notes": {stage: dict(found) for stage, found in self.notes.items()},
             "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
         }
@@ -205,6 +214,7 @@ class RunPlan:
             mode=data["mode"],
             tables=data["tables"],
             meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
+            names=data.get("names", 1),
             application=data["application"],
             app_id=data["app_id"],
             reference=data["reference"],

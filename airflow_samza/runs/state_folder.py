@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_samza.runs.names import lineage_folder, safe
+from airflow_samza.runs.names import former_lineage_folder, lineage_folder, safe
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,11 @@ class LineageFolder:
     def path(self) -> str:
         """The folder, from the root."""
         return lineage_folder(self.application, self.app_id)
+
+    @property
+    def former_path(self) -> str:
+        """Where earlier releases kept it, which is the same folder for most."""
+        return former_lineage_folder(self.application, self.app_id)
 
     @property
     def versions(self) -> str:

@@ -82,6 +82,7 @@ def prepare_run(
     spec = load_application(reference).spec(config)
     folder = RunFolder(spec.name, run_id)
     known = read(files, folder.plan(generation))
+    _refuse_other_copy(files, folder, spec)
     if known is not None:
         return RunPlan.from_dict(known)
     outline = plan_shape(spec)
@@ -209,6 +210,20 @@ def create_topics(run: RunPlan, systems: Mapping[str, System], stage_id: str | N
                 wanted.setdefault(stream.system, []).append(stream.spec)
     for name, specs in wanted.items():
         systems[name].admin.create(specs)
+
+
+def _refuse_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSpec) -> None:
+    """Two copies of an application (``app_id``) keep their runs in one folder, so no run of one may have the id of a run of the other."""
+    planned = folder.plan_generations(files)
+    first = read(files, folder.plan(planned[0])) if planned else None
+    if first is not None and first["app_id"] != spec.app_id:
+        raise ConfigError(
+            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first['app_id']!r}, not to the one with "
+            f"{spec.app_id!r}.",
+            hint="Give the run of each copy an id of its own (--run-id).",
+            key="run_id",
+            value=folder.run_id,
+        )
 
 
 def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:

@@ -19,7 +19,7 @@ from airflow_samza.systems.log_superseded import Superseded, superseded_since
 from airflow_samza.systems.log_topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic, refuse_other
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
-from airflow_samza.systems.topic_refusals import check_keyed, declared_partitions
+from airflow_samza.systems.topic_refusals import check_keyed, check_owner, declared_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +60,11 @@ class LogSystem:
         """The topic of this name; one that is missing is a TopicError."""
         return open_topic(self.filesystem, self.name, name)
 
+    def _topic_of(self, stream: StreamSpec) -> Topic:
+        topic = self.topic(stream.name)
+        check_owner(topic.name, topic.owner, stream.owner)
+        return topic
+
     def topics(self) -> list[str]:
         """The names of all topics."""
         return list(list_topics(self.filesystem))
@@ -73,7 +78,7 @@ class LogSystem:
 
         ``topic`` is the topic's identity, where it has one.
         """
-        index = LogIndex(self.topic(stream.name))
+        index = LogIndex(self._topic_of(stream))
         partitions = index.topic.partitions
         offsets = [[index.oldest(partition), index.head[partition]] for partition in range(partitions)]
         found = {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
@@ -81,7 +86,7 @@ class LogSystem:
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Whether anything was committed after what a slice covers; asks for one file. A topic that was made anew is refused."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         refuse_other(topic, slice.get(TOPIC))
         return self.filesystem.exists(topic.commit_path(int(slice["commit"])))
 
@@ -92,13 +97,13 @@ class LogSystem:
 
     def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
         """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         refuse_other(topic, slice.get(TOPIC))
         return superseded_since(topic, int(slice["commit"]), first, read)
 
     def sections(self, stream: StreamSpec) -> list[Section]:
         """What each run has written of a topic that applications share, oldest first."""
-        index = LogIndex(self.topic(stream.name))
+        index = LogIndex(self._topic_of(stream))
         found: dict[tuple[str, str], Section] = {}
         for partition in range(index.topic.partitions):
             for owner, entries in index.owned(partition):
@@ -114,22 +119,22 @@ class LogSystem:
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
         """A consumer that reads the topic as of the slice, or as it is now."""
-        return LogConsumer(self.topic(stream.name), slice)
+        return LogConsumer(self._topic_of(stream), slice)
 
     def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
         """A producer that stages the output of one task attempt in one segment."""
-        return LogProducer(self.topic(stream.name), attempt, stream.schema, durable=self.durable)
+        return LogProducer(self._topic_of(stream), attempt, stream.schema, durable=self.durable)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Writes a small file beside the topic and deletes it again."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         probe = f"{topic.directory}/segments/.probe-{uuid.uuid4().hex}"
         self.filesystem.put(probe, b"")
         self.filesystem.delete(probe)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Adds the staged segments as one commit; publishing the same again changes nothing and returns the same facts."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         return publish_segments(
             topic,
             publication.producer,
@@ -199,6 +204,7 @@ class LogAdmin:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the topics that are missing; one with another partition count or schema is refused."""
+        """Makes the topics that are missing; one with another partition count, schema or owner is refused."""
         for stream in streams:
-            create_topic(self._system.filesystem, self._system.name, stream.name, declared_partitions(stream), stream.schema)
+            partitions = declared_partitions(stream)
+            create_topic(self._system.filesystem, self._system.name, stream.name, partitions, stream.schema, stream.owner)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.topic_refusals import check_count, check_same_topic
+from airflow_samza.systems.topic_refusals import check_count, check_owner, check_same_topic
 
 VERSION = 1
 ROOT = "topics"
@@ -29,7 +29,7 @@ class Topic:
     """One topic of one system: its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
 
     ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the record was written
-    before there were identities.
+    before there were identities. ``owner``: the run whose own topic it is (:attr:`StreamSpec.owner`), () for anybody's.
     """
 
     filesystem: Filesystem
@@ -38,6 +38,7 @@ class Topic:
     partitions: int
     schema: str | None
     identity: str = ""
+    owner: tuple[str, ...] = ()
 
     @property
     def directory(self) -> str:
@@ -133,7 +134,10 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     identity = record.get("id", "")
     if not isinstance(identity, str):
         raise damaged(filesystem, path, name, f"has {identity!r} as its identity")
-    return Topic(filesystem, system, name, partitions, schema, identity)
+    owner = record.get("owner", [])
+    if not isinstance(owner, list) or not all(isinstance(part, str) for part in owner):
+        raise damaged(filesystem, path, name, f"has {owner!r} as its owner")
+    return Topic(filesystem, system, name, partitions, schema, identity, tuple(owner))
 
 
 def made_at(filesystem: Filesystem, name: str) -> int | None:
@@ -158,8 +162,8 @@ def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
     return topic
 
 
-def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None) -> Topic:
-    """Makes a topic, or returns the one that is there when it fits; the first of two racing creators wins."""
+def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()) -> Topic:
+    """Makes a topic, or returns the one that is there when it fits and has no other owner; the first of two racing creators wins."""
     check_count(name, partitions)
     declared = None if schema is None else Schema.of(schema).ddl()
     record = {
@@ -169,10 +173,12 @@ def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int
         "partitions": partitions,
         "schema": declared,
         "created": time.time_ns() // 1_000_000,
+        **({"owner": list(owner)} if owner else {}),
     }
     made = filesystem.put_if_absent(f"{topic_directory(name)}/topic.json", json.dumps(record).encode())
     topic = open_topic(filesystem, system, name)
     if not made:
+        check_owner(name, topic.owner, owner)
         check_same_topic(
             system, name, partitions=topic.partitions, schema=topic.schema, wanted_partitions=partitions, wanted_schema=declared
         )

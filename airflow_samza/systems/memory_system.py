@@ -17,7 +17,7 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
-from airflow_samza.systems.topic_refusals import check_count, check_keyed, check_same_topic, declared_partitions
+from airflow_samza.systems.topic_refusals import check_count, check_keyed, check_owner, check_same_topic, declared_partitions
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
@@ -54,13 +54,19 @@ class MemorySystem:
             )
         return self._topics[name]
 
-    def create(self, name: str, partitions: int, schema: str | None = None) -> None:
-        """Makes a topic when it is missing; one with another partition count is an error."""
+    def _topic_of(self, stream: StreamSpec) -> MemoryTopic:
+        topic = self.topic(stream.name)
+        check_owner(topic.name, topic.owner, stream.owner)
+        return topic
+
+    def create(self, name: str, partitions: int, schema: str | None = None, owner: tuple[str, ...] = ()) -> None:
+        """Makes a topic when it is missing; one with another partition count, schema or owner is an error."""
         check_count(name, partitions)
         there = self._topics.get(name)
         if there is None:
-            self._topics[name] = MemoryTopic(name, partitions, arrow_schema(schema), [0] * partitions)
+            self._topics[name] = MemoryTopic(name, partitions, arrow_schema(schema), [0] * partitions, owner=owner)
         else:
+            check_owner(name, there.owner, owner)
             check_same_topic(
                 self.name,
                 name,
@@ -72,14 +78,14 @@ class MemorySystem:
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         metadata = self.admin.metadata([stream])[stream.name]
         offsets = [list(pair) for pair in zip(metadata.oldest, metadata.head, strict=True)]
         return {"kind": self.kind, "partitions": topic.partitions, "offsets": offsets, "commit": len(topic.commits)}
 
     def sections(self, stream: StreamSpec) -> list[Section]:
         """What each run has written of a topic that applications share, oldest first."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         found: dict[tuple[str, str], Section] = {}
         for commit in topic.live():
             if not commit.once and is_section(commit.producer):
@@ -90,19 +96,19 @@ class MemorySystem:
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> MemoryConsumer:
         """A consumer that reads the topic as of the slice, or as it is now."""
-        return MemoryConsumer(self.topic(stream.name), slice)
+        return MemoryConsumer(self._topic_of(stream), slice)
 
     def producer(self, stream: StreamSpec, attempt: str) -> MemoryProducer:
         """A producer that keeps its rows until they are published."""
-        return MemoryProducer(self.topic(stream.name), attempt, stream.schema)
+        return MemoryProducer(self._topic_of(stream), attempt, stream.schema)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Memory can always be written, if the topic is there."""
-        self.topic(stream.name)
+        self._topic_of(stream)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Makes staged rows visible, with the rules of the log."""
-        topic = self.topic(stream.name)
+        topic = self._topic_of(stream)
         producer, generation, epoch = publication[:3]
         staged = [publication.staged[task] for task in sorted(publication.staged)]
         return topic.commit(producer, generation, epoch, staged, publication.control)
@@ -155,6 +161,6 @@ class MemoryAdmin:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the topics that are missing; one with another partition count or schema is refused."""
+        """Makes the topics that are missing; one with another partition count, schema or owner is refused."""
         for stream in streams:
-            self._system.create(stream.name, declared_partitions(stream), stream.schema)
+            self._system.create(stream.name, declared_partitions(stream), stream.schema, stream.owner)

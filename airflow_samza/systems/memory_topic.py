@@ -64,6 +64,7 @@ class MemoryTopic:
     commits: list[Commit] = field(default_factory=list)
     seen: ProducersSeen = field(default_factory=ProducersSeen)
     staged: dict[str, Staged] = field(default_factory=dict)
+    owner: tuple[str, ...] = ()
 
     def live(self, up_to: int | None = None) -> list[Commit]:
         """The commits (the first ``up_to`` of them) that no newer generation of their producer supersedes."""

@@ -169,7 +169,8 @@ class StreamSpec:
     ``path``: the rendered path template of an input; ``interval``: (from, to) in UTC microseconds of ``timestamp`` when
     the slice is by a column. ``written``: the application writes the stream, it does not read it. ``tolerant``: messages
     that cannot be read come as :class:`UnreadableRun` instead of being an error. ``through``: the run's own topic through which
-    messages go on their way from or to a place that tasks cannot reach (kind ``spark``).
+    messages go on their way from or to a place that tasks cannot reach (kind ``spark``). ``owner``: whose own topic it is (application,
+    id, stream and run), which its record names; () for streams that anybody may write.
     """
 
     name: str
@@ -185,6 +186,7 @@ class StreamSpec:
     written: bool = False
     tolerant: bool = False
     through: str | None = None
+    owner: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.system import StreamSpec
 
@@ -50,6 +52,22 @@ def check_same_topic(
             schema=schema,
             wanted=wanted_schema,
         )
+
+
+def check_owner(topic: str, owner: Sequence[str], asked: Sequence[str]) -> None:
+    """Refuses a run's own topic to anybody else. Topics without an owner, and whoever names none, are not looked at."""
+    if owner and asked and tuple(owner) != tuple(asked):
+        raise TopicError(
+            f"The topic {topic!r} belongs to {_owner_text(owner)}, not to {_owner_text(asked)}.",
+            hint="Give one of the two another name, id (app_id=) or run id, so that their topics are told apart.",
+            stream=topic,
+            owner=_owner_text(owner),
+        )
+
+
+def _owner_text(owner: Sequence[str]) -> str:
+    parts = zip(("application", "with the id", "stream", "run"), owner, strict=False)
+    return ", ".join(f"{word} {part!r}" for word, part in parts).replace(", with", " with")
 
 
 def declared_partitions(stream: StreamSpec) -> int:

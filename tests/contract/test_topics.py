@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,6 +72,27 @@ def _pairs(system: TopicSystem, partition: int, offsets: OffsetRange | None) -> 
         if isinstance(envelope, MessageRun):
             for row, number in enumerate(envelope.batch.column("id").to_pylist()):
                 yield envelope.offset + row, number
+
+
+def test_another_owner_of_a_topic_is_refused_whatever_it_wants(system: TopicSystem) -> None:
+    mine = replace(STREAM, owner=("views", "1", "by-member", "run-1"))
+    other = replace(STREAM, owner=("views-1-by", "1", "member", "run-1"))
+    system.admin.create([mine])
+    system.admin.create([mine, STREAM])  # whoever names no owner is not asked
+    said = "belongs to application 'views' with the id '1', stream 'by-member', run 'run-1', not to application 'views-1-by'"
+    calls: list[Callable[[], object]] = [
+        lambda: system.admin.create([other]),
+        lambda: system.slice(other),
+        lambda: system.consumer(other),
+        lambda: system.producer(other, "attempt"),
+        lambda: system.check_writable(other),
+        lambda: system.publish(other, Publication("app/run/stage", "1.1", 0, {})),
+    ]
+    for call in calls:
+        with pytest.raises(TopicError, match=said):
+            call()
+    assert system.producer(mine, "attempt").finish()
+    assert system.slice(mine)["partitions"] == 3
 
 
 def test_a_topic_is_made_once_and_keeps_its_count(system: TopicSystem) -> None:

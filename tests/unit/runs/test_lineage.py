@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_samza.errors import StateError
-from airflow_samza.runs.lineage import Version, newest_number, version_of_run
+from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.lineage import Version, find_version, newest_number, version_of_run
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.state_taken import source_version
 from tests.unit.runs.carried import STAGES, Carried
@@ -150,3 +153,28 @@ def test_a_stage_whose_start_is_not_kept_any_more_is_refused(carried: Carried) -
         carried.whole(name, keep=2)
     with pytest.raises(StateError, match="Version 1 of the state of 'app' is not there any more"):
         refuse_fenced(carried.files, second)
+
+
+def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: Path) -> None:
+    carried = Carried(tmp_path)
+    version = carried.whole("a")
+    assert version is not None
+    mine = LineageFolder("app", "eu-1")
+    for number, owner in ((3, "eu-1"), (4, "other")):  # the folder held the states of both
+        plan = replace(version.plan, app_id=owner)
+        record = replace(version, number=number, plan=plan).to_dict()
+        write_once(carried.files, f"state/app-eu-1/versions/{number:020}.json", record)
+    assert newest_number(carried.files, mine) == 3
+    taken = find_version(carried.files, mine, 3)
+    assert taken is not None
+    assert carried.state_of(taken) == "10"
+    assert newest_number(carried.files, LineageFolder("app", "eu-2")) == 0
+
+
+def test_a_version_of_another_application_is_refused(carried: Carried) -> None:
+    version = carried.whole("a")
+    assert version is not None
+    other = LineageFolder("other")
+    write_once(carried.files, other.version(1), version.to_dict())
+    with pytest.raises(StateError, match=r"Version 1 of the state of 'other' \(id '1'\) belongs to 'app' \(id '1'\)"):
+        find_version(carried.files, other, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError, UnknownName
 from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log_system import LogSystem
@@ -173,3 +175,50 @@ def test_a_topic_keeps_its_name_in_its_system(prepare: Prepare, log: LogSystem) 
     run = prepare(TWO_STAGES, config={"streams.counts.samza.physical.name": "word-counts"})
     assert run.streams["counts"].spec.name == "word-counts"
     assert "word-counts" in log.admin.metadata([StreamSpec("word-counts")])
+
+
+COPIES = """
+from airflow_samza import stream_application
+
+def describe(app):
+    words = app.input_stream("words", schema="word string, n bigint", partitions=2)
+    words.partition_by("word", id="s").send_to(app.output_stream("out", partitions=2))
+
+one = stream_application("a", app_id="b-1-c")(describe)
+other = stream_application("a-1-b", app_id="c")(describe)
+copy = stream_application("a", app_id="us")(describe)
+"""
+
+
+@pytest.fixture
+def copies(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], RunPlan]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "copies_app.py").write_text(COPIES)
+    sys.modules.pop("copies_app", None)
+    return lambda name: SparkRuntime(str(tmp_path / "root")).prepare(f"copies_app:{name}", "run-1")
+
+
+def test_two_applications_whose_names_run_into_each_other_have_topics_of_their_own(
+    copies: Callable[[str], RunPlan], log: LogSystem
+) -> None:
+    first = Generation(1, 1)
+    one, other = (copies(name).intermediate("s", first).spec for name in ("one", "other"))
+    assert one.name != other.name
+    assert {one.name, other.name} <= set(log.topics())
+    assert log.topic(one.name).owner == one.owner == ("a", "b-1-c", "s", "run-1")
+    with pytest.raises(TopicError, match="belongs to application 'a' with the id 'b-1-c'"):
+        log.consumer(dataclasses.replace(other, name=one.name))
+
+
+def test_refuses_a_run_of_another_copy_of_the_application(copies: Callable[[str], RunPlan]) -> None:
+    copies("one")
+    with pytest.raises(ConfigError, match="The run 'run-1' of 'a' belongs to its copy with the id 'b-1-c', not to the one with 'us'"):
+        copies("copy")
+
+
+def test_a_plan_that_was_made_before_names_changed_keeps_its_topics(copies: Callable[[str], RunPlan]) -> None:
+    run = copies("one")
+    assert RunPlan.from_dict(run.to_dict()) == run
+    former = {name: value for name, value in run.to_dict().items() if name != "names"}
+    assert RunPlan.from_dict(former).intermediate("s", Generation(1, 1)).spec.name == "a-b-1-c-s/run-1/1.1"
