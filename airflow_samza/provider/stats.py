@@ -31,6 +31,8 @@ def metrics_of(report: ProgressReport) -> dict[str, float]:
         "ends_received": sum(found.ends for found in report.partitions),
         "ends_expected": sum(found.ends_expected for found in report.partitions),
     }
+    known.update({f"side_inputs.{_part(stream_id)}.lag": lag for stream_id, lag in report.side_input_lags.items()})
+    known.update({f"metrics.{_part(name)}": value for name, value in report.metrics.items()})
     return {name: float(value) for name, value in known.items() if value is not None}
 
 

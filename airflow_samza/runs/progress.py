@@ -67,7 +67,9 @@ class ProgressReport:
     are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got no further, or were sent away. ``now`` is
     the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first. ``restored`` are
     the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only under the ``root``.
-    ``tables`` are the versions that pushed tables hold, by table.
+    ``tables`` are the versions that pushed tables hold, by table; ``side_inputs`` the partitions of the other side inputs of a run that
+    follows them, of which the tables hold all before ``offset``. ``metrics`` are the counts of tasks and processors, added up, and of each
+    gauge the greatest of the tasks' last values; ``gauges`` are those values, by gauge and task.
     """
 
     stage_id: str
@@ -92,6 +94,9 @@ class ProgressReport:
     several_epochs: bool = False
     restored: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, int] = field(default_factory=dict)
+    side_inputs: tuple[PartitionProgress, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    gauges: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""
@@ -108,6 +113,14 @@ class ProgressReport:
         return summed(found.lag for found in self.partitions)
 
     @property
+    def side_input_lags(self) -> dict[str, int]:
+        """How many messages tables are behind, by side input."""
+        return {
+            stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id) or 0
+            for stream_id in dict.fromkeys(found.stream_id for found in self.side_inputs)
+        }
+
+    @property
     def percent_behind(self) -> float | None:
         """The lag of all partitions, of all that there is for this run."""
         return percent_behind(self.partitions)
@@ -120,9 +133,8 @@ class ProgressReport:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, with what is computed of it."""
         body = dataclasses.asdict(self)
-        body["partitions"] = [
-            {**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind} for found in self.partitions
-        ]
+        for name, partitions in (("partitions", self.partitions), ("side_inputs", self.side_inputs)):
+            body[name] = [{**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind} for found in partitions]
         return {**body, "lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
 
 

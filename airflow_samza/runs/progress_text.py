@@ -17,7 +17,8 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> li
     lines = [f"Stage {report.stage_id}: {_headline(report)}"]
     if report.state == SUCCEEDED:
         return [*lines, *_restored(report), *_losses(report)]
-    width = max((len(name) for name in report.inputs), default=0)
+    sides = report.side_input_lags if report.several_epochs else {}
+    width = max((len(name) for name in (*report.inputs, *sides)), default=0)
     for stream_id in report.inputs if report.several_epochs else ():
         partitions = report.of(stream_id)
         lines.append(f"  {stream_id:<{width}}  {', '.join(_of_input(report, partitions))}")
@@ -26,6 +27,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> li
             lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
             if len(behind) > worst:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
+    lines += [f"  {name:<{width}}  side input, {f'{lag:,} behind' if lag else 'at the head'}" for name, lag in sides.items()]
     return [*lines, *_tables(report), *_restored(report), *_losses(report)]
 
 

@@ -16,10 +16,10 @@ from airflow_samza.runs.epoch_records import Commit, Intent, Manifest, newest_in
 from airflow_samza.runs.folders import RunFolder, StageFolder, read
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
 from airflow_samza.runs.table_versions import number_read
-from airflow_samza.runs.totals import Totals
+from airflow_samza.runs.totals import GAUGES, Totals, counters, gauges
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -84,6 +84,9 @@ def stage_progress(
         several_epochs=not intent.whole,
         restored=restored_bytes(totals.facts),
         tables=_tables(files, run, intent),
+        side_inputs=_side_inputs(systems, run, stage_id, _committed_intent(files, folder, intent, committed)),
+        metrics={**counters(totals.facts), **gauges(totals.facts)},
+        gauges=totals.facts.get(GAUGES, {}),
     )
 
 
@@ -130,6 +133,33 @@ def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:
             bound = run.side_input(pinned["stream_id"])
             found[table_id] = number_read(files, bound.system, bound.spec.name, read_intent.slice)
     return {table_id: number for table_id, number in found.items() if number}
+
+
+def _committed_intent(files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None) -> Intent | None:
+    """The intent of the last committed epoch; None where there is none, or nobody has kept it."""
+    if committed is None or committed.epoch == intent.epoch:
+        return intent if committed is not None else None
+    record = read(files, folder.intent(committed.epoch))
+    return Intent.from_dict(record) if record is not None else None
+
+
+def _side_inputs(systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent | None) -> tuple[PartitionProgress, ...]:
+    """The partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
+    found = []
+    for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
+        bound = run.side_input(stream_id)
+        slice_ = bound.slice if intent is None or stream_id not in intent.side_inputs else intent.side_inputs[stream_id].slice
+        ranges = (slice_ or {}).get("offsets")
+        if ranges is None or "sections" in (slice_ or {}):
+            continue
+        system = systems.get(bound.system)
+        metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
+        heads = list(metadata.head) if metadata is not None and metadata.head else [end for _, end in ranges]
+        for partition, (begin, end) in enumerate(ranges):
+            head = max(int(heads[partition] or 0), int(end))
+            held = int(begin) if intent is None else int(end)
+            found.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
+    return tuple(found)
 
 
 def _committed_at(files: Filesystem, folder: StageFolder, committed: Commit) -> float:

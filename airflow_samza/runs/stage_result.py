@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.runs.totals import GAUGES, gauges
+
 
 @dataclass(frozen=True)
 class InputResult:
@@ -49,7 +51,7 @@ class OutputResult:
 class StageResult:
     """A finished generation of a stage. ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
 
-    ``task_facts`` are further counts of the tasks, summed where they are numbers, and samples of messages that failed.
+    ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of messages that failed.
     """
 
     application: str
@@ -98,7 +100,9 @@ def describe_result(result: StageResult) -> list[str]:
         left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[2]}}  {count:>{widths[3]}}"
         lines.append(f"{left}  {control:<{widths[4]}}  {place}".rstrip())
         lines += [f"         {path}" for path in paths]
-    for name, value in sorted(result.task_facts.items()):
+    for name, value in sorted({**result.task_facts, **gauges(result.task_facts)}.items()):
+        if name == GAUGES:
+            continue
         if isinstance(value, list):
             lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
         elif value:

@@ -11,13 +11,17 @@ Counts = Mapping[str, int]
 SAMPLES = 10
 """Samples that are kept of all tasks and epochs."""
 
+GAUGES = "gauges"
+"""The name of the fact that holds the gauges: by name, the last value of each task that has set it."""
+
 
 @dataclass(frozen=True)
 class Totals:
     """Sums over epochs. ``read`` and ``written`` hold ``messages``, ``control`` and ``bytes`` by stream id.
 
     ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks; ``facts`` are
-    further counts of the tasks, summed where they are numbers; of lists (samples) the first few are kept.
+    further counts of the tasks, summed where they are numbers; of lists (samples) the first few are kept, of :data:`GAUGES` each task's
+    last values.
     """
 
     began_at: float
@@ -63,6 +67,16 @@ class Totals:
         return cls(**data)
 
 
+def gauges(facts: Mapping[str, Any]) -> dict[str, float]:
+    """One figure of each gauge: the greatest of the tasks' last values."""
+    return {name: max(by_task.values()) for name, by_task in facts.get(GAUGES, {}).items() if by_task}
+
+
+def counters(facts: Mapping[str, Any]) -> dict[str, float]:
+    """What tasks have counted, added up over tasks and epochs."""
+    return {name: value for name, value in facts.items() if isinstance(value, int | float) and not isinstance(value, bool)}
+
+
 def _plus(sums: Mapping[str, Counts], more: Mapping[str, Counts]) -> dict[str, Counts]:
     found = dict(sums)
     for name, counts in more.items():
@@ -73,6 +87,10 @@ def _plus(sums: Mapping[str, Counts], more: Mapping[str, Counts]) -> dict[str, C
 def _summed(sums: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(sums)
     for name, value in more.items():
+        if name == GAUGES:
+            last = found.get(GAUGES, {})
+            found[GAUGES] = {**last, **{gauge: {**last.get(gauge, {}), **by_task} for gauge, by_task in value.items()}}
+            continue
         known = found.get(name, 0)
         if isinstance(value, list):
             found[name] = [*(known or []), *value][:SAMPLES]

@@ -21,6 +21,7 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.names import Generation, writer_attempt
 from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.totals import GAUGES
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs
@@ -33,7 +34,7 @@ from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
-from airflow_samza.task.report import Boundary, TaskReport
+from airflow_samza.task.report import Boundary, TaskReport, added
 from airflow_samza.task.run_loop import SectionRun
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
@@ -274,7 +275,8 @@ class _Section:
             report.inputs.update(earlier.inputs)
             report.side_inputs.update(earlier.side_inputs)
             report.operators = {**earlier.operators, **report.operators}
-            report.metrics = {**earlier.metrics, **report.metrics}
+            report.metrics = added(earlier.metrics, report.metrics)
+            report.gauges = {**earlier.gauges, **report.gauges}
             report.bad_samples = [*earlier.bad_samples, *report.bad_samples]
             report.checkpoint = earlier.checkpoint.merged(report.checkpoint)
             report.final = report.final and earlier.final
@@ -306,6 +308,8 @@ class _Section:
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
         facts.update(self._restored.facts())
+        if report.gauges:
+            facts[GAUGES] = {name: {str(self._task): value} for name, value in report.gauges.items()}
         if report.bad_samples:
             facts["bad_records"] = report.bad_samples
         ignored = sum(table.ignored for table in report.tables.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +77,7 @@ class TaskReport:
 
     ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its section hands over
     (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an epoch now and then without messages.
+    ``metrics`` are counts, ``gauges`` the last values of what the user's code set.
     ``shut_down``: it was asked to end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the stage.
     """
 
@@ -87,6 +89,7 @@ class TaskReport:
     operators: dict[str, OperatorReport] = field(default_factory=dict)
     tables: dict[str, TableReport] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
     bad_samples: list[str] = field(default_factory=list)
     checkpoint: TaskCheckpoint = field(default_factory=TaskCheckpoint)
     boundary: Boundary | None = None
@@ -131,6 +134,11 @@ class TaskReport:
         data["checkpoint"] = TaskCheckpoint.from_dict(data["checkpoint"])
         data["boundary"] = Boundary(**data["boundary"]) if data["boundary"] is not None else None
         return cls(**data)
+
+
+def added(counts: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    """Counts by name, added up."""
+    return {**counts, **{name: counts.get(name, 0) + value for name, value in more.items()}}
 
 
 def _message(stream: str, body: dict[str, Any] | None) -> ControlMessage | None:

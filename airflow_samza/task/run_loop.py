@@ -25,7 +25,7 @@ from airflow_samza.task.not_here import no_end, refuse_catalyst
 from airflow_samza.task.operators.factory import TaskResources
 from airflow_samza.task.output_writers import Writer
 from airflow_samza.task.reading import InputReading, TaskInput
-from airflow_samza.task.report import Boundary, InputReport, TaskReport
+from airflow_samza.task.report import Boundary, InputReport, TaskReport, added
 from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.source_watermarks import SourceWatermarks
 from airflow_samza.task.stage_program import StageProgram
@@ -330,10 +330,11 @@ class SectionRun:
                 report.inputs[stream].next_offsets.update(found)
         report.operators = self._instance.reports()
         report.tables = self._tables.reports(filled=bool(report.side_inputs))
-        report.metrics.update(self._instance.metrics())
+        report.metrics = added(report.metrics, self._instance.metrics())
         report.bad_samples = self._instance.bad_samples()
         for task in self._instance.low_level_tasks:
-            report.metrics.update(task.context.metrics.values)
+            report.metrics = added(report.metrics, task.context.metrics.counters)
+            report.gauges.update(task.context.metrics.gauges)
         report.checkpoint = self._checkpoint()
         self._state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
         report.boundary = self._boundary()

@@ -25,7 +25,7 @@ from airflow_samza.task.messages import MessageReader, chunks
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.processors import make_processor
 from airflow_samza.task.reading import TaskInput, chooser_settings
-from airflow_samza.task.report import InputReport
+from airflow_samza.task.report import InputReport, added
 from airflow_samza.task.side_store import SideStore
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
@@ -105,9 +105,10 @@ class SideTable:
             counted += self._processing.ignored.pop(self.table.table_id, 0)
         if counted:
             filled.ignored[self.table.table_id] = filled.ignored.get(self.table.table_id, 0) + counted
-        for name, value in self._metrics.values.items():
-            filled.metrics[name] = filled.metrics.get(name, 0) + value
-        self._metrics.values.clear()
+        filled.metrics = added(filled.metrics, self._metrics.counters)
+        filled.gauges.update(self._metrics.gauges)
+        self._metrics.counters.clear()
+        self._metrics.gauges.clear()
 
     # -- each message a row --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinS
 from airflow_samza.errors import NotYet
 from airflow_samza.planner.stages import tables_of
 from airflow_samza.task.kept_state import fitting_state
-from airflow_samza.task.report import InputReport, TableReport, TaskReport
+from airflow_samza.task.report import InputReport, TableReport, TaskReport, added
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
 
@@ -55,6 +55,7 @@ class Filled:
     inputs: dict[str, InputReport] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
 
 
 class TaskTables:
@@ -72,7 +73,8 @@ class TaskTables:
     def report_filled(self, filled: Filled, report: TaskReport) -> None:
         """Takes down what was read of side inputs."""
         report.side_inputs.update(filled.inputs)
-        report.metrics.update(filled.metrics)
+        report.metrics = added(report.metrics, filled.metrics)
+        report.gauges.update(filled.gauges)
         self._ignored = filled.ignored
 
     def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:

@@ -151,6 +151,16 @@ def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(
     }
 
 
+def test_counters_and_gauges_of_tasks_and_the_lag_of_side_inputs_are_sent() -> None:
+    sides = (PartitionProgress("profile-changes", 0, 90, 100), PartitionProgress("profile-changes", 1, 5, 5))
+    found = metrics_of(replace(REPORT, side_inputs=sides, metrics={"seen.by us": 4, "queue": 2.5}))
+    assert found["side_inputs.profile-changes.lag"] == 10.0
+    assert {name: value for name, value in found.items() if name.startswith("metrics.")} == {
+        "metrics.seen__by_us": 4.0,
+        "metrics.queue": 2.5,
+    }
+
+
 def test_what_is_not_known_is_not_sent() -> None:
     found = metrics_of(REPORT)
     assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second"} & found.keys()

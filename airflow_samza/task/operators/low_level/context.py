@@ -18,18 +18,22 @@ Found = TypeVar("Found")
 
 
 class Metrics:
-    """Counters and gauges of one task, by name; the task's report shows them."""
+    """Counters and gauges of one task, by name; the task's report shows them.
+
+    Counters are added up over tasks and epochs. Of a gauge each task has its last value, from epoch to epoch.
+    """
 
     def __init__(self) -> None:
-        self.values: dict[str, float] = {}
+        self.counters: dict[str, float] = {}
+        self.gauges: dict[str, float] = {}
 
     def count(self, name: str, by: float = 1) -> None:
         """Adds to a counter."""
-        self.values[name] = self.values.get(name, 0) + by
+        self.counters[name] = self.counters.get(name, 0) + by
 
     def gauge(self, name: str, value: float) -> None:
         """Sets a gauge."""
-        self.values[name] = value
+        self.gauges[name] = value
 
 
 class Context:
