@@ -90,7 +90,8 @@ def render_path(template: str, *, stream: str, interval: DataInterval | None, ru
     """A path with its ``{…}`` fields filled in.
 
     Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and ``ds_nodash`` (the
-    start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces.
+    start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. What comes with a run (its id, configuration) is one
+    name of a file or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are refused.
 
     >>> hour = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
     >>> render_path("in/{data_interval_start:%Y/%m/%d/%H}", stream="views", interval=hour, run_id="r", config={})
@@ -131,13 +132,57 @@ def _value(
             return moment.strftime("%Y%m%d")
         return moment.strftime(form) if form else moment.isoformat()
     if name == "run_id":
-        return run_id
+        return _plain(template, name, run_id, stream)
     if name.startswith("config[") and name.endswith("]"):
         key = name[len("config[") : -1]
         if key not in config:
             raise _bad_template(template, stream, f"names the configuration key {key!r}, which is not set", known)
-        return config[key]
+        return _plain(template, name, config[key], stream)
     raise _bad_template(template, stream, f"has the unknown placeholder {{{name}}}", known)
+
+
+_WRONG_IN_VALUES = (
+    ("://", "'://'"),
+    ("/", "'/'"),
+    ("\\", "a backslash"),
+    ("..", "'..'"),
+    ("*", "'*'"),
+    ("?", "'?'"),
+    ("[", "'['"),
+)
+
+
+def _plain(template: str, name: str, value: str, stream: str) -> str:
+    """A value that comes with the run, if it is one name of a file or folder."""
+    wrong = next((f"holds {shown}" for sign, shown in _WRONG_IN_VALUES if sign in value), None)
+    if not value or value == ".":
+        wrong = "names no file or folder"
+    elif any(ord(sign) < 32 or ord(sign) == 127 for sign in value):
+        wrong = "holds a control character"
+    if wrong is None:
+        return value
+    shown = value if len(value) <= 60 else value[:60] + "…"
+    raise ConfigError(
+        f"The path {template!r} of the stream {stream!r} takes {shown!r} from {name}, which {wrong}.",
+        hint="Such a value is one plain name of a file or folder; write slashes and * into path= itself.",
+        key=name,
+        value=shown,
+        stream=stream,
+    )
+
+
+def folder_of_values(template: str) -> str | None:
+    """The folder that a path template names before its first field, where it takes values that come with a run; None where it takes none.
+
+    >>> folder_of_values("in/of-{config[day]}/*.csv"), folder_of_values("/{ds}/{run_id}"), folder_of_values("in/{ds}")
+    ('in', '/', None)
+    """
+    fields = list(string.Formatter().parse(template))
+    if not any(name is not None and (name == "run_id" or name.startswith("config[")) for _, name, _, _ in fields):
+        return None
+    before = fields[0][0]
+    folder = before.rpartition("/")[0]
+    return folder or ("/" if before.startswith("/") else "")
 
 
 def _bad_template(template: str, stream: str, what: str, known: tuple[str, ...]) -> ConfigError:

@@ -24,7 +24,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, SectionOpen, TopicError, raise_all
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
-from airflow_samza.runs.data_interval import DataInterval, needed_interval, render_path
+from airflow_samza.runs.data_interval import DataInterval, folder_of_values, needed_interval, render_path
 from airflow_samza.runs.folders import RunFolder, adopt, read
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
@@ -240,8 +240,9 @@ def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:
 
 def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInterval | None, run_id: str) -> StreamSpec:
     """A stream as its system sees it, before its partition count is known."""
-    path = stream.path
+    path, below = stream.path, None
     if path is not None:
+        below = folder_of_values(path)
         path = render_path(path, stream=stream.stream_id, interval=interval, run_id=run_id, config=spec.config)
     bounds: tuple[int, int] | None = None
     if stream.slice_by == "timestamp" and stream.role is StreamRole.INPUT:
@@ -266,6 +267,7 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
         written=stream.role is StreamRole.OUTPUT,
         tolerant=stream.on_error is not None and stream.role is StreamRole.INPUT,
         options=stream.options,
+        below=below,
     )
 
 

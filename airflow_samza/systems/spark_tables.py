@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -136,6 +137,13 @@ def _path(binding: SystemBinding, stream: StreamSpec) -> str | None:
         return None
     root = binding.options.get("root")
     absolute = stream.path.startswith("/") or "://" in stream.path
+    if not absolute and posixpath.normpath(stream.path).split("/")[0] == "..":
+        raise TopicError(
+            f"The path {stream.path!r} of stream {stream.name!r} leads out of the root of its system.",
+            hint="Name another place as an absolute path.",
+            path=stream.path,
+            stream=stream.name,
+        )
     return stream.path if absolute or not root else f"{str(root).rstrip('/')}/{stream.path}"
 
 

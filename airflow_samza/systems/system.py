@@ -170,7 +170,8 @@ class StreamSpec:
     the slice is by a column. ``written``: the application writes the stream, it does not read it. ``tolerant``: messages
     that cannot be read come as :class:`UnreadableRun` instead of being an error. ``through``: the run's own topic through which
     messages go on their way from or to a place that tasks cannot reach (kind ``spark``). ``owner``: whose own topic it is (application,
-    id, stream and run), which its record names; () for streams that anybody may write.
+    id, stream and run), which its record names; () for streams that anybody may write. ``below``: the folder that the path's template names
+    before values that came with the run; these may not lead out of it, nor out of the system's root. None: the path holds no such values.
     """
 
     name: str
@@ -187,6 +188,7 @@ class StreamSpec:
     tolerant: bool = False
     through: str | None = None
     owner: tuple[str, ...] = ()
+    below: str | None = None
 
 
 @dataclass(frozen=True)

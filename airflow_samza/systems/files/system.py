@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.files.failures import storage_errors
+from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.files.options import FileOptions, declared_partitions, format_name, storage_options
@@ -111,7 +112,12 @@ class FilesSystem:
         return publish(self._output(stream), stream, self._format(stream, None), publication)
 
     def _place(self, stream: StreamSpec) -> tuple[Location, str]:
-        """The root of a stream and its path below it."""
+        """The root of a stream and its path below it, from which nothing leads out."""
+        root, relative = self._root_and_path(stream)
+        check_inside(root, relative, stream, self.name, absolute=root is not self._root)
+        return root, relative
+
+    def _root_and_path(self, stream: StreamSpec) -> tuple[Location, str]:
         path = stream.path if stream.path is not None else stream.name
         if is_url(path):
             return _placed(path, self._storage())

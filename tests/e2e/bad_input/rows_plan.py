@@ -168,6 +168,12 @@ def _(scene: Scene) -> str:
     return scene.plan("--interval", "2026-01-01/2026-01-02")
 
 
+@row("plan", "A value of the run in a path that is no plain name", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="views/{{config[day]}}").send_to({OUT})')
+    return scene.plan("--config", "day=../secret")
+
+
 @row("plan", "A Spark setting that stages cannot run with", PLAN)
 def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))

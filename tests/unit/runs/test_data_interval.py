@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.data_interval import DataInterval, needed_interval, render_path
+from airflow_samza.runs.data_interval import DataInterval, folder_of_values, needed_interval, render_path
 
 HOUR = DataInterval.from_iso("2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00Z")
 
@@ -35,6 +35,51 @@ def test_refuses_what_it_does_not_know_and_lists_what_it_knows(template: str) ->
         rendered(template)
     assert "'views'" in caught.value.sentence
     assert "{data_interval_start}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("../secret", "holds '/'"),
+        ("/etc/passwd", "holds '/'"),
+        ("s3://bucket", "holds '://'"),
+        ("..", "holds '..'"),
+        ("a\\b", "holds a backslash"),
+        ("*", r"holds '\*'"),
+        ("2026-0?", r"holds '\?'"),
+        ("[ab]", r"holds '\['"),
+        ("a\0b", "holds a control character"),
+        ("a\n", "holds a control character"),
+        ("", "names no file or folder"),
+        (".", "names no file or folder"),
+    ],
+)
+@pytest.mark.parametrize("field", ["run_id", "config[region]"])
+def test_rejects_values_of_a_run_that_are_no_plain_name(field: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        render_path(f"in/{{{field}}}/x", stream="views", interval=None, run_id=value, config={"region": value})
+    assert f"from {field}, which" in caught.value.sentence
+    assert "'views'" in caught.value.sentence
+
+
+@pytest.mark.parametrize("value", ["eu", "2026-01-01", "manual__2026-01-01T00:00:00+00:00", "Zürich & more", "%2F", "~", "a=b"])
+def test_plain_names_are_taken_as_they_are(value: str) -> None:
+    assert render_path("in/{config[x]}/{run_id}", stream="views", interval=None, run_id="r", config={"x": value}) == f"in/{value}/r"
+
+
+@pytest.mark.parametrize(
+    ("template", "folder"),
+    [
+        ("in/{config[x]}.csv", "in"),
+        ("/data/in/{ds}-{run_id}", "/data/in"),
+        ("{run_id}", ""),
+        ("/{run_id}", "/"),
+        ("in/{ds}", None),
+        ("plain/{{run_id}}", None),
+    ],
+)
+def test_the_folder_in_which_values_stay(template: str, folder: str | None) -> None:
+    assert folder_of_values(template) == folder
 
 
 def test_an_empty_interval_is_refused_with_the_timetable_that_has_one() -> None:
