@@ -29,14 +29,9 @@ def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: st
 
     ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is the task's own.
     """
-    if in_cluster:
+    why = _why_it_ends(conn_id, connection, executor, in_cluster)
+    if why is None:
         return
-    told = extra_of(conn_id, connection).get(OUTLIVES)
-    name = executor or conf.get("core", "executor", fallback="").split(",")[0]
-    lasts = not any(part in name.lower() for part in OF_ONE_TASK) if told is None else str(told).lower() not in ("false", "0", "no")
-    if lasts:
-        return
-    why = f"the connection {conn_id!r} says {OUTLIVES}: false" if told is not None else f"{name} ends a task's container with the task"
     raise ConfigError(
         f"deferrable=True was set on the task {task_id!r}, and its stage runner would end with the task: {why}.",
         hint="Leave deferrable out; or run stages in a cluster (a Spark connection with deploy-mode cluster); "
@@ -44,6 +39,31 @@ def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: st
         key="deferrable",
         value=True,
     )
+
+
+def runner_outlives(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> bool:
+    """Whether a stage runner that a task starts lives on without the task; else it is that task's own, and no other task's."""
+    return _why_it_ends(conn_id, connection, executor, in_cluster) is None
+
+
+def _why_it_ends(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> str | None:
+    """Why a stage runner ends with the task that starts it; None: it does not."""
+    if in_cluster:
+        return None
+    told = extra_of(conn_id, connection).get(OUTLIVES)
+    name = _class_of(executor)
+    lasts = not any(part in name.lower() for part in OF_ONE_TASK) if told is None else str(told).lower() not in ("false", "0", "no")
+    if lasts:
+        return None
+    return f"the connection {conn_id!r} says {OUTLIVES}: false" if told is not None else f"{name} ends a task's container with the task"
+
+
+def _class_of(executor: str | None) -> str:
+    """The executor of a task, or Airflow's first; an alias of ``[core] executor`` stands for the class behind it."""
+    known: list[str] = [part.strip() for part in conf.get("core", "executor", fallback="").split(",")]
+    aliases: dict[str, str] = dict(part.split(":", 1) for part in known if ":" in part)
+    name = executor or known[0]
+    return aliases.get(name, name.partition(":")[2] or name)
 
 
 def deadline_of(operator: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,10 +13,11 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
-from airflow_samza.provider.deferral import refuse_short_lived
+from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
+from airflow_samza.runs import liveness
 from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.lease_holder import holder_works
 from airflow_samza.runs.run_list import note_origin
@@ -68,6 +70,8 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     :param spark_conf: Spark settings, over those of the connection.
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
     :param archives: Archives that the workers unpack, by path.
+    :param executor: The executor of the task that uses the hook; None: Airflow's first. Where it gives each task a container of its own,
+        the stage runners that the hook starts are this task's own, too.
     """
 
     conn_name_attr = "conn_id"
@@ -83,6 +87,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         spark_conf: Mapping[str, Any] | None = None,
         py_modules: Sequence[str] = (),
         archives: Sequence[str] = (),
+        executor: str | None = None,
     ) -> None:
         super().__init__()
         self.conn_id = conn_id
@@ -90,6 +95,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         self.spark_conf = text_map("spark_conf", spark_conf)
         self.py_modules = tuple(py_modules)
         self.archives = tuple(archives)
+        self.executor = executor
         self._runtime: SparkRuntime | None = None
 
     def get_conn(self) -> SparkRuntime:
@@ -110,6 +116,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
                 py_modules=self.py_modules,
                 archives=self.archives,
                 class_archives=conf.get(CONFIG_SECTION, "class_archives", fallback="") or None,
+                owner=self._owner(place),
             )
         return self._runtime
 
@@ -210,9 +217,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     def refuse_short_lived(self, task_id: str, executor: str | None = None) -> None:
         """Refuses to defer a task whose stage runner would end with it; ``executor`` is the task's own."""
-        place = self.spark_place()
-        in_cluster = parse_master(place.master).is_submitted and place.submit.deploy_mode == "cluster"
-        refuse_short_lived(task_id, self.conn_id, self._connection(self.conn_id), executor, in_cluster)
+        refuse_short_lived(task_id, self.conn_id, self._connection(self.conn_id), executor, _is_in_cluster(self.spark_place()))
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
         """Has the stage ``stage_id`` run, or re-attaches to it; ``generation`` counts the stage's clears from 1. Returns at once."""
@@ -321,6 +326,12 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         except (SamzaError, OSError) as error:
             return False, str(error)
 
+    def _owner(self, place: SparkPlace) -> str:
+        """Who alone uses the stage runners that this hook starts: this process, where they end with it; else nobody in particular."""
+        if runner_outlives(self.conn_id, self._connection(self.conn_id), self.executor, _is_in_cluster(place)):
+            return ""
+        return f"{liveness.place()}/{os.getpid()}"
+
     def _connection(self, conn_id: str) -> Any:
         try:
             return self.get_connection(conn_id)
@@ -329,3 +340,8 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
             raise ConfigError(
                 f"The connection {conn_id!r} is not defined.", hint=f"Define it, for example: {example}.", key="conn_id", value=conn_id
             ) from None
+
+
+def _is_in_cluster(place: SparkPlace) -> bool:
+    """Whether drivers run in a cluster, so that no worker has to last."""
+    return parse_master(place.master).is_submitted and place.submit.deploy_mode == "cluster"

@@ -54,7 +54,14 @@ class SamzaOperator(BaseOperator):  # type: ignore[misc]
     @property
     def hook(self) -> SamzaHook:
         """A hook for this task's connection and systems."""
-        return SamzaHook(self.conn_id, systems=self.systems, spark_conf=self.spark_conf, py_modules=self.py_modules, archives=self.archives)
+        return SamzaHook(
+            self.conn_id,
+            systems=self.systems,
+            spark_conf=self.spark_conf,
+            py_modules=self.py_modules,
+            archives=self.archives,
+            executor=self.executor,
+        )
 
     def tell(self, text: str) -> None:
         """Writes text to the task's log, a record a line: the page shows a record's line breaks badly."""

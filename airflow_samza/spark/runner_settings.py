@@ -18,7 +18,8 @@ from airflow_samza.systems.system import SystemBinding
 class RunnerSettings:
     """What a runner is started with. Those who agree in everything but secrets, idle time and archives of classes share a runner.
 
-    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root.
+    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root. ``owner``: who
+    alone uses the runner, where it ends with its owner's container.
     """
 
     root: str
@@ -32,6 +33,7 @@ class RunnerSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     idle_seconds: float = DEFAULT_IDLE_SECONDS
     class_archives: str | None = None
+    owner: str = ""
 
     @property
     def key(self) -> str:
@@ -45,6 +47,7 @@ class RunnerSettings:
             "deploy_mode": self.submit.deploy_mode,
             "binary": self.submit.binary,
             "conf": dict(self.conf),
+            **({"owner": self.owner} if self.owner else {}),
         }
         return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
 

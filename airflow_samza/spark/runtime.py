@@ -51,6 +51,9 @@ POLL_SECONDS = 0.05
 """How often a waiting caller looks; a look reads a few small files. No stage takes less time; one that has taken little more is looked
 at more often, so that waiting adds a tenth to it at most."""
 
+IDLE_OF_ONE_SECONDS = 30.0
+"""How long a runner that one task alone uses waits for the next stage: nobody else will come."""
+
 
 class SparkRuntime:
     """Runs stages where ``master`` says (:mod:`airflow_samza.spark.masters`), with everything it knows under ``root``.
@@ -59,7 +62,8 @@ class SparkRuntime:
     ``systems`` binds the names that applications use; a name that is bound nowhere and declared with a kind uses that. Topics of
     runs lie in the system ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are
     further code and files for the workers; ``spark_conf`` are settings of every stage. ``class_archives`` is a folder of this host
-    for archives of Spark's classes, with which a local Spark starts sooner (None: as the environment says).
+    for archives of Spark's classes, with which a local Spark starts sooner (None: as the environment says). With an ``owner`` (any text)
+    stage runners are shared only with runtimes of the same one: where a runner ends with the container of the task that started it.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class SparkRuntime:
         archives: Sequence[str] = (),
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         class_archives: str | None = None,
+        owner: str = "",
     ) -> None:
         self._files = open_filesystem(root)
         self._root = self._files.root
@@ -87,6 +92,7 @@ class SparkRuntime:
         self._archives = tuple(archives)
         self._idle_seconds = idle_seconds
         self._class_archives = configured(class_archives)
+        self._owner = owner
 
     @property
     def root(self) -> str:
@@ -375,6 +381,7 @@ class SparkRuntime:
             master=self._master.url,
             submit=self._submit,
             conf=static,
-            idle_seconds=self._idle_seconds,
+            idle_seconds=min(self._idle_seconds, IDLE_OF_ONE_SECONDS) if self._owner else self._idle_seconds,
             class_archives=self._class_archives,
+            owner=self._owner,
         )

@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import (
 from airflow.sdk.serde import deserialize, serialize
 
 from airflow_samza.errors import ConfigError, StageFailed
-from airflow_samza.provider.deferral import refuse_short_lived
+from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.triggers import SamzaStageTrigger
@@ -153,9 +153,14 @@ def test_a_trigger_that_failed_leaves_no_stage_running(
         ("KubernetesExecutor", True, False, False),
         ("airflow.providers.amazon.aws.executors.ecs.AwsEcsExecutor", None, False, True),
         ("CeleryExecutor", False, False, True),
+        ("pods", None, False, True),
     ],
 )
-def test_deferring_is_refused_where_the_runner_ends_with_the_task(executor: str, told: Any, in_cluster: bool, refused: bool) -> None:
+def test_deferring_is_refused_where_the_runner_ends_with_the_task(
+    executor: str, told: Any, in_cluster: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aliased = "airflow.providers.cncf.kubernetes.executors.kubernetes_executor.KubernetesExecutor"
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", f"LocalExecutor,pods:{aliased}")
     connection = Connection(
         conn_id="samza", conn_type="samza", extra=None if told is None else f'{{"runners_outlive_tasks": {str(told).lower()}}}'
     )
@@ -164,3 +169,4 @@ def test_deferring_is_refused_where_the_runner_ends_with_the_task(executor: str,
             refuse_short_lived("views", "samza", connection, executor, in_cluster)
     else:
         refuse_short_lived("views", "samza", connection, executor, in_cluster)
+    assert runner_outlives("samza", connection, executor, in_cluster) is not refused

@@ -13,6 +13,7 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.spark_connection import SparkPlace
 from airflow_samza.spark.masters import SubmitOptions
+from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.runtime import SparkRuntime
 
 
@@ -86,6 +87,26 @@ def test_a_driver_in_the_cluster_outlives_any_task(connections: Any, monkeypatch
     monkeypatch.setattr(SamzaHook, "spark_place", lambda self: place)
     with pytest.raises(ConfigError, match="would end with the task") if refused else nullcontext():
         SamzaHook().refuse_short_lived("views", "KubernetesExecutor")
+
+
+@pytest.mark.parametrize(
+    ("executor", "deploy_mode", "own"),
+    [("LocalExecutor", "client", False), ("KubernetesExecutor", "client", True), ("KubernetesExecutor", "cluster", False)],
+)
+def test_a_runner_that_ends_with_its_task_is_the_tasks_own(
+    connections: Any, monkeypatch: pytest.MonkeyPatch, executor: str, deploy_mode: str, own: bool
+) -> None:
+    """Two tasks ask, each in a process of its own: they get one runner only where it outlives the first."""
+    monkeypatch.setattr(SamzaHook, "spark_place", lambda self: SparkPlace("spark://spark:7077", SubmitOptions(deploy_mode, "", 600.0)))
+    owners = []
+    for process in (101, 102):
+        monkeypatch.setattr("airflow_samza.provider.hooks.os.getpid", lambda number=process: number)
+        given: dict[str, Any] = {}
+        monkeypatch.setattr("airflow_samza.spark.runtime.SparkRuntime", lambda *_, given=given, **options: given.update(options))
+        SamzaHook(executor=executor).get_conn()
+        owners.append(given["owner"])
+    keys = {RunnerSettings("/samza", {}, owner=owner).key for owner in owners}
+    assert len(keys) == (2 if own else 1)
 
 
 @pytest.mark.parametrize("conf", ['{"spark.x"', [1]])

@@ -22,6 +22,7 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
 from airflow_samza.spark.attempt_state import AttemptState
+from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.filesystem_faults import FaultyFilesystem, failing_with
 from tests.unit.spark import runner_without_spark
@@ -210,6 +211,13 @@ def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(grou
     again = ground.submit(ground.stages[0])
     assert again.attempt == handle.attempt + 1
     assert ground.end(again) == SUCCEEDED
+
+
+def test_runtimes_of_two_owners_share_no_runner(ground: Ground) -> None:
+    for owner, stage in zip(("first", "second"), ground.stages, strict=False):
+        runtime = SparkRuntime(ground.place.runtime.root, owner=owner)
+        assert runtime.wait(runtime.submit(ground.run, stage), timeout=PATIENCE).state == SUCCEEDED
+    assert len({runner.key for runner in ground.runners()}) == 2
 
 
 def test_a_damaged_request_fails_by_name_and_the_runner_goes_on(ground: Ground) -> None:
