@@ -1,13 +1,18 @@
 """How a command ends: an error is one sentence and a hint on standard error, and an exit code that a script can use.
 
-Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130 interrupted.
+Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130 interrupted (Ctrl-C);
+143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -19,6 +24,11 @@ FAILED = 1
 REFUSED = 2
 OUR_MISTAKE = 70
 INTERRUPTED = 130
+TERMINATED = 143
+
+
+class Terminated(BaseException):
+    """The program was asked to end, by a SIGTERM: it does what it does after Ctrl-C."""
 
 
 class ReportingGroup(TyperGroup):
@@ -27,13 +37,17 @@ class ReportingGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command; an error of ours becomes its sentence and hint, any other a line that asks for ``--debug``."""
         try:
-            return super().invoke(ctx)
+            with _ended_by_sigterm():
+                return super().invoke(ctx)
         except SamzaError as error:
             _tell(error, _debug(ctx))
             code = FAILED if error.retryable else REFUSED
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             code = INTERRUPTED
+        except Terminated:
+            typer.echo("Terminated.", err=True)
+            code = TERMINATED
         except BrokenPipeError:
             # Whoever read our output (head, less) has seen enough; nothing more may be written, at exit neither.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -49,6 +63,23 @@ class ReportingGroup(TyperGroup):
             _line("  Hint", "this is a mistake in airflow-samza or in the application's code; --debug before the command shows where.")
             code = OUR_MISTAKE
         raise typer.Exit(code)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Raises :class:`Terminated` where the program is when a SIGTERM comes; without it the program would end without a word."""
+    if threading.current_thread() is not threading.main_thread():  # a test's, or another program's
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(error: SamzaError, debug: bool) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import typer
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.errors import ConfigError
+from airflow_samza.cli.reporting import Terminated
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.run_state import LINEAGE
@@ -75,6 +77,7 @@ def run_application(
         state=state,
         sections=_each_once("--section", map(parse_section, sections)),
         tables=_each_once("--table", map(parse_table, tables)),
+        on_wait=lambda why: tell(f"Waiting: {why}"),
     )
     tell(explain(run.plan, run.engine_texts, run.notes))
     results: list[StageResult] = []
@@ -87,9 +90,39 @@ def run_application(
         for stage in run.plan.stages if not run.waits_for_news else ():
             results.append(_run_stage(runtime, run, stage.stage_id, tell))
         succeeded = True
+    except (KeyboardInterrupt, Terminated):
+        tell(f"Run {name} is cancelled; waiting up to {CANCEL_SECONDS:.0f} s for its end (again: leave at once).")
+        raise
     finally:
-        runtime.close(run, succeeded=succeeded, wait_seconds=CANCEL_SECONDS)
+        _close(runtime, run, succeeded, tell)
+        if not succeeded:
+            _tell_what_stays(runtime, run, reference, tell)
     return run, results
+
+
+def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> None:
+    """Ends the run's runners; that this fails, or is cut short, does not hide what has ended the run."""
+    try:
+        runtime.close(run, succeeded=succeeded, wait_seconds=CANCEL_SECONDS)
+    except (SamzaError, OSError) as error:
+        if succeeded:
+            raise
+        tell(f"The run could not be closed: {error}")
+    except (KeyboardInterrupt, Terminated):
+        if succeeded:
+            raise
+
+
+def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: Tell) -> None:
+    """After a run that did not succeed: processes that are still there, and how to go on."""
+    from airflow_samza.runs.folders import RunFolder
+    from airflow_samza.runs.stage_runners import processes_there
+    from airflow_samza.systems.filesystem import open_filesystem
+
+    with suppress(SamzaError, OSError):
+        for host, process in processes_there(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
+            tell(f"Its stage runner has not ended yet (host {host}, process {process}); it was asked to. To end it now: kill -9 {process}")
+    tell(f"To go on with it: airflow-samza run {reference} --run-id {run.run_id} (with the same options).")
 
 
 def runtime_of(environment: Environment, master: str | None = None, deploy_mode: str | None = None) -> SparkRuntime:
@@ -124,7 +157,8 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -
     try:
         runtime.wait(handle, on_progress=progress)
     except BaseException:
-        runtime.cancel(handle)
+        with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
+            runtime.cancel(handle)
         raise
     result = runtime.finish(handle)
     for line in describe_result(result):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.lease import Lease, has_begun, is_free, newest_lease
@@ -32,12 +33,16 @@ PLANNING_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a lease's holder. ``done`` of ``stages`` stages have succeeded; ``why`` is a part of a sentence."""
+    """The state of a lease's holder. ``done`` of ``stages`` stages have succeeded; ``why`` is a part of a sentence.
+
+    ``silent_since`` (seconds since 1970): the last sign of life of a run that counts as at work and of which no process can be seen.
+    """
 
     state: str
     why: str
     done: int = 0
     stages: int = 0
+    silent_since: float | None = None
 
 
 def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_seconds: float, *, now: float | None = None) -> Standing:
@@ -59,20 +64,25 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
     if done == len(stages):
         return Standing(DONE, "has finished", done, len(stages))
     progress = f"{done} of {len(stages)} stages done"
-    goes_on = not files.exists(folder.closed)
-    if goes_on:
+    if not files.exists(folder.closed):
         runners = all_runners(files, folder)
-        seen = max([lease.taken_at, *(runner.heard_at(files) for runner in runners)])
+        if any(runner.is_alive(files) for runner in runners):
+            return Standing(AT_WORK, f"is at work ({progress})", done, len(stages))
+        heard = max([lease.taken_at, *(runner.heard_at(files) for runner in runners)])
         # A stage between two tries, or waiting for its turn, has no process: the scheduler will start it again.
-        young = (time.time() if now is None else now) - seen < grace_seconds
-        goes_on = young or any(runner.is_alive(files) for runner in runners)
-        if goes_on and not runners:
-            return Standing(AT_WORK, "is planned and about to start", done, len(stages))
-    if goes_on:
-        return Standing(AT_WORK, f"is at work ({progress})", done, len(stages))
+        if (time.time() if now is None else now) - heard < grace_seconds:
+            doing = f"is at work ({progress})" if runners else "is planned and about to start"
+            silence = (
+                f"nothing was heard of it since {_utc(heard)}, and unless that changes it counts as dead at {_utc(heard + grace_seconds)}"
+            )
+            return Standing(AT_WORK, f"{doing}; {silence}", done, len(stages), heard)
     if has_begun(files, lineage, lease):
         return Standing(HALF_DONE, f"has committed a part of its work ({progress})", done, len(stages))
     return Standing(GONE, "ended before it committed anything", done, len(stages))
+
+
+def _utc(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, timezone.utc):%H:%M:%S} UTC"
 
 
 def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:

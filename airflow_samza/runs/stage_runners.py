@@ -123,6 +123,17 @@ def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:
     return [RunnerFolder(run, key, number) for key in files.list(run.servers) for number in numbers(files, f"{run.servers}/{key}")]
 
 
+def processes_there(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:
+    """Host and process id of each runner of a run that lives, or is there and gives no sign of life."""
+    found = []
+    for runner in all_runners(files, run):
+        who = runner.who(files) or {}
+        there = liveness.process_is_there(who)
+        if there or (there is None and runner.is_alive(files)):
+            found.append((str(who.get("host")), int(who.get("pid", 0))))
+    return found
+
+
 def claim_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
     """Makes this process the runner of a key; None when a live one is there already, or another was quicker."""
     latest = newest_runner(files, run, key)

@@ -7,6 +7,7 @@ and is gone is passed by, and cannot commit any more; one that is at work, or ha
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -28,16 +29,19 @@ _POLL_SECONDS = 0.5
 class Patience:
     """How long a run waits for the one before.
 
-    ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed.
+    ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed. ``on_wait`` is told for whom
+    it waits, and why, each time that this changes.
     """
 
     wait_seconds: float = 0.0
     grace_seconds: float = 600.0
+    on_wait: Callable[[str], None] | None = None
 
 
 def take_lease(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, patience: Patience) -> Lease:
     """The lease for a run, which is the same one when the same plan is made again."""
     deadline = time.monotonic() + patience.wait_seconds
+    said = ""
     while True:
         newest = newest_lease(files, lineage)
         if newest is not None and not is_free(files, lineage, newest):
@@ -47,6 +51,10 @@ def take_lease(files: Filesystem, lineage: LineageFolder, run_id: str, plan_gene
             if not _freed(files, lineage, newest, standing, run_id, plan_generation):
                 if time.monotonic() >= deadline:
                     raise _busy(lineage, newest, standing)
+                why = _held(lineage, newest, standing)
+                if patience.on_wait is not None and why != said:
+                    said = why
+                    patience.on_wait(why)
                 time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
             continue
         if newest is not None:
@@ -152,7 +160,12 @@ def _plan_of(files: Filesystem, lineage: LineageFolder, lease: Lease) -> RunPlan
 
 
 def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy:
-    if standing.state == AT_WORK:
+    if standing.silent_since is not None:
+        hint = (
+            "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: it goes on where it "
+            f"stopped; to give it up now: airflow-samza state abandon {lineage.application} {lease.run_id} --force"
+        )
+    elif standing.state == AT_WORK:
         hint = (
             "Try again when it is over, or wait for it: job.state.lease.wait.ms. Let one run of the Dag run at a time (max_active_runs=1)."
         )
@@ -162,9 +175,13 @@ def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy
             f"airflow-samza state abandon {lineage.application} {lease.run_id}"
         )
     return StateBusy(
-        f"The state of {lineage.application!r} is held by the run {lease.run_id!r}, which {standing.why}.",
+        _held(lineage, lease, standing),
         hint=hint,
         application=lineage.application,
         holder=lease.run_id,
         fence=lease.fence,
     )
+
+
+def _held(lineage: LineageFolder, lease: Lease, standing: Standing) -> str:
+    return f"The state of {lineage.application!r} is held by the run {lease.run_id!r}, which {standing.why}."

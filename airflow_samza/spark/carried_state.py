@@ -5,7 +5,7 @@ An application carries state from run to run when it reads an input that is not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,12 @@ def take_state(
     asked: str,
     interval: DataInterval | None,
     wait_seconds: float | None,
+    on_wait: Callable[[str], None] | None = None,
 ) -> TakenState:
-    """What a run starts from. ``asked``: ``lineage``, ``fresh``, or the id of a run whose state it starts from."""
+    """What a run starts from. ``asked``: ``lineage``, ``fresh``, or the id of a run whose state it starts from.
+
+    ``on_wait`` is told for which run it waits.
+    """
     lineage = LineageFolder(spec.name, spec.app_id)
     keep = Config(spec.config).state_versions_keep
     if asked == FRESH:
@@ -66,7 +70,7 @@ def take_state(
     if asked != LINEAGE:
         version = source_version(files, lineage, run_id, asked)
         return TakenState(RunState(OWN, version.number, asked, keep=keep), version)
-    lease = take_lease(files, lineage, run_id, generation, patience_of(spec, wait_seconds))
+    lease = take_lease(files, lineage, run_id, generation, patience_of(spec, wait_seconds, on_wait))
     try:
         version_ = find_version(files, lineage, lease.start)
         _refuse_going_back(spec, run_id, interval, version_)
@@ -84,11 +88,11 @@ def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Ver
     return find_version(files, lineage, newest_number(files, lineage)) if asked == LINEAGE else version_of_run(files, lineage, asked)
 
 
-def patience_of(spec: ApplicationSpec, wait_seconds: float | None = None) -> Patience:
+def patience_of(spec: ApplicationSpec, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None) -> Patience:
     """How long a run of an application waits for the one before, as configured where it is not said."""
     config = Config(spec.config)
     wait = config.state_lease_wait_ms / 1000 if wait_seconds is None else wait_seconds
-    return Patience(wait, config.state_lease_grace_ms / 1000)
+    return Patience(wait, config.state_lease_grace_ms / 1000, on_wait)
 
 
 def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: Version | None, config: Mapping[str, str]) -> dict[str, Any]:

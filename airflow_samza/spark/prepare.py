@@ -16,7 +16,7 @@ store          the RunPlan
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
@@ -73,6 +73,7 @@ def prepare_run(
     sections: Mapping[str, str] | None = None,
     mode: str = STAGED,
     tables: Mapping[str, str] | None = None,
+    on_wait: Callable[[str], None] | None = None,
 ) -> RunPlan:
     """The plan of a run, made and stored, or the one that stands; see the module's list of steps.
 
@@ -89,7 +90,7 @@ def prepare_run(
     _same_shape(outline, shape)
     check_mode(spec, mode)
     check_names(spec, sections or {})
-    taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds) if carries_state(spec) else None
+    taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds, on_wait) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
         wait = patience_of(spec, wait_seconds).wait_seconds

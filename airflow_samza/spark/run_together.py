@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.errors import ConfigError
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.runs.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageHandle, StageStatus
@@ -79,6 +80,7 @@ def run_together(
     except BaseException:
         for stage_id, handle in handles.items():
             if stage_id not in results:
-                runtime.cancel(handle)
+                with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
+                    runtime.cancel(handle)
         raise
     return [results[stage.stage_id] for stage in run.plan.stages]

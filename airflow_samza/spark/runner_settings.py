@@ -18,8 +18,8 @@ from airflow_samza.systems.system import SystemBinding
 class RunnerSettings:
     """What a runner is started with. Those who agree in everything but secrets, idle time and archives of classes share a runner.
 
-    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root. ``owner``: who
-    alone uses the runner, where it ends with its owner's container.
+    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root.
+    ``owner``: who alone uses the runner, where it ends with its owner's container.
     """
 
     root: str

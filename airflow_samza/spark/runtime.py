@@ -113,6 +113,7 @@ class SparkRuntime:
         sections: Mapping[str, str] | None = None,
         mode: str = STAGED,
         tables: Mapping[str, str] | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> RunPlan:
         """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
 
@@ -120,7 +121,8 @@ class SparkRuntime:
         shape is refused). Calling it again with the same generation returns the plan that stands.
 
         ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
-        ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to start from, gives the run a state of its own.
+        ``wait_seconds`` (None: as configured; ``on_wait`` is told for whom); ``fresh``, or the id of a run to start from, gives the run a
+        state of its own.
         ``sections`` names, by shared stream, the run of the other application whose section is read (None: all that are new).
 
         ``tables`` names, by pushed table, the version that is read: ``current`` (unless said), ``as_of_interval`` (the one that was current
@@ -144,6 +146,7 @@ class SparkRuntime:
             sections=sections,
             mode=mode,
             tables=tables,
+            on_wait=on_wait,
         )
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.lease import ABANDONED, Lease, begin, end, newest_lease, refuse_ended, take, take_away
-from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, standing_of
+from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
 from airflow_samza.runs.liveness import identity
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder
@@ -56,6 +57,23 @@ def test_a_run_waits_for_the_one_that_is_about_to_start(carried: Carried) -> Non
     with pytest.raises(StateBusy, match="is held by the run 'a', which is planned and about to start") as caught:
         carried.plan("b")
     assert caught.value.retryable
+
+
+def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carried: Carried) -> None:
+    carried.plan("a")
+    told: list[str] = []
+    with pytest.raises(StateBusy):
+        carried.plan("b", patience=Patience(wait_seconds=1.2, on_wait=told.append))
+    (said,) = told  # however often it has looked
+    assert re.search(r"run 'a', which is planned .* nothing was heard of it since .* UTC, and .* it counts as dead at .* UTC\.$", said)
+
+
+def test_a_process_that_plans_for_too_long_holds_nobody_up(carried: Carried) -> None:
+    """It writes no heartbeats; frozen, it would keep the state for ever. What it plans later is fenced."""
+    planning = take(carried.files, carried.lineage, 1, "a", 1, start=0, head=0)
+    assert planning is not None
+    assert standing(carried) == AT_WORK
+    assert standing(carried, now=time.time() + PLANNING_SECONDS + 1) == GONE
 
 
 def test_a_planned_run_that_never_starts_is_passed_by_after_a_while(carried: Carried) -> None:
