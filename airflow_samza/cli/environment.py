@@ -90,18 +90,35 @@ def find_environment(
 
 def read_environment(file: Path, name: str | None, variables: Mapping[str, str] = os.environ) -> Environment:
     """One environment of a file; None: the only one that it has."""
-    sections = _read_toml(file).get("env")
-    if not isinstance(sections, dict) or not sections:
-        raise ConfigError(f"{file} has no environment.", hint='Write one: [env.dev] with root = "…".', key="env", value=str(file))
+    sections = _sections(file)
     known = ", ".join(sorted(sections))
     if name is None:
         if len(sections) > 1:
             raise ConfigError(f"{file} has several environments.", hint=f"Choose one with --env: {known}.", key="--env", value=None)
         (name,) = sections
-    section = sections.get(name)
-    if not isinstance(section, dict):
+    if name not in sections:
         raise ConfigError(f"{file} has no environment {name!r}.", hint=f"It has: {known}.", key="--env", value=name)
-    return _Section(file, name, variables).environment(section)
+    return _Section(file, name, variables).environment(sections[name])
+
+
+def _sections(file: Path) -> dict[str, Mapping[str, Any]]:
+    """The environments of a file, by name: at least one."""
+    found = _read_toml(file)
+    form = 'Write one: [env.dev] with root = "…".'
+    sections = found.get("env", {})
+    if not isinstance(sections, dict):
+        raise _bad_key(file, "env", f"is not a table but {_kind_of(sections)}", form)
+    if not sections:
+        raise ConfigError(f"{file} has no environment.", hint=form, key="env", value=str(file))
+    for key in found:
+        if key != "env":
+            raise _bad_key(file, key, "is not known", "What belongs to an environment stands in it: [env.dev.systems.logs].")
+    for name, section in sections.items():
+        if not name:
+            raise ConfigError(f"{file} has an environment without a name.", hint=form, key="env", value=str(file))
+        if not isinstance(section, dict):
+            raise _bad_key(file, f"env.{name}", f"is not a table but {_kind_of(section)}", f"Write the environment as [env.{name}].")
+    return sections
 
 
 def parse_system(option: str) -> tuple[str, SystemBinding]:
@@ -156,8 +173,11 @@ class _Section:
 
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"
-        if not isinstance(body, dict) or not isinstance(body.get("kind"), str):
+        if not isinstance(body, dict):
+            raise self.refusal(where, f"is not a table but {_kind_of(body)}", f'Write it as [env.{self.name}.{where}] with kind = "files".')
+        if "kind" not in body:
             raise self.refusal(f"{where}.kind", "is missing", 'Say what kind of system it is: kind = "files" or kind = "log".')
+        kind = self.text(body["kind"], f"{where}.kind")
         options: dict[str, Any] = {}
         secret: set[str] = set()
         for key, value in body.items():
@@ -166,14 +186,17 @@ class _Section:
             if isinstance(value, dict):
                 options[key] = self.from_variable(f"{where}.{key}", value)
                 secret.add(key)
+            elif key == "root":
+                options[key] = _absolute(self.text(value, f"{where}.root"), self.file.parent)
             else:
-                options[key] = _absolute(self.text(value, f"{where}.{key}"), self.file.parent) if key == "root" else value
-        return SystemBinding(body["kind"], options, frozenset(secret))
+                self.plain(value, f"{where}.{key}")
+                options[key] = value
+        return SystemBinding(kind, options, frozenset(secret))
 
     def from_variable(self, key: str, reference: Mapping[str, Any]) -> str:
-        variable = reference.get("env")
-        if set(reference) != {"env"} or not isinstance(variable, str):
+        if set(reference) != {"env"}:
             raise self.refusal(key, "is a table of an unknown form", 'Refer to an environment variable: { env = "NAME" }.')
+        variable = self.text(reference["env"], f"{key}.env")
         if variable not in self.variables:
             raise self.refusal(key, f"refers to the environment variable {variable}, which is not set", f"Set it: export {variable}=…")
         return self.variables[variable]
@@ -181,34 +204,55 @@ class _Section:
     def settings(self, section: Mapping[str, Any], key: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, value in _flat(self.table(section, key)):
-            if isinstance(value, bool):
-                found[name] = str(value).lower()
-            elif isinstance(value, str | int | float):
-                found[name] = str(value)
-            else:
-                raise self.refusal(f"{key}.{name}", "is not a text, a number or true or false", "Write one.")
+            self.plain(value, f"{key}.{name}")
+            found[name] = str(value).lower() if isinstance(value, bool) else str(value)
         return found
+
+    def plain(self, value: Any, key: str) -> None:
+        """Refuse what is no single value; what it is, is said, and never the value, which may be a secret."""
+        if not isinstance(value, str | int | float) or value != value:
+            raise self.refusal(key, f"is not a text, a number or true or false but {_kind_of(value)}", "Write one of these.")
 
     def table(self, section: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = section.get(key, {})
         if not isinstance(value, dict):
-            raise self.refusal(key, "is not a table", f"Write it as [env.{self.name}.{key}].")
+            raise self.refusal(key, f"is not a table but {_kind_of(value)}", f"Write it as [env.{self.name}.{key}].")
         return value
 
     def text(self, value: Any, key: str) -> str:
-        if not isinstance(value, str) or not value:
-            raise self.refusal(key, "is not a text", f'Write it as {key.rpartition(".")[2]} = "…".')
+        form = f'Write it as {key.rpartition(".")[2]} = "…".'
+        if not isinstance(value, str):
+            raise self.refusal(key, f"is not a text but {_kind_of(value)}", form)
+        if not value.strip():
+            raise self.refusal(key, "is empty", form)
         return value
 
     def refusal(self, key: str, what: str, hint: str) -> ConfigError:
-        return ConfigError(f"The key env.{self.name}.{key} in {self.file} {what}.", hint=hint, key=key, value=str(self.file))
+        return _bad_key(self.file, f"env.{self.name}.{key}", what, hint)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def _bad_key(file: Path, key: str, what: str, hint: str) -> ConfigError:
+    return ConfigError(f"The key {key} in {file} {what}.", hint=hint, key=key, value=str(file))
+
+
+def _kind_of(value: Any) -> str:
+    """What a value of TOML is, in words."""
+    if isinstance(value, float) and value != value:
+        return "nan"
+    kinds = {bool: "true or false", str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
+    return kinds.get(type(value), "a date or time")
+
+
+def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Settings by dotted key: TOML reads ``a.b = 1`` without quotes as a table in a table."""
     found: list[tuple[str, Any]] = []
-    for name, value in table.items():
-        found += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    waiting = list(table.items())[::-1]
+    while waiting:  # no recursion: a dotted key may be as long as it likes
+        name, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            waiting += [(f"{name}.{inner}", held) for inner, held in value.items()][::-1]
+        else:
+            found.append((name, value))
     return found
 
 
@@ -232,6 +276,8 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{file} cannot be read: {error.strerror}.", hint="Name another file.", key="--environments", value=str(file)
         ) from None
+    except RecursionError:
+        raise ConfigError(f"{file} is nested too deeply.", hint="Correct it there.", key="--environments", value=str(file)) from None
     except ValueError as error:  # not UTF-8, or not TOML
         raise ConfigError(f"{file} is not TOML: {error}.", hint="Correct it there.", key="--environments", value=str(file)) from None
     return found

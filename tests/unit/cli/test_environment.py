@@ -103,14 +103,44 @@ def test_the_only_environment_needs_no_name(tmp_path: Path) -> None:
         (TOML, None, "has several environments"),
         (TOML, "test", "has no environment 'test'"),
         ("", "dev", "has no environment"),
-        ("[env]\ndev = 1", "dev", "has no environment 'dev'"),
+        ("env = 3", "dev", r"The key env in .* is not a table but a whole number"),
+        ("env = [{root = 'x'}]", None, r"The key env in .* is not a table but a list"),
+        ("[[env]]\nroot = 'x'", None, r"The key env in .* is not a table but a list"),
+        ("[env]\ndev = 3", "dev", r"The key env\.dev in .* is not a table but a whole number"),
+        ("[env]\ndev = 3", None, r"The key env\.dev in .* is not a table but a whole number"),
+        ("[env]\nroot = '/x'\n[env.dev]\n", "dev", r"The key env\.root in .* is not a table but a text"),
+        ("[[env.dev]]\nroot = 'x'", "dev", r"The key env\.dev in .* is not a table but a list"),
+        ("[env.'']\n", "", "has an environment without a name"),
+        ("[dev]\nroot = 'x'", "dev", "has no environment"),
+        ("[env.dev]\n[systems.logs]\nkind = 'files'", "dev", r"The key systems in .* is not known"),
+        ("a = " + "[" * 5000, None, "is nested too deeply"),
+        ("[env.dev]\nroot = true", "dev", r"env\.dev\.root in .* is not a text but true or false"),
+        ("[env.dev]\nroot = 2026-01-01", "dev", r"env\.dev\.root in .* is not a text but a date or time"),
+        ("[env.dev]\nroot = ['x']", "dev", r"env\.dev\.root in .* is not a text but a list"),
+        ("[env.dev]\ndefault_system = 1.5", "dev", r"env\.dev\.default_system in .* is not a text but a number"),
+        ("[env.dev]\ndefault_system = ' '", "dev", r"env\.dev\.default_system in .* is empty"),
+        ("[env.dev]\nconfig = 'x'", "dev", r"env\.dev\.config in .* is not a table but a text"),
+        ("[env.dev]\nspark = true", "dev", r"env\.dev\.spark in .* is not a table but true or false"),
+        ("[env.dev.spark]\nx = 2026-01-01T00:00:00", "dev", r"spark\.x in .* is not a text, a number or true or false but a date or time"),
+        ("[env.dev.config]\nx = {}", "dev", r"config\.x in .* is not a text, a number or true or false but a table"),
+        ("[env.dev.config]\nx = nan", "dev", r"config\.x in .* is not a text, a number or true or false but nan"),
+        ("[env.dev.systems.logs]\nkind = 3", "dev", r"systems\.logs\.kind in .* is not a text but a whole number"),
+        ("[env.dev.systems.logs]\nkind = ''", "dev", r"systems\.logs\.kind in .* is empty"),
+        ("[env.dev.systems.logs.kind]\nx = 1", "dev", r"systems\.logs\.kind in .* is not a text but a table"),
+        (
+            "[env.dev.systems.logs]\nkind = 'k'\nx = ['s3cret']",
+            "dev",
+            r"logs\.x in .* is not a text, a number or true or false but a list",
+        ),
+        ("[env.dev.systems.logs]\nkind = 'k'\np = { env = 5 }", "dev", r"logs\.p\.env in .* is not a text but a whole number"),
+        ("[env.dev.systems.logs]\nkind = 'k'\np = { env = 'A', x = 1 }", "dev", "is a table of an unknown form"),
         ("[env.dev", "dev", "is not TOML"),
         ("[env.dev]\nroots = 'x'", "dev", r"env\.dev\.roots in .* is not known"),
-        ("[env.dev]\nroot = 5", "dev", r"env\.dev\.root in .* is not a text"),
-        ("[env.dev]\nroot = ''", "dev", r"env\.dev\.root in .* is not a text"),
+        ("[env.dev]\nroot = 5", "dev", r"env\.dev\.root in .* is not a text but a whole number"),
+        ("[env.dev]\nroot = ''", "dev", r"env\.dev\.root in .* is empty"),
         ("[env.dev.systems.logs]\nroot = '/x'", "dev", r"systems\.logs\.kind in .* is missing"),
         ("[env.dev]\nsystems = 5", "dev", r"env\.dev\.systems in .* is not a table"),
-        ("[env.dev.systems]\nlogs = 'files'", "dev", r"systems\.logs\.kind in .* is missing"),
+        ("[env.dev.systems]\nlogs = 'files'", "dev", r"systems\.logs in .* is not a table but a text"),
         ("[env.dev.systems.logs]\nkind = 'k'\np = { file = 'x' }", "dev", "is a table of an unknown form"),
         ("[env.dev.config]\na = [1]", "dev", r"config\.a in .* is not a text, a number"),
     ],
@@ -122,6 +152,13 @@ def test_a_bad_file_is_refused_with_file_and_key(tmp_path: Path, text: str, name
         read_environment(path, name, {})
     assert str(path) in caught.value.sentence
     assert caught.value.hint
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_dotted_key_may_have_any_number_of_parts(tmp_path: Path) -> None:
+    key = ".".join(["a"] * 3000)
+    (tmp_path / "samza.toml").write_text(f"[env.dev.config]\n{key} = 1\nb.c = 2\nb.d = 3")
+    assert read_environment(tmp_path / "samza.toml", "dev").config == {key: "1", "b.c": "2", "b.d": "3"}
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
