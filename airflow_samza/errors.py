@@ -205,6 +205,12 @@ class TopicError(SamzaError):
     rule = "topic"
 
 
+class RecordUnreadable(TopicError):
+    """A durable record is damaged: not JSON, without a key, or with a value of the wrong type (facts: ``path``, ``why``)."""
+
+    rule = "record"
+
+
 class SectionOpen(TopicError):
     """A run of another application has not written its section of a shared stream to the end (facts: ``stream``, ``run``)."""
 

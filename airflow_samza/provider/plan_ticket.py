@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_samza.errors import PlanError
+from airflow_samza.records import decoder
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class PlanTicket:
         return {**asdict(self), "stages": list(self.stages)}
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Any) -> PlanTicket:
         """The ticket that :meth:`to_dict` described."""
         try:

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
+from airflow_samza.records import decoder
 from airflow_samza.runs.folders import StageFolder, adopt, must_read, numbers, read
 from airflow_samza.runs.totals import Totals
 from airflow_samza.systems.filesystem import Filesystem
@@ -86,6 +87,7 @@ class Intent:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Intent:
         """The intent that :meth:`to_dict` described."""
         plain = dict(data)
@@ -148,6 +150,7 @@ class Manifest:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
         """The manifest that :meth:`to_dict` described."""
         staged = {
@@ -189,6 +192,7 @@ class Commit:
         return len(self.ended) >= self.tasks
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Commit:
         """The commit of a record."""
         return cls(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.errors import TopicError
+from airflow_samza.records import HINT, parse_record
 from airflow_samza.runs.names import Generation, run_folder, safe
 from airflow_samza.systems.filesystem import Filesystem
 
@@ -38,17 +39,7 @@ def read(files: Filesystem, path: str) -> dict[str, Any] | None:
         data = files.read(path)
     except FileNotFoundError:
         return None
-    try:
-        record = json.loads(data)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise TopicError(
-            f"The run record {files.location(path)} is damaged: it is not a JSON object.",
-            hint="Clear the plan task: a new generation keeps records of its own.",
-            path=files.location(path),
-        )
-    return record
+    return parse_record(data, files.location(path))
 
 
 def read_told(files: Filesystem, path: str) -> dict[str, Any] | None:
@@ -65,7 +56,7 @@ def must_read(files: Filesystem, path: str) -> dict[str, Any]:
     record = read(files, path)
     if record is None:
         where = files.location(path)
-        raise TopicError(f"The run record {where} is missing.", hint="Was the run's folder deleted? Clear the plan task.", path=where)
+        raise TopicError(f"The run record {where} is missing.", hint=f"Was the run's folder deleted? {HINT}", path=where)
     return record
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import StateFenced
+from airflow_samza.records import decoder
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.liveness import identity
@@ -58,6 +59,7 @@ class Lease:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Lease:
         """The lease that :meth:`to_dict` described."""
         return cls(

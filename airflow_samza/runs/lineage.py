@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow_samza.errors import StateError
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.records import decoder
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import numbers, read, write_once
 from airflow_samza.runs.lease import FINISHED, Lease, begin, end, fenced
@@ -77,6 +78,7 @@ class Version:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Version:
         """The version that :meth:`to_dict` described."""
         return cls(

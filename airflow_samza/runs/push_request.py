@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.records import decoder
 from airflow_samza.runs.names import Generation, safe
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.table_compacting import COMPACT_AFTER
@@ -161,6 +162,7 @@ class PushRequest:
         return {**asdict(self), "key": list(self.key)}
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> PushRequest:
         """The push that :meth:`to_dict` described."""
         interval = data["interval"]

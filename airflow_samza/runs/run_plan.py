@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.records import decoder
 from airflow_samza.runs.names import NAMES, Generation, intermediate_topic, producer_id
 from airflow_samza.runs.run_state import RunState
 from airflow_samza.runs.state_meaning import StateMeaning
@@ -50,6 +51,7 @@ class BoundStream:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> BoundStream:
         """The stream that :meth:`to_dict` described."""
         return cls(data["stream_id"], data["role"], data["system"], stream_spec(data["spec"]), data["slice"])
@@ -204,6 +206,7 @@ class RunPlan:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> RunPlan:
         """The plan that :meth:`to_dict` described."""
         return cls(

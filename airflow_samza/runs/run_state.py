@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.records import decoder
+
 LINEAGE = "lineage"
 """The run carries the application's state on: it holds the lease, and leaves the next version."""
 
@@ -35,6 +37,7 @@ class RunState:
         return dataclasses.asdict(self)
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> RunState:
         """What :meth:`to_dict` described."""
         return cls(**data)

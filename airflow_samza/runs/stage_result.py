@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.records import decoder
 from airflow_samza.runs.totals import GAUGES, gauges
 
 
@@ -71,6 +72,7 @@ class StageResult:
         return dataclasses.asdict(self)
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> StageResult:
         """The result that :meth:`to_dict` described."""
         plain = dict(data)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.records import decoder
 from airflow_samza.runs.epoch_records import Manifest, read_commit
 from airflow_samza.runs.folders import RunFolder, StageFolder, numbers, read, read_told, write_once
 from airflow_samza.runs.liveness import process_is_there
@@ -60,6 +61,7 @@ class StageHandle:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> StageHandle:
         """The handle that :meth:`to_dict` described."""
         return cls(
@@ -105,6 +107,7 @@ class StageProgress:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> StageProgress:
         """The progress that :meth:`to_dict` described; what it does not know is left out."""
         return cls(**{name: value for name, value in data.items() if name in cls.__dataclass_fields__})

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.records import decoder
+
 STORE = " store "
 """Between the id of a low-level task and the name of its store, in the key of the store's meaning; no id holds a space."""
 
@@ -44,6 +46,7 @@ class StateMeaning:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> StateMeaning:
         """The meaning that :meth:`to_dict` described."""
         return cls(data["title"], data["name"], data["facets"], data["columns"])

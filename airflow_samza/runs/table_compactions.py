@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.records import decoder
 from airflow_samza.runs.folders import must_read, numbers
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.systems.filesystem import Filesystem
@@ -61,6 +62,7 @@ class Compaction:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, record: Mapping[str, Any], mark: str, is_given_up: bool) -> Compaction:
         """The compaction that :meth:`to_dict` described."""
         plain = dict(record)

@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
+from airflow_samza.records import decoder
 from airflow_samza.runs.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.table_compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
 from airflow_samza.runs.table_folder import TableFolder
@@ -140,6 +141,7 @@ class TableVersion:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> TableVersion:
         """The version that :meth:`to_dict` described."""
         plain = dict(data)

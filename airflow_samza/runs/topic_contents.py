@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.records import decoder
+
 
 @dataclass(frozen=True)
 class TopicContent:
@@ -25,6 +27,7 @@ class TopicContent:
         return {"columns": columns, "combined_for": self.combined_for, "schema": self.schema}
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> TopicContent:
         """What :meth:`to_dict` described."""
         columns = tuple(data["columns"]) if data["columns"] is not None else None

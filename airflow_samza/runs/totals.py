@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.records import decoder
+
 Counts = Mapping[str, int]
 
 SAMPLES = 10
@@ -62,6 +64,7 @@ class Totals:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Totals:
         """The totals that :meth:`to_dict` described."""
         return cls(**data)

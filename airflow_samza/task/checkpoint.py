@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.records import decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +71,7 @@ class TaskCheckpoint:
         }
 
     @classmethod
+    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> TaskCheckpoint:
         """What :meth:`to_dict` gave."""
         return cls(

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage, from_json, message_type, to_json
 from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.records import decoder
 from airflow_samza.task.checkpoint import TaskCheckpoint
 
 
@@ -114,6 +115,7 @@ class TaskReport:
         return body
 
     @classmethod
+    @decoder
     def from_dict(cls, body: dict[str, Any]) -> TaskReport:
         """What :meth:`to_dict` wrote."""
         data = dict(body)

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("config", "row", "schema"),
+    ("config", "records", "row", "schema"),
     ("murmur3",),
     ("partitioner",),
     ("application",),
@@ -38,6 +38,7 @@ ANYWHERE = "anywhere"
 THIRD_PARTY: dict[str, dict[str, str]] = {
     "errors": {},
     "config": {},
+    "records": {"msgspec": FUNCTIONS_ONLY},
     "row": {},
     "application": {},
     "planner": {},
