@@ -60,7 +60,7 @@ class HostTables:
         ``wanted`` are the slices by stream.
         """
         for table in tables.tables:
-            if self._is_kept(table) and not self._open_exactly(tables, table, wanted):
+            if self.keeps(table) and not self._open_exactly(tables, table, wanted):
                 self._open_nearer(tables, table, wanted)
 
     def _open_exactly(self, tables: SideTables, table: SideTable, wanted: Slices) -> bool:
@@ -130,7 +130,7 @@ class HostTables:
     def keep(self, tables: SideTables, *, always: bool = False) -> None:
         """Writes tables of which much is new, or any (``always``)."""
         for table in tables.tables:
-            if not self._is_kept(table) or not table.unsaved:
+            if not self.keeps(table) or not table.unsaved:
                 continue
             much = table.unsaved * _SHARE > table.saved_rows or table.unsaved_seconds > _PROCESSOR_SECONDS
             if not always and not much:
@@ -147,7 +147,7 @@ class HostTables:
     def alone(self, tables: SideTables, wanted: Slices) -> Iterator[None]:
         """While tables that are alike in all tasks of a host are filled, the others wait, and map what one of them has read."""
         with ExitStack() as held:
-            shared = [table for table in tables.tables if self._is_kept(table) and self._is_shared(table) and not table.reached]
+            shared = [table for table in tables.tables if self.keeps(table) and self._is_shared(table) and not table.reached]
             for name in sorted(self._name(table) for table in shared):
                 held.enter_context(self._stores.locked(name, _ALL))
             if shared:
@@ -169,7 +169,8 @@ class HostTables:
         """Whether every task reads all of the table's side inputs."""
         return all(self._program.plan.stream(stream_id).broadcast for stream_id in table.table.side_inputs)
 
-    def _is_kept(self, table: SideTable) -> bool:
+    def keeps(self, table: SideTable) -> bool:
+        """Whether a table is kept on hosts."""
         return table.table.processor is None or table.table.table_id in self._digests
 
     def _file(self, table: SideTable) -> OffsetsFile:

@@ -32,7 +32,7 @@ class WarmTables:
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most_bytes
-        self._kept: OrderedDict[Any, tuple[SideTables, int]] = OrderedDict()
+        self._kept: OrderedDict[Any, tuple[SideTables, int, bool]] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, key: Any) -> SideTables | None:
@@ -41,13 +41,14 @@ class WarmTables:
             found = self._kept.pop(key, None)
             return found[0] if found is not None else None
 
-    def keep(self, key: Any, tables: SideTables) -> None:
-        """Keeps tables; those that were not asked for the longest are forgotten."""
+    def keep(self, key: Any, tables: SideTables, *, elsewhere: bool = True) -> None:
+        """Keeps tables; those that were not asked for the longest are forgotten, first of all those that the host keeps (``elsewhere``)."""
         size = sum(store.nbytes for store in tables.stores.values())
         with self._lock:
-            self._kept[key] = (tables, size)
-            while len(self._kept) > 1 and sum(bytes_ for _, bytes_ in self._kept.values()) > self._most:
-                self._kept.popitem(last=False)
+            self._kept[key] = (tables, size, elsewhere)
+            while len(self._kept) > 1 and sum(bytes_ for _, bytes_, _ in self._kept.values()) > self._most:
+                others = [name for name in self._kept if name != key]
+                del self._kept[next((name for name in others if self._kept[name][2]), others[0])]
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class EpochTables:
         tables = _WARM.take(key) or SideTables(self.program, section)
         yield FilledTables(tables, self.fill(tables))
         if tables.tables and not self.intent.whole:
-            _WARM.keep(key, tables)
+            _WARM.keep(key, tables, elsewhere=all(self._host.keeps(table) for table in tables.tables))
 
     def warm(self) -> int:
         """Fills the tables of all sections, which this process and its host then have. The bytes read."""
@@ -105,7 +106,7 @@ class EpochTables:
         if not tables.tables:
             return Filled()
         wanted = {stream_id: self.intent.side_inputs[stream_id].slice for stream_id in tables.streams}
-        host = HostTables(self.root, self.program, self.streams, self.task, self.digests)
+        host = self._host
         host.open(tables, wanted)
         with host.alone(tables, wanted):
             reader = SideInputs(self.program, self.systems, self.streams, self.intent, self._is_there)
@@ -115,6 +116,10 @@ class EpochTables:
                 reader.close()
             host.keep(tables, always=always)
         return read
+
+    @property
+    def _host(self) -> HostTables:
+        return HostTables(self.root, self.program, self.streams, self.task, self.digests)
 
     def _is_there(self, path: str) -> bool:
         return open_filesystem(self.root).exists(path)
