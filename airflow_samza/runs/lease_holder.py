@@ -30,6 +30,9 @@ GONE = "gone"
 PLANNING_SECONDS = 600.0
 """For how long a process that plans a run, and writes no heartbeats, is taken for one that works: after that it may be frozen."""
 
+QUIET_SECONDS = 15.0
+"""After how long without a sign of life that is worth a word: a plan, or a stage before its first or next try, is quiet for a while."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -70,12 +73,14 @@ def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_s
             return Standing(AT_WORK, f"is at work ({progress})", done, len(stages))
         heard = max([lease.taken_at, *(runner.heard_at(files) for runner in runners)])
         # A stage between two tries, or waiting for its turn, has no process: the scheduler will start it again.
-        if (time.time() if now is None else now) - heard < grace_seconds:
+        silence = (time.time() if now is None else now) - heard
+        if silence < grace_seconds:
             doing = f"is at work ({progress})" if runners else "is planned and about to start"
-            silence = (
-                f"nothing was heard of it since {_utc(heard)}, and unless that changes it counts as dead at {_utc(heard + grace_seconds)}"
-            )
-            return Standing(AT_WORK, f"{doing}; {silence}", done, len(stages), heard)
+            if silence < QUIET_SECONDS:
+                return Standing(AT_WORK, doing, done, len(stages))
+            since, until = _utc(heard), _utc(heard + grace_seconds)
+            doing += f"; nothing was heard of it since {since}, and unless that changes it counts as dead at {until}"
+            return Standing(AT_WORK, doing, done, len(stages), heard)
     if has_begun(files, lineage, lease):
         return Standing(HALF_DONE, f"has committed a part of its work ({progress})", done, len(stages))
     return Standing(GONE, "ended before it committed anything", done, len(stages))

@@ -7,16 +7,18 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from airflow_samza.runs.folders import RunFolder, read_told
+from airflow_samza.runs.folders import RunFolder, must_read, read_told, replace
 from airflow_samza.runs.liveness import process_is_there
 from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.runs.stage_state import RUNNING
+from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.systems.filesystem import open_filesystem
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.runner_without_spark import VARIABLE, Dials
@@ -55,6 +57,13 @@ class Shell:
         """The processes of a run's runners that are there."""
         found = [read_told(self.files, runner.claim) or {} for runner in all_runners(self.files, RunFolder(application, run_id))]
         return [claim["pid"] for claim in found if process_is_there(claim)]
+
+    def make_it_older(self, application: str) -> None:
+        """A minute passes after the first run was killed."""
+        lease = LineageFolder(application, "1").lease(1, "taken")
+        replace(self.files, lease, {**must_read(self.files, lease), "claimed_at": time.time() - 60})
+        for runner in all_runners(self.files, RunFolder(application, "one")):
+            replace(self.files, runner.heartbeat, {"at": time.time() - 60})
 
     def resumed(self) -> None:
         self.dials.turn("hold", None)
@@ -120,6 +129,7 @@ def test_the_run_after_one_that_was_killed_says_since_when_nothing_was_heard(she
     process.kill()
     os.kill(pid, signal.SIGKILL)
     process.communicate()
+    shell.make_it_older("flowing")
     second = shell.start(*carried, "--for", "1 second", app="unbounded", run_id="two")
     _, errors = second.communicate(timeout=PATIENCE)
     assert second.returncode == 1, errors

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.folders import must_read, replace, write_once
 from airflow_samza.runs.lease import ABANDONED, Lease, begin, end, newest_lease, refuse_ended, take, take_away
 from airflow_samza.runs.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
 from airflow_samza.runs.liveness import identity
@@ -61,6 +61,8 @@ def test_a_run_waits_for_the_one_that_is_about_to_start(carried: Carried) -> Non
 
 def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carried: Carried) -> None:
     carried.plan("a")
+    path = carried.lineage.lease(1, "taken")
+    replace(carried.files, path, {**must_read(carried.files, path), "claimed_at": time.time() - 60})
     told: list[str] = []
     with pytest.raises(StateBusy):
         carried.plan("b", patience=Patience(wait_seconds=1.2, on_wait=told.append))
