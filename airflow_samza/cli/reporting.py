@@ -18,6 +18,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.errors import SamzaError
 
 FAILED = 1
@@ -87,7 +88,7 @@ def _tell(error: SamzaError, debug: bool) -> None:
         traceback.print_exception(error)
     _line("Error", error.sentence)
     if error.hint:
-        _line("  Hint", error.hint)
+        _line("  Hint", on_the_command_line(error.hint))
 
 
 def _line(word: str, text: str) -> None:

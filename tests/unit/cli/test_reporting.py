@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.cli.reporting import ReportingGroup
-from airflow_samza.errors import ConfigError, StageFailed
+from airflow_samza.errors import ConfigError, StageFailed, TopicError
 
 
 def program(error: BaseException) -> typer.Typer:
@@ -38,6 +38,11 @@ def call(error: BaseException, *before: str) -> Result:
 def test_what_is_refused_ends_with_2_a_sentence_and_a_hint() -> None:
     done = call(ConfigError("The key is wrong.", hint="Correct it."))
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", "Error: The key is wrong.\n  Hint: Correct it.\n")
+
+
+def test_a_hint_is_in_the_words_of_the_command_line() -> None:
+    done = call(TopicError("The record is damaged.", hint="Clear the plan task: a new generation keeps records of its own."))
+    assert done.stderr.endswith("Hint: Run it again with --again: a new generation keeps records of its own.\n")
 
 
 def test_work_that_failed_ends_with_1() -> None:
