@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.schema import DataType, Schema, type_from_arrow
+from airflow_samza.schema import Schema
+from airflow_samza.task.value_columns import Misfit, column_of, columns_differ, misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class MessageWriter:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._arrow = schema.to_arrow()
-        self._nested = [_holds_struct(field.type) for field in schema.fields]
+        self._made = [column_of(field.type) for field in schema.fields]
         names = [repr(name) for name in schema.names]
         self._of_mappings = _transposer([f"m[{name}]" for name in names])
         self._of_instances = _transposer([f"m.{name}" for name in schema.names]) if schema.python_class is not None else self._of_mappings
@@ -54,33 +54,22 @@ class MessageWriter:
             field = self._arrow.field(place)
             array = source.unchanged(field.name, field.type, values) if source is not None else None
             if array is None:
-                array = self._converted(place, field, values)
+                array = self._converted(place, values)
             if array.null_count and not field.nullable:
                 raise ShapeError(array.is_null().index(pa.scalar(True)).as_py(), f"{field.name} is None, and is declared never null")
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
 
-    def _converted(self, place: int, field: pa.Field, values: list[Any]) -> pa.Array:
-        import pyarrow as pa
-
-        if self._nested[place]:
-            values = [_plain(value) for value in values]
-        self._check_kinds(place, values)
+    def _converted(self, place: int, values: list[Any]) -> pa.Array:
         try:
-            return pa.array(values, field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise ShapeError(*_first_bad(values, field, error)) from None
-
-    def _check_kinds(self, place: int, values: Sequence[Any]) -> None:
-        """Refuse what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
-        wanted = _KINDS.get(self.schema.fields[place].type.name)
-        if wanted is None:
-            return
-        strange = {kind for kind in set(map(type, values)) - wanted if not _is_kind(kind, self.schema.fields[place].type.name)}
-        if strange:
-            index = next(index for index, value in enumerate(values) if type(value) in strange)
-            field = self._arrow.field(place)
-            raise ShapeError(index, f"{field.name} is {values[index]!r:.80}, which is no {type_from_arrow(field.type).ddl()}")
+            return self._made[place](values)
+        except Misfit as error:
+            field = self.schema.fields[place]
+            for index, value in enumerate(values):
+                why = misfit(value, field.type, field.name)
+                if why is not None:
+                    raise ShapeError(index, why) from None
+            raise ShapeError(0, f"{field.name} is a value {error.why}") from None
 
     def _columns(self, messages: Sequence[Any]) -> list[list[Any]]:
         kinds = set(map(type, messages))
@@ -109,7 +98,7 @@ class MessageWriter:
                     raise ShapeError(index, "a message is a dataclass instance, a Row or a dict")
                 values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
             if len(values) != len(names) or not wanted.issuperset(values):
-                raise ShapeError(index, _columns_differ(wanted, values))
+                raise ShapeError(index, columns_differ(wanted, values))
             rows.append(values)
         return [[row[name] for row in rows] for name in names]
 
@@ -144,59 +133,3 @@ def _transposer(reads: Sequence[str]) -> Callable[[Sequence[Any]], list[list[Any
     scope: dict[str, Any] = {}
     exec(f"def columns(messages):\n    return [{columns}]\n", scope)
     return typing.cast("Callable[[Sequence[Any]], list[list[Any]]]", scope["columns"])
-
-
-_INTEGERS = dict.fromkeys(("tinyint", "smallint", "int", "bigint"), frozenset[type]({int, type(None)}))
-_FLOATS = dict.fromkeys(("float", "double"), frozenset[type]({float, int, type(None)}))
-_KINDS: dict[str, frozenset[type]] = {
-    **_INTEGERS,
-    **_FLOATS,
-    "date": frozenset({datetime.date, type(None)}),
-    "string": frozenset({str, type(None)}),
-    "boolean": frozenset({bool, type(None)}),
-}
-
-
-def _is_kind(kind: type, name: str) -> bool:
-    """Whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
-    import numpy as np
-
-    if name in _INTEGERS:
-        return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
-    if name in _FLOATS:
-        return issubclass(kind, float | int | np.floating | np.integer) and not issubclass(kind, bool)
-    if name == "date":
-        return issubclass(kind, datetime.date) and not issubclass(kind, datetime.datetime)
-    return issubclass(kind, str) if name == "string" else issubclass(kind, np.bool_)
-
-
-def _columns_differ(wanted: set[str], values: Mapping[Any, Any]) -> str:
-    lacking = ", ".join(sorted(wanted - set(values)))
-    more = ", ".join(sorted(str(name) for name in set(values) - wanted))
-    return " and ".join(part for part in (f"it lacks {lacking}" if lacking else "", f"it has also {more}" if more else "") if part)
-
-
-def _first_bad(values: Sequence[Any], field: pa.Field, error: BaseException) -> tuple[int, str]:
-    import pyarrow as pa
-
-    for index, value in enumerate(values):
-        try:
-            pa.array([value], field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return index, f"{field.name} is {value!r:.80}, which is no {type_from_arrow(field.type).ddl()}"
-    return 0, f"{field.name}: {error}"
-
-
-def _holds_struct(kind: DataType) -> bool:
-    return kind.name == "struct" or any(_holds_struct(child) for child in kind.children)
-
-
-def _plain(value: Any) -> Any:
-    """A nested value without dataclasses and Rows, as pyarrow reads it."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value

@@ -50,6 +50,20 @@ def _(scene: Scene) -> str:
     return scene.run_and_drive([{"member_id": 7, "country": "NL", "dwell_ms": 15}])
 
 
+@row("stage", "A value of another type inside a value", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.map(lambda view: {{"dwells": [1, view.dwell_ms / 2]}}, schema="dwells array<int>").send_to({OUT})')
+    scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 15}')
+    return scene.run_and_drive([{"member_id": 7, "country": "NL", "dwell_ms": 15}])
+
+
+@row("stage", "A number for a timestamp", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.map(lambda view: {{"at": 1_700_000_000.5}}, schema="at timestamp").send_to({OUT})')
+    scene.views()
+    return scene.run_and_drive()
+
+
 @row("stage", "A flat_map that returns no list", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.flat_map(lambda view: view.member_id, schema=View).send_to({OUT})")

@@ -13,6 +13,7 @@ from airflow_samza.errors import StoreError
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.table_store import TableStore
+from airflow_samza.task.value_columns import Misfit, column_of
 
 _MOST = 100_000
 """Rows that are held as Python objects, so that one that is asked for again need not be looked up again."""
@@ -26,6 +27,7 @@ class TaskTable:
         self._store = store
         self._clock = clock
         self._keys = pa.schema([(name, store.schema[name].type.to_arrow()) for name in store.key])
+        self._key_columns = [column_of(store.schema[name].type) for name in store.key]
         self._reader = MessageReader(store.schema)
         self._writer = MessageWriter(store.schema)
         self._copies = OwnCopies(store.schema)
@@ -126,8 +128,8 @@ class TaskTable:
         wrong = next((key for key, part in zip(keys, parts, strict=True) if len(part) != len(self._keys)), None)
         try:
             if wrong is None:
-                return [pa.array([part[place] for part in parts], field.type) for place, field in enumerate(self._keys)]
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError):
+                return [column([part[place] for part in parts]) for place, column in enumerate(self._key_columns)]
+        except Misfit:
             wrong = keys[0]
         refuse(
             f"The table {self._table.table_id!r} is asked for the key {wrong!r:.80}",

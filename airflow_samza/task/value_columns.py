@@ -1,0 +1,354 @@
+"""Python values → Arrow columns by one rule at every depth: a value fits into an array, a struct or a map as it fits into a column.
+
+Nothing is bent: what fits reads back equal, all else is :class:`Misfit`. Columns are converted whole; :func:`misfit` says of one value
+what is wrong with it, and where.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.schema import DataType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Column = Callable[[Sequence[Any]], "pa.Array"]
+"""A conversion of a column's values; raises :class:`Misfit`."""
+
+
+class Misfit(Exception):
+    """A value that a type does not hold; ``why`` is a half sentence where more is known than the type."""
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        super().__init__(why)
+
+
+def column_of(kind: DataType) -> Column:
+    """The conversion of values of a type."""
+    made = {"array": _arrays, "struct": _structs, "map": _maps}.get(kind.name, _plain_values)
+    return made(kind)
+
+
+def misfit(value: Any, kind: DataType, path: str) -> str | None:
+    """Why a type does not hold a value that stands at ``path``, as a half sentence; None when it does."""
+    if value is not None:
+        for inner, child, place in _parts(value, kind):
+            found = misfit(inner, child, f"{path}{place}")
+            if found is not None:
+                return found
+    try:
+        column_of(kind)([value])
+    except Misfit as wrong:
+        return f"{path} is {_shown(value)}, {wrong.why or f'which is no {kind.ddl()}'}"
+    return None
+
+
+def _parts(value: Any, kind: DataType) -> list[tuple[Any, DataType, str]]:
+    """What is inside a value, as far as it has the form of its type."""
+    if kind.name == "array" and _is_sequence(type(value)):
+        return [(inner, kind.children[0], f"[{place}]") for place, inner in enumerate(value)]
+    if kind.name == "map":
+        try:
+            value = _mapping(value)
+        except Misfit:
+            return []
+        keys = [(key, kind.children[0], f"'s key {place}") for place, key in enumerate(value)]
+        return [*keys, *((inner, kind.children[1], f"[{_shown(key)}]") for key, inner in value.items())]
+    if kind.name == "struct":
+        fields = _fields_of(value)
+        if fields is not None:
+            return [(fields[n], child, f".{n}") for n, child in zip(kind.names, kind.children, strict=True) if n in fields]
+    return []
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # a repr of the user's
+        return f"<{type(value).__name__}>"
+
+
+# -- plain values ------------------------------------------------------------------------------------------------------
+
+
+def _plain_values(kind: DataType) -> Column:
+    target = kind.to_arrow()
+    check = _CHECKS.get(kind.name)
+
+    def convert(values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values))
+        _refuse_kinds(kinds, kind)
+        array = _converted(values, target)
+        if check is not None:
+            check(values, array, kinds)
+        return array
+
+    return convert
+
+
+def _refuse_kinds(kinds: set[type], kind: DataType) -> None:
+    """Refuse what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
+    for strange in kinds - _KINDS.get(kind.name, _NOTHING):
+        if not _is_kind(strange, kind.name):
+            raise Misfit(_why_no(strange, kind))
+
+
+def _converted(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise Misfit from error
+
+
+_NONE = type(None)
+_NOTHING: frozenset[type] = frozenset()
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_KINDS: dict[str, frozenset[type]] = {
+    **dict.fromkeys(_INTEGERS, frozenset({int, _NONE})),
+    **dict.fromkeys(("float", "double"), frozenset({float, int, _NONE})),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), frozenset({datetime.datetime, _NONE})),
+    "date": frozenset({datetime.date, _NONE}),
+    "string": frozenset({str, _NONE}),
+    "binary": frozenset({bytes, _NONE}),
+    "boolean": frozenset({bool, _NONE}),
+}
+"""The plain types of values of each type; others are looked at one type at a time."""
+
+
+def _is_kind(kind: type, name: str) -> bool:
+    """Whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
+    import decimal
+
+    import numpy as np
+
+    if name in _INTEGERS:
+        return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
+    if name in ("float", "double"):
+        return issubclass(kind, float | int | np.floating | np.integer) and not issubclass(kind, bool)
+    if name == "date":
+        return issubclass(kind, datetime.date) and not issubclass(kind, datetime.datetime)
+    if name in ("timestamp", "timestamp_ntz"):
+        return issubclass(kind, datetime.datetime)
+    if name == "decimal":
+        return kind is _NONE or (issubclass(kind, decimal.Decimal | int) and not issubclass(kind, bool))
+    if name == "binary":
+        return issubclass(kind, bytes | bytearray | memoryview)
+    return issubclass(kind, str) if name == "string" else issubclass(kind, np.bool_)
+
+
+def _why_no(strange: type, kind: DataType) -> str:
+    import decimal
+
+    import numpy as np
+
+    if kind.name in ("timestamp", "timestamp_ntz") and issubclass(strange, int | float | np.number | decimal.Decimal):
+        return f"a number, and no {kind.ddl()}: ms since 1970 become one by datetime.fromtimestamp(ms / 1000, timezone.utc)"
+    return ""
+
+
+def _refuse_overflow(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
+    """A finite number that is infinite as a float of 32 bits does not fit."""
+    import math
+
+    import pyarrow.compute as pc
+
+    infinite = pc.is_inf(array)
+    if infinite.true_count and any(math.isfinite(values[place]) for place in pc.indices_nonzero(infinite).to_pylist()):
+        raise Misfit("which is out of the range of float")
+
+
+def _refuse_nanoseconds(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
+    """Times of pandas may be finer than a microsecond, or none (NaT)."""
+    if kinds <= _KINDS["timestamp"]:
+        return
+    for value in values:
+        if value is not None and (value != value or getattr(value, "nanosecond", 0)):
+            raise Misfit("which is not in whole microseconds" if value == value else "which is no time")
+
+
+def _refuse_zones(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
+    """A time without a zone has none to lose."""
+    _refuse_nanoseconds(values, array, kinds)
+    if any(value is not None and value.tzinfo is not None for value in values):
+        raise Misfit("which has a time zone, and timestamp_ntz has none")
+
+
+_CHECKS: dict[str, Callable[[Sequence[Any], Any, set[type]], None]] = {
+    "float": _refuse_overflow,
+    "timestamp": _refuse_nanoseconds,
+    "timestamp_ntz": _refuse_zones,
+}
+"""What is looked at besides, where Arrow takes in more than fits."""
+
+
+# -- nested values -----------------------------------------------------------------------------------------------------
+
+
+def _is_sequence(kind: type) -> bool:
+    import numpy as np
+
+    return issubclass(kind, list | tuple | np.ndarray)
+
+
+def _offsets(values: Sequence[Any], *, some_null: bool) -> pa.Array:
+    """Where each value begins in the values inside, laid one behind the other; null for one that is null."""
+    import pyarrow as pa
+
+    lengths = [0 if value is None else len(value) for value in values] if some_null else map(len, values)
+    places: list[int | None] = list(accumulate(lengths, initial=0))
+    if (places[-1] or 0) >= 1 << 31:
+        raise Misfit("which holds, with the others of its batch, too many values")
+    if some_null:
+        places = [*(None if value is None else place for value, place in zip(values, places, strict=False)), places[-1]]
+    return pa.array(places, pa.int32())
+
+
+def _known(values: Sequence[Any], *, some_null: bool) -> Sequence[Any]:
+    return [value for value in values if value is not None] if some_null else values
+
+
+_LISTS = {list, tuple, _NONE}
+
+
+def _as_lists(values: Sequence[Any], kinds: set[type]) -> Sequence[Any]:
+    import numpy as np
+
+    if not all(kind is _NONE or _is_sequence(kind) for kind in kinds):
+        raise Misfit
+    if any(isinstance(value, np.ndarray) and value.ndim != 1 for value in values):
+        raise Misfit("which has not one dimension")
+    return [list(value) if isinstance(value, np.ndarray) else value for value in values]
+
+
+def _arrays(kind: DataType) -> Column:
+    (inside,) = kind.children
+    return _nested_arrays(column_of(inside)) if inside.children else _plain_arrays(inside, kind.to_arrow())
+
+
+def _plain_arrays(inside: DataType, target: pa.DataType) -> Column:
+    """Of plain values Arrow makes whole arrays, twice as fast."""
+    check = _CHECKS.get(inside.name)
+
+    def convert(values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values))
+        if not kinds <= _LISTS:
+            values = _as_lists(values, kinds)
+        known = _known(values, some_null=_NONE in kinds)
+        inner_kinds = set(map(type, chain.from_iterable(known)))
+        _refuse_kinds(inner_kinds, inside)
+        array = _converted(values, target)
+        if check is not None:
+            check(list(chain.from_iterable(known)), array.flatten(), inner_kinds)
+        return array
+
+    return convert
+
+
+def _nested_arrays(element: Column) -> Column:
+
+    def convert(values: Sequence[Any]) -> pa.Array:
+        import pyarrow as pa
+
+        kinds = set(map(type, values))
+        some_null = _NONE in kinds
+        if not kinds <= _LISTS:
+            values = _as_lists(values, kinds)
+        inner = element(list(chain.from_iterable(_known(values, some_null=some_null))))
+        return pa.ListArray.from_arrays(_offsets(values, some_null=some_null), inner)
+
+    return convert
+
+
+def _fields_of(value: Any) -> Mapping[Any, Any] | None:
+    """The fields of a mapping or a dataclass instance; None for anything else."""
+    if isinstance(value, Mapping):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None
+
+
+def _structs(kind: DataType) -> Column:
+    import pyarrow as pa
+
+    names, target = kind.names, kind.to_arrow()
+    children = [column_of(child) for child in kind.children]
+    wanted = set(names)
+
+    def convert(values: Sequence[Any]) -> pa.Array:
+        rows = [None if value is None else _fields_of(value) for value in values]
+        missing = [value is None for value in values]
+        for row, value in zip(rows, values, strict=True):
+            if row is None and value is not None:
+                raise Misfit
+            if row is not None and (len(row) != len(wanted) or not wanted.issuperset(row)):
+                raise Misfit(f"where {columns_differ(wanted, row)}")
+        arrays = [make([None if row is None else row[name] for row in rows]) for name, make in zip(names, children, strict=True)]
+        if not arrays:
+            return pa.array([None if row is None else {} for row in rows], target)
+        mask = pa.array(missing) if any(missing) else None
+        return pa.StructArray.from_arrays(arrays, fields=list(target), mask=mask)
+
+    return convert
+
+
+def columns_differ(wanted: set[str], values: Mapping[Any, Any]) -> str:
+    """What a message, or a struct, lacks or has besides."""
+    lacking = ", ".join(sorted(wanted - set(values)))
+    more = ", ".join(sorted(str(name) for name in set(values) - wanted))
+    return " and ".join(part for part in (f"it lacks {lacking}" if lacking else "", f"it has also {more}" if more else "") if part)
+
+
+def _maps(kind: DataType) -> Column:
+    import pyarrow as pa
+
+    key, item = (column_of(child) for child in kind.children)
+    target = kind.to_arrow()
+
+    def convert(values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values))
+        some_null = _NONE in kinds
+        if not all(kind is _NONE or issubclass(kind, Mapping) for kind in kinds):
+            values = [None if value is None else _mapping(value) for value in values]
+        known = _known(values, some_null=some_null)
+        keys = key(list(chain.from_iterable(known)))
+        if keys.null_count:
+            raise Misfit("which has None for a key")
+        items = item(list(chain.from_iterable(value.values() for value in known)))
+        made = pa.MapArray.from_arrays(_offsets(values, some_null=some_null), keys, items)
+        if kind.children[0].name in _MERGING and any(len(set(_keys(row))) < len(row) for row in made.to_pylist() if row):
+            raise Misfit("of which two keys become one")
+        return made.cast(target) if made.type != target else made
+
+    return convert
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    """A map, which may be written as a list of pairs, as Arrow shows it."""
+    if isinstance(value, Mapping):
+        return value
+    if not isinstance(value, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        raise Misfit
+    try:
+        made = dict(value)
+    except TypeError:  # keys that are lists: no dict of Python's has them
+        raise Misfit from None
+    if len(made) < len(value):
+        raise Misfit("of which two keys are equal")
+    return made
+
+
+_MERGING = ("float", "timestamp", "array", "struct", "map")
+"""Types whose values may differ in Python and be equal in the column: digits are cut off, times without a zone are UTC."""
+
+
+def _keys(row: Sequence[tuple[Any, Any]]) -> list[Any]:
+    return [repr(key) for key, _ in row]
