@@ -219,8 +219,8 @@ def _refuse_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSp
     first = read(files, folder.plan(planned[0])) if planned else None
     if first is not None and first["app_id"] != spec.app_id:
         raise ConfigError(
-            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first['app_id']!r}, not to the one with "
-            f"{spec.app_id!r}.",
+            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first['app_id']!r}, not to the one "
+            f"with {spec.app_id!r}.",
             hint="Give the run of each copy an id of its own (--run-id).",
             key="run_id",
             value=folder.run_id,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from airflow_samza.provider.bindings import bind_connections
 from airflow_samza.runs.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
-from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+from tests.e2e.bad_input.scene import APPLICATION, HEAD, OUT, VIEWS, Scene, raised
 
 PLAN = "by `plan`"
 
@@ -172,6 +172,22 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f'app.input_stream("views", system="lake", schema=View, path="views/{{config[day]}}").send_to({OUT})')
     return scene.plan("--config", "day=../secret")
+
+
+@row("plan", "A path that leads out of its system's root", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="../secret").send_to({OUT})')
+    return scene.plan()
+
+
+@row("plan", "A run id that another copy of the application has", PLAN)
+def _(scene: Scene) -> str:
+    line = f"    {VIEWS}.send_to({OUT})"
+    scene.views()
+    scene.application(*HEAD.splitlines(), line)
+    scene.runtime().prepare(APPLICATION, "run-1")
+    scene.application(*HEAD.replace('("page-views")', '("page-views", app_id="eu")').splitlines(), line)
+    return scene.prepare()
 
 
 @row("plan", "A Spark setting that stages cannot run with", PLAN)
