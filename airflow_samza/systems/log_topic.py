@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
+from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystem import Filesystem
@@ -129,7 +130,7 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     except FileNotFoundError:
         return None
     partitions, schema = record.get("partitions"), record.get("schema")
-    if not isinstance(partitions, int) or partitions < 1 or not isinstance(schema, str | None):
+    if not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS or not isinstance(schema, str | None):
         raise damaged(filesystem, path, name, f"has {partitions!r} as its partition count and {schema!r} as its schema")
     identity = record.get("id", "")
     if not isinstance(identity, str):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
 from airflow_samza.systems.log_consumer import LogConsumer
 from airflow_samza.systems.log_producer import LogProducer
@@ -155,10 +156,10 @@ class SparkAdmin:
             count = int(said)
         except ValueError:
             count = 0
-        if count < 1:
+        if not 1 <= count <= MAX_PARTITIONS:
             raise ConfigError(
                 f"The system {self._system.name!r} (spark) has partitions={said!r}.",
-                hint="Write a whole number from 1.",
+                hint=f"Write a whole number from 1 to {MAX_PARTITIONS:,}.",
                 key=f"systems.{self._system.name}.partitions",
                 value=str(said),
             )

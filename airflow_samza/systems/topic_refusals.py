@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.system import StreamSpec
 
@@ -27,9 +28,11 @@ def check_keyed(topic: str, partitions: int, keyed: bool) -> None:
 
 
 def check_count(topic: str, partitions: int) -> None:
-    """Refuses to make a topic without partitions."""
-    if partitions < 1:
-        raise TopicError(f"The topic {topic!r} cannot have {partitions} partitions.", hint="Declare one or more.", stream=topic)
+    """Refuses to make a topic without partitions, or with more than a stream may have."""
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise TopicError(
+            f"The topic {topic!r} cannot have {partitions} partitions.", hint=f"Declare 1 to {MAX_PARTITIONS:,}.", stream=topic
+        )
 
 
 def check_same_topic(

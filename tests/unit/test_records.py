@@ -54,7 +54,10 @@ def test_a_record_is_read() -> None:
         ('{"count": "1", "names": []}', "its 'count' is of a wrong type (Expected `int`, got `str`)"),
         ('{"count": true, "names": []}', "its 'count' is of a wrong type (Expected `int`, got `bool`)"),
         ('{"count": 1, "names": ["a", null]}', "its 'names' is of a wrong type (Expected `str`, got `null` - at `$[1]`)"),
-        ('{"count": 1, "names": [], "by_task": {"0": []}}', "its 'by_task' is of a wrong type (Expected `float`, got `array` - at `$[...]`)"),
+        (
+            '{"count": 1, "names": [], "by_task": {"0": []}}',
+            "its 'by_task' is of a wrong type (Expected `float`, got `array` - at `$[...]`)",
+        ),
         ('{"count": 1, "names": [], "within": {}}', "it has no 'count'"),
     ],
 )

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import StreamSpec
 
@@ -121,8 +122,9 @@ def declared_partitions(value: object, *, of: str) -> int:
         count = int(str(value))
     except ValueError:
         count = 0
-    if count < 1:
-        raise ConfigError(f"{of} has {value!r} partitions.", hint="Give a whole number from 1.", key="partitions", value=value)
+    if not 1 <= count <= MAX_PARTITIONS:
+        hint = f"Give a whole number from 1 to {MAX_PARTITIONS:,}."
+        raise ConfigError(f"{of} has {value!r} partitions.", hint=hint, key="partitions", value=value)
     return count
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
@@ -65,3 +65,10 @@ def test_an_output_leads_out_of_the_root_as_little_as_an_input(root: Path) -> No
     with pytest.raises(TopicError, match="leads out of"):
         system.create([dataclasses.replace(IN, path="in/out/new", written=True)])
     assert not (root.parent / "other/new").exists()
+
+
+@pytest.mark.parametrize("count", ["0", "65537", "many"])
+def test_rejects_partitions_of_a_binding_that_are_no_count(root: Path, count: str) -> None:
+    system = FilesSystem("lake", SystemBinding("files", {"root": str(root), "partitions": count}))
+    with pytest.raises(ConfigError, match=f"has '{count}' partitions"):
+        system.metadata([dataclasses.replace(IN, partitions=None)])

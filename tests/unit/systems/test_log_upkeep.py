@@ -204,6 +204,18 @@ DAMAGES: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("a commit in another's place", COMMIT, lambda path: change(path, lambda data: data.replace(b'"number":0', b'"number":3')), "commit 3"),
     ("a missing commit", COMMIT, lambda path: path.unlink(), "is missing, and later commits are there"),
     ("a topic that is not JSON", "topic.json", lambda path: change(path, lambda data: b"{"), "is not JSON"),
+    (
+        "a topic of a billion partitions",
+        "topic.json",
+        lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), "partitions": 10**9})),
+        "has 1000000000 as its partition count",
+    ),
+    (
+        "a topic whose owner is a text",
+        "topic.json",
+        lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), "owner": "me"})),
+        "has 'me' as its owner",
+    ),
 ]
 
 

@@ -122,5 +122,6 @@ def test_the_partition_count_is_the_streams_else_the_systems_else_one(tmp_path: 
         return system.admin.metadata([StreamSpec("in", declared)])["in"].partitions
 
     assert (count(3, partitions=5), count(None, partitions="5"), count(None)) == (3, 5, 1)
-    with pytest.raises(ConfigError, match="has partitions='many'"):
-        count(None, partitions="many")
+    for said in ("many", "0", "65537"):
+        with pytest.raises(ConfigError, match=f"has partitions='{said}'"):
+            count(None, partitions=said)
