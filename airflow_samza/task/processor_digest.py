@@ -16,7 +16,6 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,6 @@ def code_digest(factory: Any) -> str | None:
     return _code_digest(module, name)
 
 
-@lru_cache(maxsize=64)
 def _code_digest(module: str, name: str) -> str | None:
     top = module.partition(".")[0]
     sources: dict[str, str] = {}
@@ -143,7 +141,6 @@ def _is_of_the_user(module: str) -> bool:
     return bool(places) and not any(place.startswith(_installed()) for place in places if place)
 
 
-@lru_cache(maxsize=1)
 def _installed() -> tuple[str, ...]:
     """The folders of installed distributions."""
     return tuple(
@@ -151,7 +148,6 @@ def _installed() -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=256)
 def _version(library: str) -> str:
     try:
         return importlib.metadata.version(library)

@@ -101,12 +101,10 @@ def written(module: Path, by: int) -> str:
         "    views.join(table, how='left', id='with-profile').send_to(app.output_stream('scored', key='member_id'))\n"
     )
     from airflow_samza.spark import epoch_task
-    from airflow_samza.task import processor_digest
 
     sys.modules.pop("samza_seen_app", None)
     importlib.invalidate_caches()
     epoch_task._program.cache_clear()
-    processor_digest._code_digest.cache_clear()
     return "samza_seen_app:changing"
 
 

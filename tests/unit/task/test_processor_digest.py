@@ -61,7 +61,6 @@ def forget() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in NAMES]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    processor_digest._code_digest.cache_clear()
 
 
 def test_it_is_the_same_in_every_process(digest: Digest) -> None:
