@@ -14,6 +14,7 @@ from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, Sha
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.tolerant_calls import filter_each, flat_map_each, map_each, sink_each
 from airflow_samza.task.operators.watermark_calls import WatermarkCalls
+from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class _PerMessage(Operator[CallableSpec]):
         super().__init__(spec, inputs, output)
         self._reader = MessageReader(inputs)
         self._writer = MessageWriter(output)
+        self._copies = OwnCopies(output)
         self._function: Callable[[Any], Any] = spec.function
         self._watermarks: WatermarkCalls | None = None
         if is_watermark_function(spec.function):
@@ -144,7 +146,7 @@ class FlatMap(_PerMessage[FlatMapSpec]):
                 return
             if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
                 raise wrong_shape(self.spec, function, results, "an iterable of messages", message=message)
-            left = iter(results)
+            left = map(self._copies.of, results)  # a generator may fill one row again and again
             while piece := list(islice(left, CHUNK)):
                 yield piece
         except Exception as error:

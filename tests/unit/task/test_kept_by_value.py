@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza import InitableTask, StreamTask, stream_application, task_application
@@ -93,6 +93,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)  # the first example pays for imports
 @given(STEPS, st.sampled_from(sorted(SHAPES)))
 def test_what_a_processor_put_is_what_its_table_holds_whatever_is_done_with_the_object(steps: Any, shape: str) -> None:
     schema = Schema.of(SHAPES[shape])
@@ -257,3 +258,41 @@ def test_rejects_a_row_that_cannot_be_copied_into_the_cache() -> None:
 
     with pytest.raises(RemoteTableError, match=r"'profiles' returned .* cannot be copied for the cache"):
         asked_twice(declare)
+
+
+# -- what is sent --------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_may_send_one_object_again_and_again() -> None:
+    class Sends(StreamTask):
+        def __init__(self) -> None:
+            self.row: dict[str, Any] = {}
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            self.row.update(member_id=envelope.message.member_id)
+            collector.send("out", self.row)
+
+    @task_application("sends")
+    def application(app: Any) -> None:
+        app.input_stream("views", schema="member_id bigint", key="member_id")
+        app.output_stream("out", schema="member_id bigint")
+        app.task(Sends)
+
+    driver = TestDriver(application).pipe("views", [{"member_id": n} for n in (1, 2, 3)]).run()
+    assert [row.member_id for row in driver.output("out")] == [1, 2, 3]
+
+
+def test_a_generator_may_yield_one_object_again_and_again() -> None:
+    def twice(view: Any) -> Any:
+        row: dict[str, Any] = {}
+        for times in (1, 2):
+            row.update(member_id=view.member_id, times=times)
+            yield row
+
+    @stream_application("app")
+    def application(app: Any) -> None:
+        views = app.input_stream("views", schema="member_id bigint", key="member_id")
+        views.flat_map(twice, schema="member_id bigint, times int").send_to(app.output_stream("out"))
+
+    driver = TestDriver(application).pipe("views", [{"member_id": n} for n in (1, 2)]).run()
+    assert [(row.member_id, row.times) for row in driver.output("out")] == [(1, 1), (1, 2), (2, 1), (2, 2)]

@@ -14,6 +14,7 @@ from airflow_samza.errors import NotYet, SchemaError, UnknownName
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
 from airflow_samza.task.output_writers import OutputWriter
+from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.user_errors import wrong_shape
 
 
@@ -25,11 +26,14 @@ class Output:
         self._spec = spec
         self._stream = stream
         self._out = writer
-        self._writer: MessageWriter | None = MessageWriter(stream.schema) if stream.schema is not None else None
+        self._writer: MessageWriter | None = None
+        self._copies: OwnCopies | None = None
+        if stream.schema is not None:
+            self._takes(stream.schema)
         self._messages: list[Any] = []
 
     def add(self, message: Any) -> None:
-        """Takes a message."""
+        """Takes a message, as it is now: the task may use the object again."""
         if self._writer is None:
             if not dataclasses.is_dataclass(message) or isinstance(message, type):
                 raise SchemaError(
@@ -37,10 +41,14 @@ class Output:
                     hint="Declare app.output_stream(…, schema=…), or send dataclass instances.",
                     stream=self._stream.stream_id,
                 )
-            self._writer = MessageWriter(Schema.of(type(message)))
-        self._messages.append(message)
+            self._takes(Schema.of(type(message)))
+        assert self._copies is not None
+        self._messages.append(self._copies.of(message))
         if self.as_they_come and len(self._messages) >= CHUNK:
             self.flush()
+
+    def _takes(self, schema: Schema) -> None:
+        self._writer, self._copies = MessageWriter(schema), OwnCopies(schema)
 
     def taken(self) -> int:
         """How many messages wait to be written."""
