@@ -13,7 +13,7 @@ from tests.unit.planner.applications import ROW, left, spec_of
 from tests.unit.planner.reference import Node, judge
 
 KINDS = ["map", "merge", "merge", "partition_by", "broadcast", "write", "write", "look_up", "look_up", "join", "join"]
-TABLES = st.sampled_from(["local-1", "local-1", "local-2", "remote-1"])
+WRITABLE = ["local-1", "local-1", "local-2", "remote-1"]
 FALLBACK = 4
 
 
@@ -24,14 +24,17 @@ def graphs(draw: st.DrawFn) -> list[Node]:
         Node(f"in-{place}", "input", count=draw(st.sampled_from(counts)), keyed=draw(st.sampled_from([True, True, False])))
         for place in range(draw(st.integers(1, 3)))
     ]
+    if draw(st.booleans()):
+        nodes.append(Node("pushed-1-push", "pushed", count=draw(st.sampled_from(counts)), table="pushed-1"))
+    pushed = ["pushed-1"] * (nodes[-1].kind == "pushed")
     for place in range(draw(st.integers(2, 10))):
-        there = [node.name for node in nodes if node.kind != "write"]
+        there = [node.name for node in nodes if node.kind not in ("write", "pushed")]
         kind = draw(st.sampled_from(KINDS))
         several = 2 if kind in ("merge", "join") else 1
         if len(there) < several:
             continue
         sources = tuple(draw(st.lists(st.sampled_from(there), min_size=several, max_size=several, unique=True)))
-        table = draw(TABLES) if kind in ("write", "look_up") else ""
+        table = draw(st.sampled_from(WRITABLE if kind == "write" else WRITABLE + pushed)) if kind in ("write", "look_up") else ""
         nodes.append(Node(f"x-{place}", kind, sources, table=table))
     return nodes
 
@@ -45,7 +48,9 @@ def application(nodes: list[Node]) -> Any:
                 lies = {"key": "k"} if node.keyed else {"path": node.name}
                 streams[node.name] = app.input_stream(node.name, schema=ROW, timestamp="at", partitions=node.count, **lies)
             if node.table and node.table not in tables:
-                if node.table.startswith("remote"):
+                if node.kind == "pushed":
+                    tables[node.table] = app.pushed_table(node.table, key="k", schema=ROW, partitions=node.count)
+                elif node.table.startswith("remote"):
                     both = {"reader": lambda key: None, "writer": lambda key, row: None}
                     tables[node.table] = app.remote_table(node.table, key="k", schema=ROW, **both)
                 else:

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 KEYED, UNKEYED, UNKNOWN, BROADCAST = "keyed", "unkeyed", "unknown", "broadcast"
+STREAMS = ("input", "pushed", "partition_by", "broadcast")
+"""The kinds of nodes that are streams, in which a walk begins anew."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One call: ``kind`` is input, merge, map, partition_by, broadcast, write (to a table), look_up or join.
+    """One call of the API.
 
-    ``count`` and ``keyed`` are of inputs; ``table`` names a table by its id, which begins with ``remote`` when it is one.
+    ``kind`` is input, pushed (the stream that fills a table), merge, map, partition_by, broadcast, write (to a table), look_up or join.
+    ``count`` and ``keyed`` are of inputs and pushed streams; ``table`` is a table's id, which begins with ``remote`` if it is a remote one.
     """
 
     name: str
@@ -38,7 +41,7 @@ class Verdict:
 def judge(nodes: list[Node], fallback: int) -> Verdict:
     """The groups and refusals of an application; ``fallback`` is what a re-partition has that no join decides."""
     by_name = {node.name: node for node in nodes}
-    streams = [node for node in nodes if node.kind in ("input", "partition_by", "broadcast")]
+    streams = [node for node in nodes if node.kind in STREAMS]
     joins = [node for node in nodes if node.kind == "join" or (node.kind == "look_up" and not node.table.startswith("remote"))]
     groups = {join.name: frozenset(s.name for s in streams if _reaches(nodes, s, join)) for join in joins}
     counts = {s.name: 1 if s.kind == "broadcast" else s.count for s in streams if s.kind != "partition_by"}
@@ -48,7 +51,7 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
         for group in groups.values():
             known = [name for name in group if name in counts]
             # Inputs lead, then by name: where a group disagrees it is refused whatever the unknown ones take.
-            known.sort(key=lambda name: (by_name[name].kind != "input", name))
+            known.sort(key=lambda name: (by_name[name].kind not in ("input", "pushed"), name))
             for name in group - set(counts) if known else ():
                 counts[name] = counts[known[0]]
                 changed = True
@@ -61,6 +64,7 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
         sides = [_lies(nodes, by_name[source], counts) for source in join.sources]
         if join.kind == "look_up":
             written = [_lies(nodes, by_name[w.sources[0]], counts) for w in nodes if w.kind == "write" and w.table == join.table]
+            written += [(KEYED, node.count) for node in nodes if node.kind == "pushed" and node.table == join.table]
             written = [side for side in written if side[0] != BROADCAST]
             if not written:
                 continue  # every task holds the whole table
@@ -72,13 +76,15 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
 
 def _reaches(nodes: list[Node], stream: Node, join: Node) -> bool:
     """P1, P2: over outputs, and over local tables unless the stream is broadcast; a re-partition starts anew."""
+    if stream.kind == "pushed":
+        return join.kind == "look_up" and join.table == stream.table
     reached = {stream.name}
     changed = True
     while changed:
         changed = False
         tables = {n.table for n in nodes if n.kind == "write" and n.name in reached and not n.table.startswith("remote")}
         for node in nodes:
-            if node.name in reached or node.kind in ("input", "partition_by", "broadcast"):
+            if node.name in reached or node.kind in STREAMS:
                 continue
             over_table = node.kind == "look_up" and node.table in tables and stream.kind != "broadcast"
             if over_table or reached & set(node.sources):
@@ -115,10 +121,10 @@ def _same_in_every_task(nodes: list[Node], node: Node) -> bool:
         if current.name in seen:
             continue
         seen.add(current.name)
-        if current.kind in ("input", "partition_by"):
+        if current.kind in ("input", "pushed", "partition_by"):
             return False
         if current.kind != "broadcast":
             waiting += [by_name[source] for source in current.sources]
         if current.kind == "look_up" and not current.table.startswith("remote"):
-            waiting += [other for other in nodes if other.kind == "write" and other.table == current.table]
+            waiting += [other for other in nodes if other.kind in ("write", "pushed") and other.table == current.table]
     return True
