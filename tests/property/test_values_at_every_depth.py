@@ -107,7 +107,7 @@ def same(kind: DataType, given: Any, read: Any) -> bool:
     if kind.name == "array":
         return len(given) == len(read) and all(same(kind.children[0], *pair) for pair in zip(given, read, strict=True))
     if kind.name == "struct":
-        fields = dataclasses.asdict(given) if isinstance(given, Pair) else given
+        fields = vars(given) if isinstance(given, Pair) else given
         return set(fields) == set(read) == set(kind.names) and all(
             same(child, fields[name], read[name]) for name, child in zip(kind.names, kind.children, strict=True)
         )
