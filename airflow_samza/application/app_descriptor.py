@@ -130,11 +130,12 @@ class ApplicationDescriptor:
         know it (files). ``timestamp``: the event-time column, or ``system_time("read_at")``; ``max_delay``: how late its messages may
         come, or ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
         the data interval (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
-        ``slice="checkpoint"`` (what came since the last run). ``format`` and ``options`` go to its system (``serde`` is kept with the
-        declaration, and none looks at it). ``partitioner``: by whose rule it is partitioned, where that is not ours. ``broadcast``: every
-        task reads it whole. ``bootstrap`` reads it to its head first; ``priority``: higher is first. ``on_error`` says what becomes of
-        messages that cannot be read or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``,
-        ``dead_letter(app.output_stream("bad"))``.
+        ``slice="checkpoint"`` (what came since the last run). ``format`` and ``options`` go to its system.
+        ``serde`` says how messages are turned into bytes, where the system sends bytes (``"json"``, ``"string"``, ``"bytes"``,
+        ``"avro:<schema file>"``, a class of your own); systems that keep columns reject it. ``partitioner``: by whose rule it is
+        partitioned, where that is not ours. ``broadcast``: every task reads it whole. ``bootstrap`` reads it to its head first;
+        ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be read or do not fit the schema:
+        ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
@@ -202,7 +203,7 @@ class ApplicationDescriptor:
         timestamp: str | None = None,
         path: str | None = None,
         format: str | None = None,
-        serde: str | None = None,
+        serde: str | type | None = None,
         shared: bool = False,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
@@ -211,7 +212,7 @@ class ApplicationDescriptor:
         ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own partition) into
         ``partitions``, by ``partitioner``. ``timestamp`` names its event-time column, which has to be among what is sent.
         ``shared`` lets other applications read it as a stream with control messages. ``path`` (a template over the data interval),
-        ``format`` and ``options`` go to its system; ``serde`` is kept with the declaration, and no system here looks at it.
+        ``format`` and ``options`` go to its system, ``serde`` is as of :meth:`input_stream`.
         """
         stream = declared_stream(
             id,

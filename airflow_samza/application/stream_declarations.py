@@ -12,6 +12,7 @@ from airflow_samza.application.columns import Columns, check_column, optional_co
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import listed, located, refuse
+from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.system_times import SystemTime
 from airflow_samza.application.watermark_strategies import WatermarkStrategy, bounded_delay, watermark_strategy
@@ -35,7 +36,7 @@ class StreamOptions(TypedDict, total=False):
     watermarks: object
     path: str | None
     format: str | None
-    serde: str | None
+    serde: str | type | None
     slice: str | None
     broadcast: bool
     bootstrap: bool
@@ -83,7 +84,7 @@ def declared_stream(
     watermarks: object = None,
     path: str | None = None,
     format: str | None = None,
-    serde: str | None = None,
+    serde: str | type | None = None,
     slice: str | None = None,
     broadcast: bool = False,
     bootstrap: bool = False,
@@ -112,7 +113,7 @@ def declared_stream(
         )
     if path is not None:
         _check_path(path, where)
-    for name, text in (("format", format), ("serde", serde), ("partitioner", partitioner)):
+    for name, text in (("format", format), ("partitioner", partitioner)):
         if text is not None and (not isinstance(text, str) or not text.strip()):
             refuse(f"{where} has {name}={text!r}", hint=f"Write the {name}'s name as a text.", stream=stream_id)
     for name, flag in (("bounded", bounded), ("broadcast", broadcast), ("bootstrap", bootstrap), ("shared", shared)):
@@ -135,7 +136,7 @@ def declared_stream(
         watermarks=strategy,
         path=path,
         format=format,
-        serde=serde,
+        serde=checked_serde(serde, shape, where, stream_id, read=role is not StreamRole.OUTPUT),
         slice_by=slice,
         broadcast=broadcast,
         bootstrap=bootstrap,

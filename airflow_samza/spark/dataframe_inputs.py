@@ -29,7 +29,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.stage_context import StageContext
-from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, ReadTask
+from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.spark_system import SparkSystem
 from airflow_samza.systems.spark_tables import SparkTable
@@ -148,9 +148,11 @@ class _Reading:
         return frame.where((column >= first) & (column < end))
 
     def _columns(self, frame: DataFrame) -> DataFrame:
-        """The declared columns, in their order."""
+        """The declared columns, in their order; the bytes of messages that have a serde."""
         if self._bound.spec.schema is None:
             return frame
+        if self._bound.spec.serde is not None:
+            return self._bytes(frame)
         names = Schema.of(self._bound.spec.schema).names
         lacking = [name for name in names if name not in frame.columns]
         if lacking:
@@ -162,15 +164,27 @@ class _Reading:
             )
         return frame.select(*(f"`{name}`" for name in names))
 
+    def _bytes(self, frame: DataFrame) -> DataFrame:
+        """The column of bytes; a column of texts holds them in UTF-8."""
+        kind = dict(frame.dtypes).get(VALUE_COLUMN)
+        if kind not in ("binary", "string"):
+            found = f"is {kind}" if kind is not None else f"is not there (it has {', '.join(frame.columns)})"
+            raise SchemaError(
+                f"The input {self._stream.stream_id!r} has a serde, whose bytes are read from the column 'value', which {found}.",
+                hint="Read a table with such a column of type binary or string, or leave serde= out.",
+                stream=self._stream.stream_id,
+                column=VALUE_COLUMN,
+            )
+        return frame.select(frame[VALUE_COLUMN].cast("binary").alias(VALUE_COLUMN))
+
     def _stage(self, frame: DataFrame, schema: str) -> dict[str, Any]:
         """Runs the job: each Spark partition stages its rows by the partition of the stream to which they go."""
         spec = self._bound.spec
         partitions = spec.partitions or 1
         if partitions > 1 and not spec.key:
             frame = frame.withColumn(PLACE_COLUMN, _place(frame, partitions))
-        task = ReadTask(
-            self._context.files.root, str(spec.through), schema, tuple(spec.key), partitions, self._context.handle.stage_id, spec.name
-        )
+        stage = self._context.handle.stage_id
+        task = ReadTask(self._context.files.root, str(spec.through), schema, tuple(spec.key), partitions, stage, spec.name, spec.serde)
         rows = frame.mapInArrow(task, READ_RESULT).collect()
         return {str(row["task"]): json.loads(row["staged"]) for row in rows}
 

@@ -35,6 +35,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
 from airflow_samza.spark.run_together import check_mode
+from airflow_samza.spark.serdes import check_serdes, serde_of
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
 from airflow_samza.spark.side_inputs import (
     SideInputSlices,
@@ -156,6 +157,7 @@ def _planned(
         for stream_id, stream in streams.items()
     }
     refuse_unreadable(spec, bound, kept)
+    raise_all(check_serdes(spec, bound, kept))
     metadata = _metadata(systems, bound, spec)
     plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
         spec, pinned=version.plan if version is not None else None
@@ -269,6 +271,7 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
         tolerant=stream.on_error is not None and stream.role is StreamRole.INPUT,
         options=stream.options,
         below=below,
+        serde=serde_of(stream),
     )
 
 

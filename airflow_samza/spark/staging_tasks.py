@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,18 @@ PLACE_COLUMN = "_samza_partition"
 """The partition that a row goes to, put beside the columns by the job that reads."""
 
 
+VALUE_COLUMN = "value"
+"""Where a table holds the bytes of messages with a serde, as tables of Spark's Kafka and text sources do."""
+
 READ_RESULT = "task int, staged string"
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Stages the rows of one Spark partition in one segment; its result is the segment's description."""
+    """Stages the rows of one Spark partition in one segment; its result is the segment's description.
+
+    With a ``serde`` a row is the bytes of a message, in the column ``value``.
+    """
 
     root: str
     topic: str
@@ -32,6 +38,7 @@ class ReadTask:
     partitions: int
     stage: str
     stream: str
+    serde: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the number of the Spark partition, and what was staged."""
@@ -55,17 +62,18 @@ class ReadTask:
         log = LogSystem("log", SystemBinding("log"), self.root)
         producer = log.producer(StreamSpec(self.topic, self.partitions, self.schema), attempt)
         conformer = Conformer(Schema.of(self.schema), f"what Spark reads as {self.stream!r}")
+        messages = self._decoder()
         try:
             for batch in batches:
                 if not batch.num_rows:
                     continue
+                rows = conformer.conform(messages(batch))
                 if self.partitions == 1:
-                    producer.write(0, conformer.conform(batch))
+                    producer.write(0, rows)
                 elif self.key:
-                    producer.write_keyed(conformer.conform(batch), self.key)
+                    producer.write_keyed(rows, self.key)
                 else:
                     places = batch.column(PLACE_COLUMN).to_numpy(zero_copy_only=False)
-                    rows = conformer.conform(batch.drop_columns([PLACE_COLUMN]))
                     for partition, part in split_by_partition(rows, places, self.partitions):
                         producer.write(partition, part)
             return dict(producer.finish())
@@ -73,10 +81,31 @@ class ReadTask:
             producer.abort()
             raise
 
+    def _decoder(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """What makes messages of what Spark read."""
+        if self.serde is None:
+            return lambda batch: batch.drop_columns([PLACE_COLUMN]) if PLACE_COLUMN in batch.schema.names else batch
+        from airflow_samza.schema import Schema
+        from airflow_samza.systems.serdes.binding import bind_serde
+        from airflow_samza.systems.serdes.serde import BadMessage, cannot_read
+
+        serde = bind_serde(self.serde, Schema.of(self.schema).to_arrow(), self.stream)
+
+        def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+            try:
+                return serde.decode(batch.column(VALUE_COLUMN))
+            except BadMessage as bad:
+                raise cannot_read(bad, stream=self.stream) from bad
+
+        return decoded
+
 
 @dataclass(frozen=True)
 class WriteTask:
-    """Gives the rows of a topic to Spark: the k-th of ``parts`` is [partition, from, to)."""
+    """Gives the rows of a topic to Spark: the k-th of ``parts`` is [partition, from, to).
+
+    With a ``serde`` a row is the bytes of a message, in the column ``value``.
+    """
 
     root: str
     topic: str
@@ -84,6 +113,8 @@ class WriteTask:
     slice: Mapping[str, Any]
     parts: tuple[tuple[int, int, int], ...]
     stage: str
+    stream: str = ""
+    serde: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of this Spark partition."""
@@ -103,6 +134,17 @@ class WriteTask:
         try:
             for envelope in consumer.read(SystemStreamPartition("log", self.topic, partition), OffsetRange(start, end)):
                 if isinstance(envelope, MessageRun):
-                    yield envelope.batch
+                    yield self._sent(envelope.batch)
         finally:
             consumer.close()
+
+    def _sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.serde is None:
+            return batch
+        import pyarrow as pa
+
+        from airflow_samza.systems.serdes.binding import bind_serde
+        from airflow_samza.systems.serdes.wire import user_bytes
+
+        values = user_bytes(batch, bind_serde(self.serde, batch.schema, self.stream), stream=self.stream, in_band=False)
+        return pa.RecordBatch.from_arrays([values], [VALUE_COLUMN])

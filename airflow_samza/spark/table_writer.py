@@ -13,7 +13,7 @@ from airflow_samza.spark.dataframe_inputs import first_line
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import lost
-from airflow_samza.spark.staging_tasks import WriteTask
+from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.spark_system import SparkSystem, Staged
 from airflow_samza.systems.spark_tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
@@ -45,7 +45,7 @@ class SparkTableWriter:
             description = f"writes {table.stream} for {context.handle.application}, run {context.handle.run_id}"
             with context.driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
                 try:
-                    _write(_frame(spark, context, staged), table, staged)
+                    _write(_frame(spark, context, table, staged), table, staged)
                 except SamzaError:
                     raise
                 except Exception as error:
@@ -71,7 +71,7 @@ def connect_tables(systems: Mapping[str, System], context: StageContext) -> None
             system.writer = SparkTableWriter(context)
 
 
-def _frame(spark: SparkSession, context: StageContext, staged: Staged) -> DataFrame:
+def _frame(spark: SparkSession, context: StageContext, table: SparkTable, staged: Staged) -> DataFrame:
     """The staged rows, in parts of the topic's partitions."""
     parts = tuple(
         (partition, start, min(start + _ROWS_OF_A_TASK, end))
@@ -79,9 +79,10 @@ def _frame(spark: SparkSession, context: StageContext, staged: Staged) -> DataFr
         for start in range(first, end, _ROWS_OF_A_TASK)
     )
     assert staged.schema is not None
-    task = WriteTask(context.files.root, staged.topic, int(staged.slice["partitions"]), staged.slice, parts, context.handle.stage_id)
+    partitions, stage = int(staged.slice["partitions"]), context.handle.stage_id
+    task = WriteTask(context.files.root, staged.topic, partitions, staged.slice, parts, stage, table.stream, table.serde)
     source = spark.range(0, len(parts), 1, max(len(parts), 1))
-    return source.mapInArrow(task, _spark_schema(staged.schema))
+    return source.mapInArrow(task, f"{VALUE_COLUMN} binary" if table.serde is not None else _spark_schema(staged.schema))
 
 
 def _spark_schema(ddl: str) -> Any:

@@ -80,9 +80,10 @@ class MemoryConsumer:
 
     def _envelopes(self, ssp: SystemStreamPartition, offsets: OffsetRange, columns: Sequence[str] | None) -> Iterator[Envelope]:
         sections = SectionFilter(self._slice, ssp) if self._slice is not None and "sections" in self._slice else None
+        wire = self._topic.wire
         for commit in self._commits:
             owner = (commit.producer, commit.generation)
-            for envelope in commit.envelopes(ssp) if sections is None or sections.takes(owner) else ():
+            for envelope in commit.envelopes(ssp, wire) if sections is None or sections.takes(owner) else ():
                 if sections is None or not isinstance(envelope, ControlEnvelope):
                     found: Sequence[Envelope] = [envelope]
                 else:  # also those before the offsets count for what comes behind them

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.memory_topic import MemoryTopic, Staged
+from airflow_samza.systems.memory_wire import kept
 from airflow_samza.systems.topic_rows import arrow_schema, plain_schema, to_schema
 
 if TYPE_CHECKING:
@@ -28,7 +29,12 @@ class MemoryProducer:
         self._topic.check(partition)
         batch = self._fit(batch)
         if batch.num_rows:
-            self._batches.setdefault(partition, []).append(batch)
+            self._keep(partition, batch)
+
+    def write_bytes(self, partition: int, values: pa.Array) -> None:
+        """Appends user messages as their bytes, whatever they hold, to a topic with a serde."""
+        self._topic.check(partition)
+        self._batches.setdefault(partition, []).append(kept(values))
 
     def write_unreadable(self, partition: int, batch: pa.RecordBatch) -> None:
         """Appends messages that nobody can read (``unreadable_batch``), as a test has them."""
@@ -40,7 +46,11 @@ class MemoryProducer:
         batch = self._fit(batch)
         partitions = partition_array(batch, key_columns, self._topic.partitions)
         for partition, piece in split_by_partition(batch, partitions, self._topic.partitions):
-            self._batches.setdefault(partition, []).append(piece)
+            self._keep(partition, piece)
+
+    def _keep(self, partition: int, batch: pa.RecordBatch) -> None:
+        wire = self._topic.wire
+        self._batches.setdefault(partition, []).append(batch if wire is None else wire.kept(batch))
 
     def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._schema is None:

@@ -10,6 +10,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.memory_consumer import MemoryConsumer
 from airflow_samza.systems.memory_producer import MemoryProducer
 from airflow_samza.systems.memory_topic import MemoryTopic
+from airflow_samza.systems.memory_wire import WireForm
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import (
     Publication,
@@ -59,12 +60,14 @@ class MemorySystem:
         check_owner(topic.name, topic.owner, stream.owner)
         return topic
 
-    def create(self, name: str, partitions: int, schema: str | None = None, owner: tuple[str, ...] = ()) -> None:
-        """Makes a topic when it is missing; one with another partition count, schema or owner is an error."""
+    def create(
+        self, name: str, partitions: int, schema: str | None = None, owner: tuple[str, ...] = (), serde: WireForm | None = None
+    ) -> None:
+        """Makes a topic when it is missing; one with another partition count, schema or owner is an error. With a serde it keeps bytes."""
         check_count(name, partitions)
         there = self._topics.get(name)
         if there is None:
-            self._topics[name] = MemoryTopic(name, partitions, arrow_schema(schema), [0] * partitions, owner=owner)
+            self._topics[name] = MemoryTopic(name, partitions, arrow_schema(schema), [0] * partitions, owner=owner, serde=serde)
         else:
             check_owner(name, there.owner, owner)
             check_same_topic(

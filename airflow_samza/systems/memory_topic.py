@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import ControlMessage
+from airflow_samza.systems.memory_wire import Wire, WireForm
 from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -42,9 +43,12 @@ class Commit:
         """The offset behind it."""
         return self.base[partition] + self.rows(partition) + len(self.control)
 
-    def envelopes(self, ssp: SystemStreamPartition) -> Iterator[Envelope]:
-        """Its messages in one partition, the control messages last."""
+    def envelopes(self, ssp: SystemStreamPartition, wire: Wire | None = None) -> Iterator[Envelope]:
+        """Its messages in one partition, the control messages last; what is kept as bytes is read by ``wire``."""
         offset = self.base[ssp.partition]
+        if wire is not None:
+            yield from wire.envelopes(ssp, offset, self.batches.get(ssp.partition, ()), self.control)
+            return
         for batch in self.batches.get(ssp.partition, ()):
             yield run_of(ssp, offset, batch)
             offset += batch.num_rows
@@ -64,7 +68,26 @@ class MemoryTopic:
     commits: list[Commit] = field(default_factory=list)
     seen: ProducersSeen = field(default_factory=ProducersSeen)
     staged: dict[str, Staged] = field(default_factory=dict)
+    serde: WireForm | None = None
     owner: tuple[str, ...] = ()
+
+    @property
+    def wire(self) -> Wire | None:
+        """What turns messages into bytes and back; None when the topic keeps columns."""
+        if self.serde is None or self.schema is None:
+            return None
+        return Wire(self.serde, self.schema, self.name)
+
+    def all_bytes(self) -> list[bytes]:
+        """All that it keeps, in the wire form, partition by partition."""
+        wire = self.wire
+        assert wire is not None
+        return [
+            value
+            for partition in range(self.partitions)
+            for commit in self.live()
+            for value in wire.values(commit.batches.get(partition, ()), commit.control)
+        ]
 
     def live(self, up_to: int | None = None) -> list[Commit]:
         """The commits (the first ``up_to`` of them) that no newer generation of their producer supersedes."""

@@ -178,4 +178,4 @@ def _topic(stream: StreamSpec) -> StreamSpec:
             hint="This is a defect of airflow_samza; please report it with the plan.",
             key="through",
         )
-    return dataclasses.replace(stream, name=stream.through, path=None, format=None, options=())
+    return dataclasses.replace(stream, name=stream.through, path=None, format=None, options=(), serde=None)

@@ -24,7 +24,7 @@ class SparkTable:
     """A stream as Spark sees it. One of ``path``, ``table`` and ``query`` says where; ``format`` None is the catalog's own.
 
     ``options`` go to the reader or writer as they are, and may hold secrets (``secrets`` are their values): no text shows them.
-    ``mode`` and ``partition_by`` are for what is written.
+    ``mode`` and ``partition_by`` are for what is written. ``serde``: messages are bytes in the column ``value``.
     """
 
     stream: str
@@ -35,6 +35,7 @@ class SparkTable:
     query: str | None = None
     mode: str = APPEND
     partition_by: tuple[str, ...] = ()
+    serde: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
@@ -53,6 +54,7 @@ class SparkTable:
             query=said.get("query"),
             mode=said.get("mode", APPEND),
             partition_by=tuple(name.strip() for name in said.get("partition_by", "").split(",") if name.strip()),
+            serde=stream.serde,
             options=options,
             secrets=tuple(str(binding.options[name]) for name in sorted(binding.secret) if binding.options.get(name)),
         )

@@ -172,6 +172,7 @@ class StreamSpec:
     messages go on their way from or to a place that tasks cannot reach (kind ``spark``). ``owner``: whose own topic it is (application,
     id, stream and run), which its record names; () for streams that anybody may write. ``below``: the folder that the path's template names
     before values that came with the run; these may not lead out of it, nor out of the system's root. None: the path holds no such values.
+    ``serde``: how its messages are bytes, as :func:`~airflow_samza.systems.serdes.binding.bind_serde` takes it.
     """
 
     name: str
@@ -187,6 +188,7 @@ class StreamSpec:
     written: bool = False
     tolerant: bool = False
     through: str | None = None
+    serde: str | None = None
     owner: tuple[str, ...] = ()
     below: str | None = None
 

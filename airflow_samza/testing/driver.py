@@ -36,13 +36,15 @@ from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.memory_producer import MemoryProducer
 from airflow_samza.systems.memory_system import MemorySystem
+from airflow_samza.systems.memory_topic import MemoryTopic
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages import MessageReader
 from airflow_samza.task.pruning.topics import reduce_topics
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.stage_program import check_application, compile_stage
-from airflow_samza.testing.piped_messages import piped_batches
+from airflow_samza.testing.piped_messages import is_raw, piped_batches
 from airflow_samza.testing.stage_epochs import StageEpochs
+from airflow_samza.testing.wire_forms import wire_form
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +59,8 @@ class TestDriver:
     mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run, and what came out is read with
     :meth:`output`. :meth:`step` runs it continuously instead, until :meth:`drain` or :meth:`stop`; :meth:`catch_up` is one scheduled run.
     What only Spark can run, and what cannot run yet, is refused with a sentence. Whole messages go through intermediate streams, so that
-    they can be looked at; ``reduced`` sends only what is read, as stages on Spark do.
+    they can be looked at; ``reduced`` sends only what is read, as stages on Spark do. Messages of streams with a serde are kept as its
+    bytes; ``intermediate_serde`` does so with intermediate streams, control messages among them in the document's wire form.
     """
 
     __test__ = False  # for pytest: a tool, not a test
@@ -69,11 +72,13 @@ class TestDriver:
         config: Mapping[str, str] | None = None,
         partitions: int | Mapping[str, int] = 1,
         reduced: bool = False,
+        intermediate_serde: str | None = None,
     ) -> None:
         self.spec: ApplicationSpec = load_application(application).spec(config)
         self._config = dict(config or {})
         self._partitions = partitions
         self._reduces = reduced
+        self._intermediate_serde = intermediate_serde
         self._contents: dict[str, TopicContent] = {}
         self._piped: dict[str, list[tuple[int | None, pa.RecordBatch]]] = {}
         self._schemas: dict[str, Schema] = {}
@@ -93,7 +98,8 @@ class TestDriver:
         """Adds messages to an input or side input: dataclass instances, dicts, Rows or Arrow data.
 
         They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key. An input with
-        ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands for itself).
+        ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands for itself). To a stream with a
+        serde, ``bytes`` are sent as they are (to partition 0 unless it is said).
         """
         inputs = {**self.spec.inputs, **self.spec.side_inputs}
         if stream not in inputs:
@@ -236,6 +242,7 @@ class TestDriver:
                 lambda: self._now_ms,
                 self._runs,
                 starts.get(stage.stage_id),
+                self._intermediate_serde,
             )
             for stage in self.plan.stages
         ]
@@ -281,7 +288,7 @@ class TestDriver:
                 continue
             count = self._count(stream)
             spec = StreamSpec(stream.stream_id, count, schema.ddl(), stream.key)
-            self._system.create(spec.name, count, spec.schema)
+            self._system.create(spec.name, count, spec.schema, serde=wire_form(stream))
             piped = self._piped.get(stream.stream_id, [])
             former = self._published.get(stream.stream_id, 0)
             if former == len(piped):
@@ -299,6 +306,8 @@ class TestDriver:
 
         if is_unreadable(batch):
             producer.write_unreadable(partition or 0, batch)
+        elif is_raw(batch):
+            producer.write_bytes(partition or 0, batch.column(0))
         elif partition is not None or count == 1:
             producer.write(partition or 0, batch)
         elif stream.key:
@@ -321,10 +330,31 @@ class TestDriver:
         reader = MessageReader(declared if declared is not None and declared.fields == schema.fields else schema)
         return [message for batch in table.to_batches() for message in reader.read(batch)]
 
+    def output_bytes(self, stream: str) -> list[bytes]:
+        """The bytes of an output or intermediate stream with a serde, partition by partition, control messages among them."""
+        topic = self._topic_written(stream)
+        if topic.wire is None:
+            raise InvalidApplication(
+                f"The stream {stream!r} has no serde, and no bytes.",
+                hint="Declare serde= of it, or look at its messages with output().",
+                stream=stream,
+            )
+        return topic.all_bytes()
+
     def output_table(self, stream: str, *, partition: int | None = None) -> pa.Table:
         """The same as an Arrow table."""
         import pyarrow as pa
 
+        topic = self._topic_written(stream)
+        partitions = range(topic.partitions) if partition is None else [partition]
+        consumer = self._system.consumer(StreamSpec(topic.name))
+        envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", topic.name, p)))
+        batches = [envelope.batch for envelope in envelopes if not isinstance(envelope, ControlEnvelope)]
+        declared = self._declared(stream)
+        schema = declared.to_arrow() if declared is not None else topic.schema if topic.schema is not None else pa.schema([])
+        return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema=schema)
+
+    def _topic_written(self, stream: str) -> MemoryTopic:
         written = {**self.spec.outputs, **self.spec.intermediates}
         if stream not in written:
             raise UnknownName(
@@ -336,13 +366,7 @@ class TestDriver:
         topic = self._system.find(name)
         if topic is None:
             raise InvalidApplication(f"Output {stream!r} is asked for before the application ran.", hint="Call run() first.", stream=stream)
-        partitions = range(topic.partitions) if partition is None else [partition]
-        consumer = self._system.consumer(StreamSpec(name))
-        envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", name, p)))
-        batches = [envelope.batch for envelope in envelopes if not isinstance(envelope, ControlEnvelope)]
-        declared = self._declared(stream)
-        schema = declared.to_arrow() if declared is not None else topic.schema if topic.schema is not None else pa.schema([])
-        return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema=schema)
+        return topic
 
     def _declared(self, stream: str) -> Schema | None:
         resolved = check_application(self.spec, self.plan, self._known)

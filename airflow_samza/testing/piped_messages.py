@@ -25,6 +25,12 @@ def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Sc
     """The messages as batches of the stream's columns; ``schemas`` are those of streams that declare none, as they were first piped."""
     import pyarrow as pa
 
+    if stream.serde is not None and isinstance(messages, list | tuple) and any(isinstance(message, bytes) for message in messages):
+        found = []
+        for are_bytes, part in groupby(messages, key=lambda message: isinstance(message, bytes)):
+            alike = list(part)
+            found += [raw_batch(alike)] if are_bytes else piped_batches(stream, alike, schemas)
+        return found
     if stream.on_error is None or isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         batch = _batch(stream, messages, schemas)
         return [] if batch is None else [batch]
@@ -36,6 +42,21 @@ def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Sc
         known = [row for row in rows if not isinstance(row, str | bytes)]
         schema = schemas.setdefault(stream.stream_id, _inferred(known, stream.stream_id)) if known else None
     return [] if schema is None else _readable_or_not(rows, MessageWriter(schema))
+
+
+_RAW = {b"airflow_samza": b"bytes"}
+
+
+def raw_batch(values: Sequence[bytes]) -> pa.RecordBatch:
+    """Messages as their bytes; :func:`is_raw` knows the batch again."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], schema=pa.schema([("value", pa.binary())], metadata=_RAW))
+
+
+def is_raw(batch: pa.RecordBatch) -> bool:
+    """Whether it is one of :func:`raw_batch`."""
+    return bool(batch.schema.metadata == _RAW)
 
 
 def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> pa.RecordBatch | None:

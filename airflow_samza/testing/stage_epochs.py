@@ -11,6 +11,7 @@ from typing import Any
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
 from airflow_samza.planner.plan import Stage
 from airflow_samza.systems.memory_system import MemorySystem
+from airflow_samza.systems.memory_wire import WireForm
 from airflow_samza.systems.system import ControlEnvelope, Envelope, OffsetRange, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.not_here import refuse_catalyst
@@ -20,6 +21,7 @@ from airflow_samza.task.run_loop import SectionRun
 from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.stage_program import StageProgram
 from airflow_samza.task.table_store import TableStore
+from airflow_samza.testing.wire_forms import wire_form
 
 
 @dataclass
@@ -43,6 +45,7 @@ class StageEpochs:
         clock: Callable[[], int],
         run: int = 0,
         starts: dict[int, TaskStart] | None = None,
+        intermediate_serde: str | None = None,
     ) -> None:
         refuse_catalyst(program)
         self.program = program
@@ -59,7 +62,10 @@ class StageEpochs:
             topic = self.topic(stream_id)
             self._specs[stream_id] = StreamSpec(topic, planned.partitions, None, program.spec.stream(stream_id).key)
             schema = program.streams.get(stream_id)
-            system.create(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None)
+            form = wire_form(program.spec.stream(stream_id))
+            if intermediate_serde is not None and stream_id in program.spec.intermediates:
+                form = WireForm(intermediate_serde, in_band=True)
+            system.create(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None, serde=form)
 
     def topic(self, stream_id: str) -> str:
         """The name of a stream in the system: the topics of a run are its own."""

@@ -20,6 +20,7 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     rows_plan,
     rows_push,
     rows_remote,
+    rows_serdes,
     rows_side_inputs,
     rows_spark,
     rows_spark_system,

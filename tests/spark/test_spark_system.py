@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -172,6 +173,16 @@ def test_columns_that_nobody_declared_are_those_of_the_dataframe(warehouse: Ware
     assert warehouse.recorded(run, "busy")["schema"] == "country string, views bigint not null"
     lines = [line for path in (warehouse.folder / "lake/busy").glob("*.json*") for line in path.read_text().splitlines()]
     assert len(lines) == 4
+
+
+def test_tables_of_bytes_are_read_and_written_by_serdes(warehouse: Warehouse) -> None:
+    lines = [json.dumps({**view, "more": [1]}) for view in VIEWS]
+    warehouse.spark.createDataFrame([(line,) for line in lines], "value string").write.text(str(warehouse.folder / "data/lines"))
+    warehouse.run("table_of_bytes")
+    written = warehouse.spark.read.parquet(str(warehouse.folder / "data/piped"))
+    assert written.dtypes == [("value", "binary")]
+    found = sorted(bytes(row.value).decode() for row in written.collect())
+    assert found == sorted(f"{view['member_id']}|{view['country']}" for view in LONG)
 
 
 # -- what is read stays ------------------------------------------------------------------------------------------------

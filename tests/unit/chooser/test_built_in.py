@@ -16,14 +16,14 @@ from airflow_samza.chooser.alignment import (
     sizes,
     starting_alignment,
 )
-from airflow_samza.chooser.batching import BatchingChooser
-from airflow_samza.chooser.bootstrapping import BootstrappingChooser
+from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
+from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
 from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, heads_at_start
 from airflow_samza.chooser.round_robin import RoundRobinChooser
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
-from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, TieredPriorityChooser
+from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
@@ -100,7 +100,14 @@ def test_register_reaches_the_tier_of_the_stream_and_start_and_stop_every_tier_o
     assert (tier.calls, shared.calls, default.calls) == ([("k.a/0", "foo"), "start", "stop"], ["start", "stop"], ["start", "stop"])
 
 
-@pytest.mark.parametrize("wrap", [lambda inner: BatchingChooser(inner, 2), lambda inner: BootstrappingChooser(inner, {})])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inner: BatchingChooser(inner, 2),
+        lambda inner: BootstrappingChooser(inner, {}),
+        lambda inner: HeadGate(HeldBatches(PriorityTiers({}, {}, inner), 2), {}),
+    ],
+)
 @pytest.mark.parametrize("offset", ["1", None, ""])
 def test_wrappers_pass_start_stop_and_registrations_on_once_with_offsets_unchanged(wrap: Any, offset: object) -> None:
     inner = Calls()

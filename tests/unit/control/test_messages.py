@@ -47,6 +47,13 @@ def test_an_end_of_stream_is_type_two_and_json_with_version_task_and_stream() ->
     assert read(data) == END
 
 
+def test_seed_fields() -> None:
+    """The fields of the document's classes, by the names that they have on the wire."""
+    end, watermark = (json.loads(encode(message)[1:]) for message in (END, WatermarkMessage("task-1", 4, timestamp=5)))
+    assert set(end) == {"version", "taskName", "taskCount", "streamId"}
+    assert set(watermark) == {"version", "taskName", "taskCount", "timestamp"}
+
+
 def test_the_types_are_user_watermark_and_end_of_stream() -> None:
     assert {kind.value: kind.name.lower() for kind in MessageType} == {0: "user", 1: "watermark", 2: "end_of_stream"}
 

@@ -155,3 +155,23 @@ def remote_table(app: Any) -> None:
     joined.send_to(app.output_stream("named", system="warehouse", format="parquet", path="named"))
     written = app.remote_table("written", key="country", schema=Country, writer=write_line)
     joined.where("member_id < 8").select("country", "name").send_to(written)
+
+
+class Piped:
+    """A serde of the user's: ``id|country``."""
+
+    def to_bytes(self, message: Any) -> bytes:
+        return f"{message.member_id}|{message.country}".encode()
+
+    def from_bytes(self, data: bytes) -> dict[str, Any]:
+        number, _, country = data.decode().partition("|")
+        return {"member_id": int(number), "country": country}
+
+
+@stream_application("spark-bytes")
+def table_of_bytes(app: Any) -> None:
+    views = app.input_stream(
+        "lines", system="warehouse", schema=VIEWS, key="country", partitions=2, format="text", path="lines", serde="json"
+    )
+    some = views.where("dwell_ms > 1000").select("member_id", "country")
+    some.send_to(app.output_stream("piped", system="warehouse", format="parquet", path="piped", serde=Piped))

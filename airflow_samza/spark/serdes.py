@@ -1,0 +1,68 @@
+"""Serdes in a run's plan: where they apply, and where they are rejected, because the system keeps columns and sends no bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.errors import ConfigError, SamzaError, UnsupportedShape
+from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.schema import Schema
+from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
+
+_WITHOUT_BYTES = {
+    "log": (
+        "which keeps columns and sends no bytes",
+        "Leave serde= out: schema= says it all. Serdes are for systems that send bytes, and tables of bytes that Spark reads or writes.",
+    ),
+    "files": ("whose bytes are a matter of the file's format", "Say format= (parquet, json, csv, orc, avro) in place of serde=."),
+}
+
+
+def serde_of(stream: StreamDescriptor) -> str | None:
+    """What a run's record keeps of a stream's serde: an Avro schema itself in the place of its file's name."""
+    if stream.serde is None:
+        return None
+    return with_schema_file(stream.serde, stream.stream_id, stream.location.file if stream.location is not None else None)
+
+
+def check_serdes(spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]) -> list[SamzaError]:
+    """What is wrong with the serdes of an application where its streams lie here."""
+    return [
+        error for stream in bound.values() if stream.spec.serde is not None for error in _wrong(spec, stream, kept[stream.system]["kind"])
+    ]
+
+
+def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str) -> list[SamzaError]:
+    declared = spec.stream(stream.stream_id)
+    said = f"The stream {stream.stream_id!r} has serde={declared.serde!r}, and"
+    if kind in _WITHOUT_BYTES:
+        what, hint = _WITHOUT_BYTES[kind]
+        where = f"{said} lies in the system {stream.system!r} of kind {kind}, {what}."
+        return [UnsupportedShape(where, hint=hint, stream=stream.stream_id, system=stream.system)]
+    if stream.spec.interval is not None:
+        return [
+            UnsupportedShape(
+                f'{said} slice="timestamp": Spark cannot look into the bytes for the rows of the data interval.',
+                hint="Bound the input by its path=, or by a query over a column beside the bytes.",
+                stream=stream.stream_id,
+            )
+        ]
+    if dict(stream.spec.options).get("partition_by"):
+        return [
+            ConfigError(
+                f"{said} is written by partitions, whose columns are within the bytes.",
+                hint="Leave partition_by out, or leave serde= out.",
+                key="partition_by",
+                stream=stream.stream_id,
+            )
+        ]
+    if stream.spec.schema is None:
+        return []  # the columns of what is sent, which are known when it is
+    try:
+        bind_serde(str(stream.spec.serde), Schema.of(stream.spec.schema).to_arrow(), stream.stream_id)
+    except SamzaError as error:
+        return [error]
+    return []

@@ -1,0 +1,72 @@
+"""Streams of bytes: user messages by their serde, and control messages between them in the document's wire form where streams carry them.
+
+Source: control-messages, "Intermediate Stream Message Format"; SEMANTICS C1. Only intermediate and shared streams carry the type byte
+(``in_band``); inputs and outputs hold the user's bytes as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.control.messages import ControlMessage, MessageType, decode, encode
+from airflow_samza.systems.serdes.serde import BadMessage, Serde, cannot_read, cannot_write
+from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition, UnreadableRun
+
+_USER = bytes([MessageType.USER])
+
+
+def user_bytes(batch: pa.RecordBatch, serde: Serde, *, stream: str, in_band: bool) -> pa.Array:
+    """The bytes of user messages (binary), with the type byte where the stream carries it."""
+    try:
+        values = serde.encode(batch)
+    except BadMessage as bad:
+        raise cannot_write(bad, stream=stream) from bad
+    return pc.binary_join_element_wise(pa.scalar(_USER, pa.binary()), values, pa.scalar(b"", pa.binary())) if in_band else values
+
+
+def control_bytes(message: ControlMessage) -> bytes:
+    """The bytes of a control message in a stream that carries the type byte."""
+    return encode(message)
+
+
+def envelopes(
+    ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, *, in_band: bool, tolerant: bool = False
+) -> Iterator[Envelope]:
+    """What consecutive values of a partition are, from ``offset`` on: runs of user messages, and control messages in their places.
+
+    A user message that cannot be read is an error, or an :class:`~airflow_samza.systems.system.UnreadableRun` where that is asked for; a
+    control message that cannot be read is always an error.
+    """
+    if not in_band:
+        yield from _user_messages(ssp, offset, values, serde, tolerant)
+        return
+    found = values.to_pylist()
+    first = 0
+    for place in [*(place for place, value in enumerate(found) if value is None or value[:1] != _USER), len(found)]:
+        if place > first:
+            users = pa.array([value[1:] for value in found[first:place]], pa.binary())
+            yield from _user_messages(ssp, offset + first, users, serde, tolerant)
+        if place < len(found):
+            message = decode(found[place] or b"", stream=ssp.stream, partition=ssp.partition, offset=offset + place)
+            assert isinstance(message, ControlMessage)
+            yield ControlEnvelope(ssp, offset + place, message)
+        first = place + 1
+
+
+def _user_messages(ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, tolerant: bool) -> Iterator[Envelope]:
+    while len(values):
+        try:
+            yield MessageRun(ssp, offset, serde.decode(values))
+            return
+        except BadMessage as error:
+            bad = error
+        if not tolerant:
+            raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=offset + bad.place) from bad
+        if bad.place:
+            yield MessageRun(ssp, offset, serde.decode(values.slice(0, bad.place)))
+        value = values[bad.place].as_py()
+        yield UnreadableRun.of(ssp, offset + bad.place, ["" if value is None else value.decode(errors="replace")], [str(bad)])
+        values, offset = values.slice(bad.place + 1), offset + bad.place + 1

@@ -1,0 +1,13 @@
+"""The serdes that docs/serdes.md names are those that there are."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_samza.application.serdes import AVRO, BYTES, JSON, STRING
+from tests.unit.docs.pages import text_of
+
+
+def test_every_serde_stands_on_the_page() -> None:
+    first = re.findall(r'^\| `"([\w:]+)', text_of("serdes.md"), flags=re.MULTILINE)
+    assert [word.split(":")[0] for word in first[:4]] == [JSON, STRING, BYTES, AVRO.rstrip(":")]
