@@ -1,26 +1,81 @@
-"""System bindings as JSON, for a pipe between two processes: with their secrets, so never for a file."""
+"""System bindings as JSON, for a pipe between two processes: with their secrets, so never for a file.
+
+Where the JSON goes into something that may be logged, its secrets are sealed: it holds a pad of random bytes, and a file that goes another
+way holds the secrets under that pad. Neither tells anything without the other.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from airflow_samza.errors import StageLost
+from airflow_samza.secrecy import secret_names
 from airflow_samza.systems.system import SystemBinding
+
+SEALED = ":sealed"
+"""Beside the systems in sealed bindings; no system has a name like this."""
 
 
 def bindings_to_json(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
     """The JSON form, secrets included."""
-    return {name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret)} for name, b in bindings.items()}
+    return {
+        name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret | secret_names(b.options))}
+        for name, b in bindings.items()
+    }
 
 
 def bindings_from_json(data: Mapping[str, Any]) -> dict[str, SystemBinding]:
-    """The bindings that :func:`bindings_to_json` wrote."""
-    return {name: SystemBinding(b["kind"], b["options"], frozenset(b["secret"])) for name, b in data.items()}
+    """The bindings that :func:`bindings_to_json` wrote, also sealed ones (in a worker of Spark that was given the file)."""
+    hidden = _unsealed(data[SEALED]) if SEALED in data else {}
+    return {
+        name: SystemBinding(b["kind"], {**b["options"], **hidden.get(name, {})}, frozenset(b["secret"]))
+        for name, b in data.items()
+        if name != SEALED
+    }
+
+
+def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Bindings as JSON without secrets, and the content of the file that completes them."""
+    hidden = {name: {key: b["options"][key] for key in b["secret"] if key in b["options"]} for name, b in told.items()}
+    plain = json.dumps(hidden).encode()
+    pad = os.urandom(len(plain))
+    sealed: dict[str, Any] = {
+        name: {**b, "options": {key: value for key, value in b["options"].items() if key not in b["secret"]}} for name, b in told.items()
+    }
+    sealed[SEALED] = {"file": f"airflow-samza-{uuid.uuid4().hex}", "pad": b64encode(pad).decode()}
+    return sealed, _masked(plain, pad)
 
 
 def without_secrets(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
     """What may be shown or hashed: kinds and the options that are no secrets."""
     return {
-        name: {"kind": b.kind, "options": {key: str(value) for key, value in sorted(b.options.items()) if key not in b.secret}}
+        name: {
+            "kind": b.kind,
+            "options": {key: str(value) for key, value in sorted(b.options.items()) if key not in b.secret | secret_names(b.options)},
+        }
         for name, b in sorted(bindings.items())
     }
+
+
+def _unsealed(seal: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    from pyspark import SparkFiles
+
+    path = Path(SparkFiles.get(seal["file"]))
+    if not path.is_file():
+        raise StageLost(
+            f"This worker of Spark has no file {path.name}, without which it cannot reach the stage's systems.",
+            hint="The session with the Spark Connect server has ended; the stage is tried again.",
+            path=str(path),
+        )
+    found: dict[str, dict[str, Any]] = json.loads(_masked(path.read_bytes(), b64decode(seal["pad"])))
+    return found
+
+
+def _masked(content: bytes, pad: bytes) -> bytes:
+    return bytes(byte ^ cover for byte, cover in zip(content, pad, strict=True))

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.placement import Executor
 from airflow_samza.spark.session import set_conf, start_session
+from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,6 +108,10 @@ class ClassicSession:
         for key, value in {**({_POOL: pool} if pool else {}), **properties}.items():
             spark.sparkContext.setLocalProperty(key, value)
         yield
+
+    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+        """As they are: functions go from process to process, and into no log."""
+        return bindings_to_json(bindings)
 
     def cancel(self, tag: str) -> None:
         """Cancels the job group."""

@@ -7,18 +7,22 @@ has its own, because what a function registers by name (temporary views) would b
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
+from airflow_samza.spark.bindings_json import SEALED, bindings_to_json, seal_bindings
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.masters import Master
 from airflow_samza.spark.placement import Executor
 from airflow_samza.spark.session import FIXED, set_conf
+from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +44,7 @@ class ConnectSession:
         self._archives: tuple[str, ...] = ()
         self._shared: dict[frozenset[tuple[str, str]], SparkSession] = {}
         self._open: list[SparkSession] = []
+        self._sealed: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
         try:
@@ -114,6 +119,23 @@ class ConnectSession:
             yield
         finally:
             spark.removeTag(tag)
+
+    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+        """Sealed: the function has half of what it takes to read the secrets, and a file of the session the other half."""
+        told = bindings_to_json(bindings)
+        if not any(described["secret"] for described in told.values()):
+            return told
+        with self._lock:
+            known = self._sealed.get((spark.session_id, json.dumps(told, sort_keys=True)))
+            if known is None:
+                known, masked = seal_bindings(told)
+                with tempfile.TemporaryDirectory() as folder:  # of mode 0700, and what it holds is of no use by itself
+                    path = os.path.join(folder, str(known[SEALED]["file"]))
+                    with open(path, "wb") as file:
+                        file.write(masked)
+                    spark.addArtifacts(path, file=True)
+                self._sealed[spark.session_id, json.dumps(told, sort_keys=True)] = known
+        return known
 
     def cancel(self, tag: str) -> None:
         """Interrupts what runs with the tag, in whichever session it runs."""

@@ -20,13 +20,15 @@ from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.refusals import did_you_mean
-from airflow_samza.errors import SamzaError, SchemaError, StageFailed
+from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import adopt, read
 from airflow_samza.runs.names import Generation, safe
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
+from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
@@ -129,6 +131,7 @@ class _Reading:
                     stream=self._stream.stream_id,
                 )
             frame: DataFrame = made
+            refuse_secrets(spark, frame, self._named(None))
         else:
             assert self._table is not None
             frame = read_table(spark, self._table)
@@ -232,13 +235,28 @@ def read_table(spark: SparkSession, table: SparkTable) -> DataFrame:
     """What a DataFrame reader reads of a table."""
     if table.query and table.format != "jdbc":
         return spark.sql(table.query)
-    reader = spark.read.options(**table.options)
     if table.format == "jdbc":
         where = {"query": table.query} if table.query else {"dbtable": table.table or table.stream}
-        return reader.format("jdbc").options(**where).load()
+        return read_hidden(spark, "jdbc", {**table.options, **where}, table.secret)
     if table.path is not None:
+        if is_remote(spark):
+            return read_hidden(spark, table.format or "parquet", {**table.options, "path": table.path}, table.secret)
+        reader = spark.read.options(**table.options)
         return (reader.format(table.format) if table.format else reader).load(table.path)
-    return reader.table(table.table or table.stream)
+    refuse_hidden(spark, table)
+    return spark.read.options(**table.options).table(table.table or table.stream)
+
+
+def refuse_hidden(spark: SparkSession, table: SparkTable) -> None:
+    """Refuse secret options where Spark takes options by a plan only, and the plan goes to a Spark Connect server."""
+    secret = sorted((secret_names(table.options) | table.secret) & set(table.options))
+    if is_remote(spark) and secret:
+        raise ConfigError(
+            f"The stream {table.stream!r} in {table.place} (system {table.system!r}) has the option {secret[0]!r}, which a Spark Connect "
+            "server would write into its log with the whole plan.",
+            hint="Give the server the secret (a catalog in its settings) and leave the option out, or use a master of another kind.",
+            key=secret[0],
+        )
 
 
 def first_line(error: BaseException, table: SparkTable | None) -> str:

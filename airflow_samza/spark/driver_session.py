@@ -10,6 +10,7 @@ from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.placement import Executor
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.local_copies import local_copy
+from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +60,13 @@ class DriverSession(Protocol):
         self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
     ) -> AbstractContextManager[None]:
         """Jobs that this thread starts inside carry the tag, and the properties. Pools share the cores evenly, where Spark is ours."""
+        ...
+
+    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+        """Bindings as JSON for functions that Spark's workers call, which ``bindings_from_json`` reads there.
+
+        No secret stands in it where Spark may log the function with the plan that it is in.
+        """
         ...
 
     def cancel(self, tag: str) -> None:

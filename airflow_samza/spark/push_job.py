@@ -22,7 +22,6 @@ from airflow_samza.runs.stage_state import StageHandle, can_finish
 from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
 from airflow_samza.runs.version_text import describe_version
 from airflow_samza.schema import Field, Schema, parse_type
-from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
@@ -90,7 +89,7 @@ def _stage(
         reach("push-after-staging-began")
         task = PushTask(
             root=files.root,
-            bindings=bindings_to_json({request.system: bindings[request.system]}),
+            bindings=driver.for_workers(spark, {request.system: bindings[request.system]}),
             system=request.system,
             stream=dataclasses.asdict(stream),
             key=request.key,

@@ -12,6 +12,8 @@ from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
+from airflow_samza.secrecy import secret_names
+from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
 from airflow_samza.spark.push_failures import told_of_source
 
 if TYPE_CHECKING:
@@ -41,13 +43,13 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
         if kind == "path":
             chosen = format_of(source)
             options = {**_OF_FORMAT.get(chosen, {}), **source.get("options", {}), **secrets}
-            return spark.read.format(chosen).options(**options).load(source["path"])
+            return _read_path(spark, request, chosen, options, secrets)
         if kind == "table":
             return spark.table(source["table"])
         if kind == "query":
             return spark.sql(source["query"])
         if kind == "jdbc":
-            return spark.read.format("jdbc").options(**{**source["jdbc"], **secrets}).load()
+            return read_hidden(spark, "jdbc", {**source["jdbc"], **secrets}, secrets)
         made = load_callable(request, str(source["callable"]))(spark)
         if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
             kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
@@ -58,7 +60,22 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
                 table=request.table,
             )
         frame: DataFrame = made
+        refuse_secrets(spark, frame, f"The function {source['callable']!r} that makes the rows of table {request.table!r}")
         return frame
+
+
+def _read_path(spark: SparkSession, request: PushRequest, format: str, options: Mapping[str, Any], secrets: Mapping[str, Any]) -> DataFrame:
+    """A source in files, one path or several."""
+    path = request.source["path"]
+    if isinstance(path, str) and is_remote(spark):
+        return read_hidden(spark, format, {**options, "path": path}, secrets)
+    if is_remote(spark) and (secrets or secret_names(options)):
+        raise PushError(
+            f"The push of table {request.table!r} reads several paths with a secret option, which no plan of Spark Connect may hold.",
+            hint="Name one path: a folder, or a pattern such as /data/{a,b}.",
+            table=request.table,
+        )
+    return spark.read.format(format).options(**options).load(path)
 
 
 def load_callable(request: PushRequest, reference: str) -> Any:

@@ -13,7 +13,6 @@ from airflow_samza.config import Config
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_context import StageContext
@@ -53,7 +52,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
         files.put_if_absent(path, source.to_json().encode())
         task = EpochTask(
             root=files.root,
-            bindings=bindings_to_json(_for_workers(context.bindings)),
+            bindings=context.driver.for_workers(spark, _for_workers(context.bindings)),
             stage=handle.stage_id,
             stage_folder=handle.folder.path,
             program=path,

@@ -7,6 +7,7 @@ push tries again.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import time
 import uuid
@@ -100,9 +101,15 @@ class CompactionTask:
 
 
 def compaction_task(
-    files: Filesystem, system: System, binding: SystemBinding, folder: TableFolder, version: TableVersion, tasks: list[int]
+    files: Filesystem,
+    system: System,
+    binding: SystemBinding,
+    folder: TableFolder,
+    version: TableVersion,
+    tasks: list[int],
+    told: Callable[[Mapping[str, SystemBinding]], Mapping[str, Any]] = bindings_to_json,
 ) -> CompactionTask:
-    """The work of some tasks of the compaction of a version."""
+    """The work of some tasks of the compaction of a version; ``told`` puts bindings into the form in which they travel."""
     known = system.admin.metadata([StreamSpec(folder.topic)]).get(folder.topic)
     if known is None:
         raise TopicError(f"The push stream {folder.topic!r} is gone.", hint="Push the table anew.", stream=folder.topic)
@@ -110,7 +117,7 @@ def compaction_task(
     chain = dataclasses.replace(version, compactions=())
     # What it is made of will be deleted, so it cannot be made again after a power failure.
     durable = dataclasses.replace(binding, options={**binding.options, "durable": "true"})
-    bindings = bindings_to_json({folder.system: durable})
+    bindings = told({folder.system: durable})
     return CompactionTask(files.root, bindings, folder.system, dataclasses.asdict(stream), chain.slice, version.reads, tuple(tasks))
 
 
@@ -132,8 +139,9 @@ def compacting(
     """What a push does when its version stands: compacts it when it is time. Nothing that happens here fails the push."""
 
     def stage(version: TableVersion, tasks: list[int]) -> None:
-        work = compaction_task(files, system, binding, request.folder, version, tasks)
         with driver.stage_session(attempt.request.get("spark_conf", {}), own=True) as spark:
+            told = functools.partial(driver.for_workers, spark)
+            work = compaction_task(files, system, binding, request.folder, version, tasks, told)
             refuse_unwanted(files, attempt)
             frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, RESULT)
             description = f"compaction of table {request.table} after push {request.push_id}"

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import SamzaError, StageFailed
+from airflow_samza.errors import SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
-from airflow_samza.spark.dataframe_inputs import first_line
+from airflow_samza.spark.dataframe_inputs import first_line, refuse_hidden
 from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
@@ -99,12 +100,34 @@ def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
         options["partitionOverwriteMode"] = "dynamic"
     mode = "append" if table.mode == "append" else "overwrite"
     writer = frame.write.options(**options)
-    if table.format == "jdbc":
+    if table.format == "jdbc" and is_remote(frame.sparkSession):
+        _to_hidden_table(frame, table, mode)
+    elif table.format == "jdbc":
         writer.format("jdbc").option("dbtable", table.table or table.stream).mode(mode).save()
     elif table.path is not None:
+        refuse_hidden(frame.sparkSession, table)
         _partitioned(writer.format(table.format or "parquet"), table).mode(mode).save(table.path)
     else:
+        refuse_hidden(frame.sparkSession, table)
         _to_catalog(frame, writer, table, mode)
+
+
+def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
+    """A database's table by way of a view of Spark Connect, so that no password is in a plan. The table has to be there."""
+    spark, name = frame.sparkSession, table.table or table.stream
+    view = hidden_view(spark, "jdbc", {**table.options, "dbtable": name}, table.secret)
+    ours = {column.lower(): column for column in frame.columns}
+    theirs = spark.table(view).columns
+    differing = sorted(set(ours) ^ {column.lower() for column in theirs})
+    if differing:
+        raise SchemaError(
+            f"The output {table.stream!r} has the columns {', '.join(frame.columns)}, and {table.place} has {', '.join(theirs)}: over "
+            "Spark Connect they have to be the same.",
+            hint="Make the table with these columns, or use a master of another kind, which fills in defaults and makes missing tables.",
+            stream=table.stream,
+            column=differing[0],
+        )
+    frame.select(*(f"`{ours[column.lower()]}`" for column in theirs)).write.insertInto(view, overwrite=mode == "overwrite")
 
 
 def _to_catalog(frame: DataFrame, writer: DataFrameWriter, table: SparkTable, mode: str) -> None:

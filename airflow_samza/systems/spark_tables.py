@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.secrecy import secret_names, without
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 APPEND, OVERWRITE, OVERWRITE_PARTITIONS = MODES = ("append", "overwrite", "overwrite_partitions")
@@ -23,7 +24,7 @@ _TABLE_FORMATS = ("jdbc",)
 class SparkTable:
     """A stream as Spark sees it. One of ``path``, ``table`` and ``query`` says where; ``format`` None is the catalog's own.
 
-    ``options`` go to the reader or writer as they are, and may hold secrets (``secrets`` are their values): no text shows them.
+    ``options`` go to the reader or writer as they are, and may hold secrets (``secret`` are their names): no text shows them.
     ``mode`` and ``partition_by`` are for what is written. ``serde``: messages are bytes in the column ``value``.
     """
 
@@ -37,7 +38,7 @@ class SparkTable:
     partition_by: tuple[str, ...] = ()
     serde: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secret: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, system: str, binding: SystemBinding, stream: StreamSpec) -> SparkTable:
@@ -56,7 +57,7 @@ class SparkTable:
             partition_by=tuple(name.strip() for name in said.get("partition_by", "").split(",") if name.strip()),
             serde=stream.serde,
             options=options,
-            secrets=tuple(str(binding.options[name]) for name in sorted(binding.secret) if binding.options.get(name)),
+            secret=frozenset(binding.secret & set(options)) | secret_names(options),
         )
         made._check(stream)
         return made if made._has_place else _named(made, binding)
@@ -95,9 +96,7 @@ class SparkTable:
 
     def without_secrets(self, text: str) -> str:
         """A text for people, in which no secret option stands."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+        return without(text, [self.options[name] for name in self.secret if name in self.options])
 
     def _check(self, stream: StreamSpec) -> None:
         what = f"The {'output' if stream.written else 'input'} {stream.name!r} of the system {self.system!r} (spark)"

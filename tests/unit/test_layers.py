@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("config", "records", "row", "schema"),
+    ("config", "records", "row", "schema", "secrecy"),
     ("murmur3",),
     ("partitioner",),
     ("application",),
@@ -40,6 +40,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "config": {},
     "records": {"msgspec": FUNCTIONS_ONLY},
     "row": {},
+    "secrecy": {},
     "application": {},
     "planner": {},
     "control": {},

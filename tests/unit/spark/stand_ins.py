@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.spark.bindings_json import bindings_to_json
+from airflow_samza.systems.system import SystemBinding
 
 
 class Session:
@@ -24,6 +26,9 @@ class Session:
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[Any]:
         return nullcontext()
+
+    def for_workers(self, spark: Any, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+        return bindings_to_json(bindings)
 
     def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
         return nullcontext()

@@ -1,0 +1,106 @@
+"""The one list of what is secret: options by their names, and passwords inside URLs and other texts.
+
+Whatever shows, logs, hashes or sends options asks here, so that a name is secret everywhere or nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+HIDDEN = "***"
+"""What stands in a text in place of a secret."""
+
+WORDS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "apikey",
+    "accesskey",
+    "accountkey",
+    "privatekey",
+    "sharedkey",
+    "encryptionkey",
+    "signingkey",
+    "masterkey",
+    "signature",
+    "jaas",
+    "authorization",
+    "connectionstring",
+)
+"""A name that holds one of these, whatever stands between its letters (``api_key``, ``Api-Key``, ``fs.azure.account.key``), is secret."""
+
+WHOLE_WORDS = ("sas", "pass", "pw", "pin", "auth", "bearer")
+"""These are secret only as a word of their own: ``sas`` is, ``sasl.mechanism`` is not."""
+
+NOT_SECRET = ("tokenservice", "tokenprovider", "tokenendpoint", "credentialsprovider", "credentialprovider")
+"""Names that say where a secret comes from, and hold none."""
+
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_IN_URL = re.compile(r"(?P<scheme>[a-zA-Z][\w+.:-]*://)(?P<user>[^\s/@:?#'\"]*):(?P<password>[^\s/?#'\"]*)@")
+_ORACLE = re.compile(r"(?P<scheme>jdbc:oracle:\w+:)(?P<user>[^\s/@]*)/(?P<password>[^\s@]*)@")
+_NAMED = re.compile(
+    r"(?P<name>[\w.\-]*(?:" + "|".join(("password", "passwd", "passphrase", "pwd", "secret", "token", "api[_-]?key", "access[_-]?key",
+    "account[_-]?key", "private[_-]?key", "signature", "(?<![a-z])sas", "(?<![a-z])sig")) + r")[\w.\-]*)"
+    r"(?P<is>\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&,)'\"]+)",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether an option of this name holds a secret.
+
+    >>> is_secret_name("sasl.jaas.config"), is_secret_name("Api-Key"), is_secret_name("sasl.mechanism"), is_secret_name("primary_key")
+    (True, True, False, False)
+    """
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    joined = "".join(parts)
+    if any(word in joined for word in NOT_SECRET):
+        return False
+    return any(word in joined for word in WORDS) or any(part in WHOLE_WORDS for part in parts)
+
+
+def holds_secret(name: str, value: object) -> bool:
+    """Return whether an option is secret by its name, or by a password (or a JDBC URL, in which one may stand anywhere) in its value.
+
+    >>> holds_secret("url", "jdbc:postgresql://host/db"), holds_secret("url", "https://me:hush@host/"), holds_secret("url", "https://host/")
+    (True, True, False)
+    """
+    text = value if isinstance(value, str) else ""
+    return is_secret_name(name) or text.startswith("jdbc:") or without_passwords(text) != text
+
+
+def secret_names(options: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the options that hold a secret."""
+    return frozenset(name for name, value in options.items() if holds_secret(str(name), value))
+
+
+def shown(options: Mapping[str, Any], secret: Iterable[str] = ()) -> dict[str, Any]:
+    """Return options for people: what is secret, by the list or because ``secret`` names it, is hidden."""
+    named = frozenset(secret)
+    return {name: HIDDEN if name in named or holds_secret(str(name), value) else value for name, value in options.items()}
+
+
+def without_passwords(text: str) -> str:
+    """Return a text in which no password of a URL, and no ``password=…``, can be read.
+
+    >>> without_passwords("jdbc:h2:x;USER=me;PASSWORD=hush and ftp://me:hush@host/x")
+    'jdbc:h2:x;USER=me;PASSWORD=*** and ftp://me:***@host/x'
+    """
+    text = _IN_URL.sub(rf"\g<scheme>\g<user>:{HIDDEN}@", text)
+    text = _ORACLE.sub(rf"\g<scheme>\g<user>/{HIDDEN}@", text)
+    return _NAMED.sub(lambda found: f"{found['name']}{found['is']}{HIDDEN}", text)
+
+
+def without(text: str, secrets: Iterable[object]) -> str:
+    """Return a text in which neither these secrets nor passwords can be read."""
+    for secret in sorted({str(secret) for secret in secrets if secret}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return without_passwords(text)
