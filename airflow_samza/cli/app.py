@@ -221,6 +221,16 @@ def stop(place: Place, names: Names = None) -> None:
 
 
 @app.command()
+@at_place(SYSTEMS)
+def fsck(place: Place) -> None:
+    """Look at all topics, runs, states and written files of a root, and say what is damaged (exit code 1). Changes nothing."""
+    from airflow_samza.cli import fsck_command
+
+    if not fsck_command.fsck(place.environment(), typer.echo):
+        raise typer.Exit(1)
+
+
+@app.command()
 def version() -> None:
     """Show the versions of this package and of what it runs on."""
     import platform

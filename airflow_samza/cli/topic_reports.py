@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.tables import columns, json_line, moment
@@ -13,6 +13,7 @@ from airflow_samza.runs.stage_result import size
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log_consumer import LogConsumer
+    from airflow_samza.systems.log_fsck import Published
     from airflow_samza.systems.log_system import LogSystem
 
 FOLLOW_SECONDS = 0.5
@@ -168,13 +169,13 @@ def _bytes(index: Any) -> int:
     return total
 
 
-def fsck(log: LogSystem, name: str, tell: Callable[[str], None]) -> bool:
-    """Tells what is wrong with a topic, a finding a line; whether it is sound."""
+def fsck(log: LogSystem, name: str, tell: Callable[[str], None], said: Sequence[Published] = ()) -> bool:
+    """Tells what is wrong with a topic, a finding a line; whether it is sound. ``said``: what runs say to have published to it."""
     from airflow_samza.systems.log_fsck import fsck as find
     from airflow_samza.systems.log_fsck import is_sound
 
     try:
-        findings = find(log.topic(name))
+        findings = find(log.topic(name), said)
     except TopicError as error:
         if "path" not in error.facts:
             raise

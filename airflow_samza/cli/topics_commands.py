@@ -64,9 +64,14 @@ def fsck(
     of: Of = None,
 ) -> None:
     """Read every byte of a topic and say what is damaged, missing or left behind. Changes nothing; exit code 1 when rows are lost."""
+    from airflow_samza.cli.fsck_command import published, run_folders
+    from airflow_samza.systems.filesystem import open_filesystem
+
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
-    sound = [topic_reports.fsck(log, name, typer.echo) for name in names]
+    files = open_filesystem(place.environment().root)
+    said = published(files, log, run_folders(files))
+    sound = [topic_reports.fsck(log, name, typer.echo, said.get(name, ())) for name in names]
     if not names:
         typer.echo(f"There is no topic under {log.filesystem.root}.")
     if not all(sound):

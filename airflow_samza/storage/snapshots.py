@@ -186,6 +186,15 @@ def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
     return {file.path for _, _, file in _described(described)}
 
 
+def damaged_files(files: Files, described: Mapping[str, Any] | None) -> Iterator[StoreError]:
+    """The errors that reading a description's files would end in, one for each file that is missing or damaged."""
+    for op_id, _, file in _described(described):
+        try:
+            _checked(files, op_id, file)
+        except StoreError as error:
+            yield error
+
+
 def _write(
     files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None, durable: bool, host: HostFiles | None
 ) -> StateFile:

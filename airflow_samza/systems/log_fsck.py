@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.log_commits import read_commit, record_numbers
-from airflow_samza.systems.log_index import LogIndex
-from airflow_samza.systems.log_records import Commit
+from airflow_samza.systems.log_index import Control, LogIndex
+from airflow_samza.systems.log_records import Commit, control_message
 from airflow_samza.systems.log_segments import SegmentReaders
 from airflow_samza.systems.log_tails import KNOWN_TAILS
 from airflow_samza.systems.log_topic import Topic
@@ -27,19 +27,74 @@ class Finding:
         return f"{self.path} {self.what}. {self.remedy}"
 
 
-def fsck(topic: Topic) -> list[Finding]:
-    """All findings on a topic; none when it is sound. Reads every byte of every segment."""
+@dataclass(frozen=True)
+class Published:
+    """What somebody's own record says to be in a topic: the last epoch of a producer's generation. ``record`` says where it stands."""
+
+    producer: str
+    generation: str
+    epoch: int
+    record: str
+
+
+def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
+    """All findings on a topic; none when it is sound. Reads every byte of every segment.
+
+    ``published``: what the records of runs say that it holds. The last commits of a topic leave no gap when they are deleted.
+    """
     KNOWN_TAILS.forget(topic)
     commits, findings = _commits(topic)
     findings += _snapshots(topic, commits)
+    findings += _emptied(topic)
     try:
         index = LogIndex(topic)
     except TopicError as error:
         if not any(finding.serious for finding in findings):
             findings.append(_finding(topic, error))
         return findings
+    findings += _control(topic, index, commits)
+    findings += _missing(topic, index, published)
     findings += _segments(topic, index)
     return findings
+
+
+def _emptied(topic: Topic) -> Iterator[Finding]:
+    """A topic without a commit, snapshot or compaction, but with segments: nothing that readers see, and yet somebody wrote."""
+    written = [name for name in topic.filesystem.list(f"{topic.directory}/segments") if name.endswith(".arrow")]
+    if written and not any(record_numbers(topic, kind) for kind in ("commits", "snapshots", "compactions")):
+        yield Finding(
+            topic.filesystem.location(f"{topic.directory}/commits"),
+            f"holds no commit, and {len(written)} segments are there: the commits were deleted, or the first writer died before it had any",
+            "Restore the commits, or clear the stage that wrote the topic; if that has not ended yet, nothing is to be done.",
+        )
+
+
+def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> Iterator[Finding]:
+    """Control messages that no reader could understand. Every partition has the same ones, so the first tells of all."""
+    start = index.floor.offset(0)
+    for _, entries in index.owned_slice(0, start, index.head[0]):
+        for entry in entries:
+            if not isinstance(entry, Control):
+                continue
+            try:
+                control_message(entry.kind, entry.body, topic, 0, entry.offset)
+            except SamzaError as error:
+                number = next((number for number in sorted(commits) if commits[number].next[0] > entry.offset), None)
+                where = topic.commit_path(number) if number is not None else f"{topic.directory}/compactions"
+                what = f"holds a control message that cannot be read (offset {entry.offset} of partition 0): {error.sentence}"
+                yield _finding(topic, topic.damaged(where, what))
+
+
+def _missing(topic: Topic, index: LogIndex, published: Sequence[Published]) -> Iterator[Finding]:
+    for said in published:
+        if index.seen.is_superseded(said.producer, said.generation):
+            continue
+        if not index.seen.is_published(topic.name, said.producer, said.generation, said.epoch):
+            yield Finding(
+                topic.filesystem.location(f"{topic.directory}/commits"),
+                f"lacks epoch {said.epoch} of {said.producer} (generation {said.generation}), which {said.record} says was published",
+                f"Restore the commits, or clear the stage: {topic.name!r} lacks messages without it.",
+            )
 
 
 def _finding(topic: Topic, error: TopicError) -> Finding:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.control.messages import WatermarkMessage
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems import log_commits
-from airflow_samza.systems.log_fsck import fsck, is_sound
+from airflow_samza.systems.log_fsck import Published, fsck, is_sound
 from airflow_samza.systems.log_maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.log_tails import KNOWN_TAILS
@@ -255,6 +255,58 @@ def test_fsck_tells_orphans_and_bad_snapshots_from_damage(system: LogSystem, tmp
     assert [finding.what for finding in fsck(system.topic("views")) if finding.serious] == [
         "differs from the commits that it was made from"
     ]
+
+
+def test_fsck_says_that_a_topic_whose_only_commit_was_deleted_is_not_sound(system: LogSystem, tmp_path: Path) -> None:
+    publish(system, 0, 0)
+    (tmp_path / "topics/views" / COMMIT).unlink()
+    (finding,) = [finding for finding in fsck(system.topic("views")) if finding.serious]
+    assert "holds no commit, and 1 segments are there: the commits were deleted" in finding.what
+
+
+def test_fsck_misses_commits_that_somebody_knows_to_be_there(system: LogSystem, tmp_path: Path) -> None:
+    publish(system, 0, 0)
+    publish(system, 1, 10)
+    said = [Published("stage", "1", epoch, "its result") for epoch in (0, 1)]
+    assert is_sound(fsck(system.topic("views"), said))
+    (tmp_path / "topics/views/commits/00000000000000000001.json").unlink()
+    assert is_sound(fsck(system.topic("views")))  # nothing in the topic tells
+    (finding,) = [finding for finding in fsck(system.topic("views"), said) if finding.serious]
+    assert finding.what == "lacks epoch 1 of stage (generation 1), which its result says was published"
+    publish(system, 0, 20, generation="2")
+    assert is_sound(fsck(system.topic("views"), said))  # what was published in its place says that this is as it should be
+
+
+DAMAGED_CONTROL: list[object] = [
+    [],
+    [1],
+    [3, {}],
+    [2, None],
+    [2, []],
+    *([1, {"version": 1, "taskName": "t", "taskCount": 1, "timestamp": 0, **wrong}] for wrong in (
+        {"version": 2}, {"version": None}, {"taskName": 7}, {"taskCount": "1"}, {"taskCount": True}, {"timestamp": None},
+        {"timestamp": 0.5}, {"timestamp": "0"}, {"run": 1}, {"run": []},
+    )),
+    *([1, {name: value for name, value in {"version": 1, "taskName": "t", "taskCount": 1, "timestamp": 0}.items() if name != missing}]
+      for missing in ("version", "taskName", "taskCount", "timestamp")),
+    *([2, {"version": 1, "taskName": "t", "taskCount": 1, "streamId": "s", **wrong}] for wrong in (
+        {"version": 0}, {"taskName": []}, {"taskCount": {}}, {"streamId": None}, {"streamId": 1}, {"final": 1}, {"final": "no"},
+    )),
+]  # fmt: skip
+
+
+def test_fsck_finds_every_damaged_control_message_that_a_reader_refuses(system: LogSystem, tmp_path: Path) -> None:
+    publish(system, 0, 0)
+    path = tmp_path / "topics/views" / COMMIT
+    whole = json.loads(path.read_bytes())
+    assert len(DAMAGED_CONTROL) > 25
+    for entry in DAMAGED_CONTROL:
+        path.write_text(json.dumps({**whole, "control": [entry]}))
+        KNOWN_TAILS.forget(system.topic("views"))
+        with pytest.raises(SamzaError):
+            everything(system)
+        found = [finding for finding in fsck(system.topic("views")) if finding.serious]
+        assert [finding.path for finding in found] == [str(path)], entry
 
 
 def test_staged_output_that_vanished_is_refused_before_it_is_published(system: LogSystem, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""``airflow-samza fsck``: everything that lies under a root, and the files that its runs have written elsewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from airflow_samza.cli.environment import Environment
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.run_fsck import fsck_run, published_by, written_by
+from airflow_samza.runs.state_fsck import fsck_state
+from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.log_fsck import Finding, Published, is_sound
+from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.system import SystemBinding
+
+Tell = Callable[[str], None]
+
+
+def fsck(environment: Environment, tell: Tell) -> bool:
+    """Tells what is wrong, a finding a line, and how much was looked at; whether all of it is sound."""
+    files = open_filesystem(environment.root)
+    log = LogSystem("log", SystemBinding("log", {"root": environment.root}))
+    runs = run_folders(files)
+    said = published(files, log, runs)
+    results = [_told("topic", name, topic_findings(log, name, said.get(name, ())), tell) for name in log.topics()]
+    results += [_told("run", f"{run.application} {run.run_id}", list(fsck_run(files, run)), tell) for run in runs]
+    results += [_told("state", name, findings, tell) for name, findings in fsck_state(files)]
+    results += [_told("output", path, _output_findings(environment, system, path), tell) for system, path in _outputs(files, runs)]
+    tell(f"{len(results)} topics, runs, states and outputs under {environment.root}: {sum(not sound for sound in results)} damaged.")
+    return all(results)
+
+
+def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> dict[str, list[Published]]:
+    """What the results of runs say to be in the topics of a log, since each was made."""
+    found: dict[str, list[Published]] = defaultdict(list)
+    made: dict[str, int | None] = {}
+    for run in runs:
+        for system, topic, said, at in published_by(files, run):
+            if system != log.name:
+                continue
+            if topic not in made:
+                with suppress(SamzaError):  # the look at the topic says so
+                    made[topic] = log.made(topic)
+            since = made.setdefault(topic, None)
+            if since is not None and at * 1000 >= since:
+                found[topic].append(said)
+    return found
+
+
+def topic_findings(log: LogSystem, name: str, said: Iterable[Published]) -> list[Finding]:
+    """The findings on a topic; one that cannot be opened at all is a finding, too."""
+    from airflow_samza.systems.log_fsck import fsck as find
+
+    try:
+        return find(log.topic(name), list(said))
+    except SamzaError as error:
+        if "path" not in error.facts:
+            raise
+        return [Finding(str(error.facts["path"]), str(error.facts.get("what") or error.sentence), error.hint)]
+
+
+def run_folders(files: Filesystem) -> list[RunFolder]:
+    """The folders of all runs under a root, also of those that have no plan."""
+    return [RunFolder(application, run_id) for application in files.list("runs") for run_id in files.list(f"runs/{application}")]
+
+
+def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, str]]:
+    return sorted({place for run in runs for place in written_by(files, run)})
+
+
+def _output_findings(environment: Environment, system: str, path: str) -> list[Finding]:
+    from airflow_samza.systems.files.fsck import fsck_output
+    from airflow_samza.systems.files.location import open_location
+
+    binding = environment.systems.get(system)
+    storage = dict(binding.options.get("storage_options") or {}) if binding is not None else {}
+    try:
+        return list(fsck_output(open_location(path, storage)))
+    except (SamzaError, OSError) as error:
+        remedy = f"Bind the system {system!r} of this output (--system, --env), so that it can be looked at."
+        return [Finding(path, f"cannot be looked at from here: {error}", remedy, serious=False)]
+
+
+def _told(kind: str, name: str, findings: list[Finding], tell: Tell) -> bool:
+    sound = is_sound(findings)
+    if findings:
+        tell(f"{kind} {name}: {'sound' if sound else 'damaged'}")
+    for finding in sorted(findings, key=lambda finding: not finding.serious):
+        tell(f"  {finding}")
+    return sound

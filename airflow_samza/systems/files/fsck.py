@@ -1,0 +1,41 @@
+"""Looks whether the files of an output are as its manifests say. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.manifests import generation_key, list_manifests, manifest_path, read_manifest
+from airflow_samza.systems.log_fsck import Finding
+
+_REMEDY = "Restore the file, or clear the stage that wrote it, which writes the output again."
+
+
+def fsck_output(output: Location) -> Iterator[Finding]:
+    """All findings on an output directory: manifests that cannot be read, files of the newest generations that are missing or cut off.
+
+    What other generations left is nobody's any more, and is not looked at.
+    """
+    known = list_manifests(output)
+    newest: dict[str, tuple[int, ...]] = {}
+    for producer, generation, _ in known:
+        newest[producer] = max(newest.get(producer, ()), generation_key(generation))
+    for producer, generation, epoch in known:
+        if generation_key(generation) != newest[producer]:
+            continue
+        place = manifest_path(output, producer, generation, epoch)
+        try:
+            manifest = read_manifest(place)
+        except TopicError as error:
+            yield Finding(str(place), "is a damaged manifest", error.hint)
+            continue
+        for name, _, size in manifest.files:
+            file = output / name
+            found = output.filesystem.get_file_info(file.path)
+            if found.type == pafs.FileType.NotFound:
+                yield Finding(str(file), f"is missing, and {place.name} names it", _REMEDY)
+            elif found.size != size:
+                yield Finding(str(file), f"has {found.size} bytes, and {size} were written", _REMEDY)

@@ -1,0 +1,151 @@
+"""``airflow-samza fsck``: a root of many kinds of files, each of which is damaged in turn."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from airflow_samza.cli.app import app
+from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.systems.system import SystemBinding
+from tests.unit.spark.looping import APPLICATION, Place
+from tests.unit.spark.without_spark import run_stage
+
+FILES = """
+@stream_application("kept")
+def kept(app):
+    lines = app.input_stream("lines", system="log", schema=LINE, partitions=2, bounded=False)
+    lines.send_to(app.output_stream("files", system="lake", path="out", format="parquet"))
+    lines.send_to(app.output_stream("copy", system="log", schema=LINE, partitions=2, key="word"))
+    counted = lines.partition_by("word", id="by-word").aggregate("word", lines=count(), id="per-word")
+    counted.send_to(app.output_stream("counts", system="log", partitions=2, key="word"))
+"""
+
+HARMLESS = ("heartbeat.json", "claim.json", "status.json", "closed.json", "origin.json", ".zip", ".log", "program.json")
+"""Names of files whose damage loses nothing: they only tell, or are made again."""
+
+
+class Root:
+    """A root with topics, the records of a run, its state, and its files."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "looping_app.py").write_text(APPLICATION + FILES)
+        self.place = Place(folder)
+        self.root = folder / "root"
+        self.lake = folder / "lake"
+        self.systems = {"lake": SystemBinding("files", {"root": str(self.lake)})}
+        runtime = SparkRuntime(str(self.root), self.systems)
+        for number in range(2):
+            self.place.send(number * 40, 40)
+            run = runtime.prepare("looping_app:kept", f"run-{number}")
+            for stage in run.plan.stages:
+                run_stage(runtime, run, stage.stage_id, 1, self.systems)
+            runtime.close(run)
+
+    def fsck(self) -> Result:
+        return CliRunner().invoke(app, ["fsck", "--root", str(self.root), "--system", f"lake=files:{self.lake}"])
+
+    def files(self) -> list[Path]:
+        """All that a reader may need."""
+        found = [*self.root.rglob("*"), *self.lake.rglob("*")]
+        return sorted(path for path in found if path.is_file() and not path.name.endswith(HARMLESS))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("fsck")
+    sys.path.insert(0, str(folder))
+    sys.modules.pop("looping_app", None)
+    with pytest.MonkeyPatch.context() as patch:
+        from airflow_samza.spark import epoch, epoch_frames
+        from tests.unit.spark.without_spark import without_spark
+
+        for module in (epoch, epoch_frames):
+            patch.setattr(module, "stage_frame", None)
+        without_spark()
+        yield Root(folder).root.parent
+    sys.path.remove(str(folder))
+    sys.modules.pop("looping_app", None)
+
+
+@pytest.fixture
+def root(template: Path) -> Iterator[Root]:
+    """The root, which is afterwards as it was."""
+    kept = template.with_name(f"{template.name}-kept")
+    shutil.copytree(template, kept)
+    made = Root.__new__(Root)
+    made.root, made.lake = template / "root", template / "lake"
+    yield made
+    shutil.rmtree(template)
+    kept.rename(template)
+
+
+def test_a_root_that_nothing_has_befallen_is_sound(root: Root) -> None:
+    done = root.fsck()
+    assert done.exit_code == 0, done.output
+    assert " 0 damaged." in done.stdout
+    kinds = {path.relative_to(root.root.parent).parts[1] for path in root.files()}
+    assert {"topics", "runs", "state", "out"} <= kinds
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut_off, emptied])
+def test_no_file_can_be_damaged_unnoticed(root: Root, damage: Callable[[Path], None]) -> None:
+    unnoticed = []
+    for path in root.files():
+        whole = path.read_bytes()
+        damage(path)
+        done = root.fsck()
+        left_over = (
+            path.is_relative_to(root.root / "runs") and path.suffix == ".arrow"
+        )  # state of stages that are over: the lineage has its own
+        if done.exit_code != (0 if left_over else 1) or path.name.removesuffix(".json") not in done.stdout:
+            unnoticed.append((str(path.relative_to(root.root.parent)), done.output))
+        path.write_bytes(whole)
+    assert not unnoticed, "\n".join(f"{path}: {told}" for path, told in unnoticed)
+
+
+def test_damage_of_what_only_tells_is_mentioned_and_no_loss(root: Root) -> None:
+    for path in (root.root / "runs").rglob("closed.json"):
+        path.write_bytes(b"{")
+    done = root.fsck()
+    assert done.exit_code == 0, done.output
+    assert "it only tells" in done.stdout
+
+
+def test_a_topic_whose_last_commits_were_deleted_is_not_sound(root: Root) -> None:
+    """What is left has no gap; the records of the runs know better."""
+    topic = "copy"
+    commits = sorted((root.root / "topics" / topic / "commits").glob("*.json"))
+    assert len(commits) == 2
+    commits[-1].unlink()
+    done = root.fsck()
+    assert done.exit_code == 1, done.output
+    assert f"topic {topic}: damaged" in done.stdout
+    assert "says was published" in done.stdout
+    topics = CliRunner().invoke(app, ["topics", "fsck", topic, "--root", str(root.root)])
+    assert topics.exit_code == 1
+    assert "says was published" in topics.stdout
+
+
+def test_files_of_outputs_and_of_state_that_are_missing_are_named(root: Root) -> None:
+    part = next((root.lake / "out").glob("part-*"))
+    part.unlink()
+    state = next(path for path in (root.root / "state").rglob("*.arrow") if path.stat().st_size)
+    state.unlink()
+    done = root.fsck()
+    assert done.exit_code == 1
+    assert f"{part} is missing" in done.stdout
+    assert f"{state} is missing" in done.stdout
