@@ -14,6 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from airflow_samza.errors import RecordUnreadable
@@ -70,17 +71,24 @@ def decoder(decode: Callable[..., Made]) -> Callable[..., Made]:
     @functools.wraps(decode)
     def decoded(cls: Any, data: Any, *more: Any) -> Made:
         location = getattr(data, "location", f"of {cls.__name__}")
-        try:
+        with understood(location):
             made = decode(cls, data, *more)
-        except KeyError as error:
-            raise unreadable(location, f"it has no {error.args[0]!r}") from None
-        except (TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-            raise unreadable(location, f"it cannot be understood ({_shortened(error)})") from None
         for name, problem in _ill_typed(made):
             raise unreadable(location, f"its {name!r} is of a wrong type ({problem})")
         return made
 
     return decoded
+
+
+@contextmanager
+def understood(location: str) -> Iterator[None]:
+    """Turn what Python raises of a JSON value of another shape into a RecordUnreadable; ``location`` names the record in a sentence."""
+    try:
+        yield
+    except KeyError as error:
+        raise unreadable(location, f"it has no {error.args[0]!r}") from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise unreadable(location, f"it cannot be understood ({_shortened(error)})") from None
 
 
 def _shortened(error: BaseException) -> str:

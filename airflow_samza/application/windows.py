@@ -145,7 +145,7 @@ def duration_ms(value: str | int | timedelta, *, zero: bool = False) -> int:
         length = value // timedelta(milliseconds=1)
     elif isinstance(value, int) and not isinstance(value, bool):
         length = value
-    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", value)):
+    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,18})\s*([a-z]+)\s*", value)):
         unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s"))
         length = int(match[1]) * unit if unit is not None else None
     if length is not None and (length < 0 or (length == 0 and not zero)):

@@ -132,6 +132,6 @@ def decode(data: bytes, *, stream: str, partition: int, offset: object) -> Contr
         return data[1:]
     try:
         body = json.loads(data[1:]) if data[0] in (MessageType.WATERMARK, MessageType.END_OF_STREAM) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     return from_json(data[0], body, stream=stream, partition=partition, offset=offset)

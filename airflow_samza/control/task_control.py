@@ -12,6 +12,7 @@ from typing import Any
 from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, PartitionEnded
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.watermarks import WatermarkAdvanced, WatermarkBookkeeping
+from airflow_samza.records import understood
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class TaskControl:
         """Both bookkeepings as JSON, to be committed with the offsets (C6)."""
         return {"end_of_stream": self.ends.checkpoint(), "watermarks": self.watermarks.checkpoint()}
 
+    @understood("of a task's checkpoint")
     def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[ControlEvent]:
         """Takes over what :meth:`checkpoint` wrote; returns ends that were reached before it and not emitted yet."""
         self.watermarks.restore(checkpoint.get("watermarks", ()))

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.task_counts import TaskCounts
+from airflow_samza.records import understood
 
 NONE_YET = -1
 END_OF_TIME = 2**63 - 1
@@ -153,6 +154,7 @@ class WatermarkBookkeeping:
             for (stream, partition), state in sorted(self._partitions.items())
         ]
 
+    @understood("of a task's checkpoint")
     def restore_heard(self, heard: Iterable[Mapping[str, Any]]) -> None:
         """Takes over what :meth:`heard` gave, after :meth:`restore`."""
         for entry in heard:

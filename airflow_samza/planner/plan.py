@@ -182,7 +182,7 @@ class ExecutionPlan:
                 stages=tuple(_build(Stage, item) for item in data.pop("stages")),
                 **{name: _frozen(value) for name, value in data.items()},
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             shown = text if len(text) <= 40 else text[:40] + "…"
             raise PlanError(
                 f"The text {shown!r} is not a plan: {error!r}.",

@@ -10,7 +10,14 @@ from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field
 
 _ALIASES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float", "bool": "boolean"}
 
-_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'[^']*'|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`?|'[^']*'?|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
+"""Each branch takes what it began, also a quotation without an end, so that no text is looked through twice."""
+
+_DEEPEST = 100
+"""Types within types; Spark's own parser gives up at about as many."""
+
+_SHOWN = 200
+"""Characters of a schema in an error."""
 
 
 def read_columns(text: str) -> tuple[Field, ...]:
@@ -45,7 +52,8 @@ class _Parser:
     """Reads DDL token by token."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        self._depth = 0
         self.tokens = _TOKEN.findall(text)
         self.place = 0
 
@@ -53,7 +61,7 @@ class _Parser:
         return self.place >= len(self.tokens)
 
     def fail(self, wanted: str) -> NoReturn:
-        found = "the end" if self.at_end() else repr(self.tokens[self.place])
+        found = "the end" if self.at_end() else repr(self.tokens[self.place][:_SHOWN])
         raise SchemaError(
             f"The schema {self.text!r} has {found} where {wanted} should be.",
             hint="Write name and type of each column, with commas between: member_id bigint, country string. "
@@ -84,6 +92,8 @@ class _Parser:
             self.fail("a column name")
         token = self.tokens[self.place]
         if token.startswith("`"):
+            if len(token) < 3 or not token.endswith("`"):
+                self.fail("a column name")
             self.place += 1
             return str(token[1:-1].replace("``", "`"))
         if not re.fullmatch(r"[A-Za-z_]\w*", token):
@@ -92,17 +102,29 @@ class _Parser:
         return str(token)
 
     def number(self) -> int:
-        if self.at_end() or not self.tokens[self.place].isdigit():
+        if self.at_end() or not self.tokens[self.place].isdecimal() or len(self.tokens[self.place]) > 9:
             self.fail("a number")
         self.place += 1
         return int(self.tokens[self.place - 1])
 
     def string(self) -> None:
-        if self.at_end() or not self.tokens[self.place].startswith("'"):
+        if self.at_end() or len(self.tokens[self.place]) < 2 or self.tokens[self.place][0] + self.tokens[self.place][-1] != "''":
             self.fail("a quoted text")
         self.place += 1
 
     def type(self) -> DataType:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise SchemaError(
+                f"The schema {self.text!r} has types within types, more than {_DEEPEST} deep.",
+                hint="Keep nested values as JSON text, or split them into columns.",
+                value=self.text,
+            )
+        found = self._type()
+        self._depth -= 1
+        return found
+
+    def _type(self) -> DataType:
         start = self.place
         name = self.identifier().lower()
         name = _ALIASES.get(name, name)
@@ -146,18 +168,20 @@ class _Parser:
     def _struct(self) -> DataType:
         self.take("<")
         names: list[str] = []
+        seen: set[str] = set()
         children: list[DataType] = []
         while not self.maybe(">"):
             if names:
                 self.take(",")
             name = self.identifier()
-            if name in names:
+            if name in seen:
                 raise SchemaError(
                     f"The field {name!r} appears twice in a struct of the schema {self.text!r}.",
                     hint="Give each field a name of its own.",
                     column=name,
                 )
             names.append(name)
+            seen.add(name)
             self.maybe(":")
             children.append(self.type())
             self.maybe_words("not", "null")

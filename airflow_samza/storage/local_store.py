@@ -107,7 +107,7 @@ class LocalStores:
             if os.path.isdir(path):
                 self._discard(path, f"has no {RECORD}")
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._discard(path, f"has a {RECORD} that cannot be read ({error})")
             return None
         wrong = self._wrong(path, number, record)

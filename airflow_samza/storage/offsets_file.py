@@ -95,7 +95,7 @@ def _parsed(text: bytes) -> tuple[LocalOffsets | None, str | None]:
         if checksum != _checksum(body):
             return None, "is damaged: its checksum differs"
         return LocalOffsets({_place(name): int(last) for name, last in body["offsets"].items()}, dict(body["store"])), None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return None, f"is damaged ({type(error).__name__}: {error})"
 
 

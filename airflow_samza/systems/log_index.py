@@ -5,7 +5,7 @@ Commits of a superseded generation, and those before the retention floor, are le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_samza.systems.log_commits import load_tail, read_commits, record_numbers, tail_from_state
@@ -184,14 +184,12 @@ class LogIndex:
             return
         path = self.topic.compaction_path(self.compaction)
         try:
-            if self._compacted_segments is None:
-                self._compacted_segments = [Segment.from_json(segment) for segment in self._compacted["segments"]]
-            segments, owners, control = self._compacted_segments, self._compacted["owners"], self._compacted["control"]
+            segments, owners, control = self._merged_segments(), self._compacted["owners"], self._compacted["control"]
             for place, runs, marks in self._compacted["partitions"][partition]:
                 owner = None if place is None else (str(owners[place][0]), str(owners[place][1]))
                 if owner is not None and self.seen.is_superseded(*owner):
                     continue
-                entries: list[Entry] = [_clip(Run(at, segments[file], batch, row, rows), first) for at, file, batch, row, rows in runs]
+                entries: list[Entry] = [_clip(_compacted_run(segments, *run), first) for run in runs]
                 entries += [Control(at, *control[mark]) for at, mark in marks]
                 entries = [entry for entry in entries if entry.end > first]
                 entries.sort(key=_offset)
@@ -201,8 +199,18 @@ class LogIndex:
 
     def live_segments(self) -> list[Segment]:
         """All segments that a reader of this index may open."""
-        merged = [Segment.from_json(segment) for segment in self._compacted.get("segments", ())]
-        return merged + [segment for commit in self.live_commits() for segment in commit.segments]
+        return self._merged_segments() + [segment for commit in self.live_commits() for segment in commit.segments]
+
+    def _merged_segments(self) -> list[Segment]:
+        """The segments of the compaction; none where there is no compaction."""
+        if self._compacted_segments is None:
+            path = self.topic.compaction_path(self.compaction)
+            try:
+                described = self._compacted["segments"] if self._compacted else ()
+                self._compacted_segments = [Segment.from_json(segment) for segment in described]
+            except (KeyError, IndexError, ValueError, TypeError) as error:
+                raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
+        return self._compacted_segments
 
     def segments(self) -> set[str]:
         """Their names."""
@@ -225,6 +233,16 @@ def commit_entries(commit: Commit, partition: int) -> list[Entry]:
         entries.append(Control(offset, kind, body, commit, number))
         offset += 1
     return entries
+
+
+def _compacted_run(segments: Sequence[Segment], at: int, file: int, batch: int, row: int, rows: int) -> Run:
+    """A run as a compaction names it, inside its segment; a ValueError says what lies outside."""
+    if min(at, file, batch, row, rows) < 0:
+        raise ValueError("it names a place before the beginning of a file")
+    segment = segments[file]
+    if row + rows > segment.rows[batch]:
+        raise ValueError(f"it names {row + rows:,} rows of batch {batch} of {segment.name}, which has {segment.rows[batch]:,}")
+    return Run(at, segment, batch, row, rows)
 
 
 def _owner(commit: Commit) -> tuple[str, str] | None:

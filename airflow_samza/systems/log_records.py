@@ -11,10 +11,37 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.systems.log_topic import VERSION, Topic
+
+Form = TypeVar("Form", bound=msgspec.Struct)
+
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
+    """JSON as a value whose fields have the types that the form declares; a KeyError names what is missing, a ValueError what is wrong."""
+    for name in form.__struct_fields__:
+        data[name]
+    try:
+        return msgspec.convert(data, form)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+class _SegmentJson(msgspec.Struct, frozen=True):
+    """The JSON form of a segment; its name is part of a path, so it leads nowhere else."""
+
+    segment: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_~%+=@,-][A-Za-z0-9._~%+=@,-]*$")]
+    bytes: _Whole
+    partitions: tuple[_Whole, ...]
+    rows: tuple[_Whole, ...]
+    ends: tuple[_Whole, ...]
+    checksums: tuple[_Whole, ...]
 
 
 @dataclass(frozen=True)
@@ -45,17 +72,26 @@ class Segment:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """What :meth:`to_json` wrote."""
-        segment = cls(
-            str(data["segment"]),
-            int(data["bytes"]),
-            tuple(data["partitions"]),
-            tuple(data["rows"]),
-            tuple(data["ends"]),
-            tuple(data["checksums"]),
-        )
+        found = _typed(data, _SegmentJson)
+        segment = cls(found.segment, found.bytes, found.partitions, found.rows, found.ends, found.checksums)
         if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
             raise ValueError(f"names segment {segment.name} with lists of different lengths")
         return segment
+
+
+class _CommitJson(msgspec.Struct, frozen=True):
+    """The JSON form of a commit."""
+
+    number: _Whole
+    producer: str
+    generation: str
+    epoch: int
+    at: int
+    segments: tuple[dict[str, Any], ...]
+    control: tuple[tuple[int, Any], ...]
+    next: tuple[_Whole, ...]
+    once: bool
+    schema: str | None
 
 
 @dataclass(frozen=True)
@@ -96,17 +132,18 @@ class Commit:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:
         """What :meth:`to_json` wrote."""
+        found = _typed(data, _CommitJson)
         return cls(
-            int(data["number"]),
-            str(data["producer"]),
-            str(data["generation"]),
-            int(data["epoch"]),
-            int(data["at"]),
-            tuple(Segment.from_json(segment) for segment in data["segments"]),
-            tuple((int(kind), body) for kind, body in data["control"]),
-            tuple(data["next"]),
-            bool(data["once"]),
-            data["schema"],
+            found.number,
+            found.producer,
+            found.generation,
+            found.epoch,
+            found.at,
+            tuple(map(Segment.from_json, found.segments)),
+            found.control,
+            found.next,
+            found.once,
+            found.schema,
         )
 
     @property

@@ -16,6 +16,7 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.log_records import Segment
 from airflow_samza.systems.log_topic import Topic
+from airflow_samza.systems.segment_checks import check_unpacked
 from airflow_samza.systems.topic_refusals import check_partition
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 
@@ -260,9 +261,13 @@ class SegmentReaders:
 
         source, reader = self._reader(segment, None if columns is None else tuple(columns))
         try:
-            self._check(source, segment, batch)
+            message = self._check(source, segment, batch)
+            if not self._topic.is_runs_own:
+                check_unpacked(message)
             found = reader.get_batch(batch)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, IndexError, ValueError) as error:
+            if not self._topic.is_runs_own:
+                found.validate(full=True)
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, IndexError, ValueError, OverflowError, MemoryError) as error:
             raise self._damaged(segment, f"cannot be read at batch {batch} ({_first_line(error)})") from None
         if found.num_rows != segment.rows[batch]:
             raise self._damaged(segment, f"has {found.num_rows} rows in batch {batch}, and the commit says {segment.rows[batch]}")
@@ -296,7 +301,7 @@ class SegmentReaders:
                 # No column at all would mean every column to Arrow: the first one carries the row count.
                 options = pa.ipc.IpcReadOptions(included_fields=sorted(set(places)) or [0])
             reader = pa.ipc.open_file(source, options=options)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, OverflowError) as error:
             source.close()
             raise self._damaged(segment, f"is not an Arrow file ({_first_line(error)})") from None
         if reader.num_record_batches != len(segment.rows):
@@ -307,12 +312,15 @@ class SegmentReaders:
             self._open.popitem(last=False)
         return source, reader
 
-    def _check(self, source: Any, segment: Segment, batch: int) -> None:
+    def _check(self, source: Any, segment: Segment, batch: int) -> Any:
+        """The bytes of a batch, or of the footer, checked against the commit."""
         begin = segment.ends[batch - 1] if batch else 0
         source.seek(begin)
-        if zlib.crc32(source.read_buffer(segment.ends[batch] - begin)) != segment.checksums[batch]:
+        found = source.read_buffer(segment.ends[batch] - begin)
+        if zlib.crc32(found) != segment.checksums[batch]:
             what = "its footer" if batch == len(segment.rows) else f"batch {batch}"
             raise self._damaged(segment, f"is not what was written: the checksum of {what} is wrong")
+        return found
 
     def _damaged(self, segment: Segment, what: str) -> TopicError:
         return self._topic.damaged(self._topic.segment_path(segment.name), what)

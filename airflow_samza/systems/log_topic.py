@@ -42,6 +42,11 @@ class Topic:
     owner: tuple[str, ...] = ()
 
     @property
+    def is_runs_own(self) -> bool:
+        """Return True for a topic between stages of one run: its reader wrote it, and asks for it by a name that no input has."""
+        return bool(self.owner) and self.name.count("/") >= 2
+
+    @property
     def directory(self) -> str:
         """The topic's folder, relative to the root."""
         return topic_directory(self.name)
@@ -105,6 +110,8 @@ def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> d
         record = json.loads(data)
     except ValueError as error:
         raise damaged(filesystem, path, name, f"is not JSON ({error})" if data else "is empty") from None
+    except RecursionError:
+        raise damaged(filesystem, path, name, "is nested too deeply") from None
     if not isinstance(record, dict) or record.get("version") != VERSION:
         found = record.get("version") if isinstance(record, dict) else None
         raise damaged(filesystem, path, name, f"has the version {found!r} where {VERSION} is known")
@@ -129,8 +136,10 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
         record = read_record(filesystem, path, name)
     except FileNotFoundError:
         return None
-    partitions, schema = record.get("partitions"), record.get("schema")
-    if not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS or not isinstance(schema, str | None):
+    partitions: Any = record.get("partitions")
+    schema = record.get("schema")
+    is_count = isinstance(partitions, int) and not isinstance(partitions, bool)
+    if not is_count or not 1 <= partitions <= MAX_PARTITIONS or not isinstance(schema, str | None):
         raise damaged(filesystem, path, name, f"has {partitions!r} as its partition count and {schema!r} as its schema")
     identity = record.get("id", "")
     if not isinstance(identity, str):

@@ -11,6 +11,7 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, Operator
 from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.records import understood
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.held_back import HeldBack
@@ -311,6 +312,7 @@ class TaskInstance:
                     found[f"held:{op_id}:{following}"] = {"batches": pa.Table.from_batches(batches)}
         return found
 
+    @understood("of a task's checkpoint")
     def restore(self, checkpoint: Mapping[str, Mapping[str, Any]], state: Mapping[str, Mapping[str, pa.Table]]) -> None:
         """Takes over what :meth:`checkpoint` and :meth:`snapshot` gave; to be called after :meth:`start`."""
         for op_id, node in self._nodes.items():

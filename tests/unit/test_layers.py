@@ -56,6 +56,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "fastavro": FUNCTIONS_ONLY,
         "httpx": ANYWHERE,
         "tenacity": ANYWHERE,
+        "msgspec": ANYWHERE,
     },
     "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE, "rocksdict": ANYWHERE},
     # No pyspark: a triggerer looks after runs, too.

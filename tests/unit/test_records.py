@@ -70,7 +70,7 @@ def test_rejects_a_record_with_its_place_and_what_is_wrong(text: str, why: str) 
 
 def test_a_key_that_is_missing_in_the_depths_names_the_file() -> None:
     record = parse_record(b'{"a": {"b": {}}}', "/root/deep.json")
-    with pytest.raises(RecordUnreadable, match="The record /root/deep.json is damaged: it has no 'c'"):
+    with pytest.raises(RecordUnreadable, match=r"The record /root/deep\.json is damaged: it has no 'c'"):
         record["a"]["b"]["c"]
     assert record.get("x") is None
 

@@ -86,7 +86,7 @@ def read_manifest(place: Location) -> Manifest:
         data: dict[str, Any] = json.loads(text)
         data["files"] = tuple((str(name), int(rows), int(size)) for name, rows, size in data["files"])
         return Manifest(**data)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise TopicError(
             f"The manifest {place} is damaged: {error}.",
             hint="Remove it and clear the stage that wrote it, which publishes its files again.",
