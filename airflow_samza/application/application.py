@@ -15,6 +15,7 @@ from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
 from airflow_samza.application.refusals import listed, raised_in_user_code, refuse
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 
@@ -156,7 +157,7 @@ class StreamApplication:
             self.describe(app)
         except SamzaError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
             raise InvalidApplication(
                 f"The description of application {name!r} raised {raised_in_user_code(error)}.",
                 hint="It runs when the Dag is parsed, on the scheduler's host: it may only declare streams, tables and operators.",

@@ -18,6 +18,7 @@ from airflow_samza.schema import Schema
 
 _GENERATOR = inspect.CO_GENERATOR
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_CACHED = type(functools.lru_cache(len))
 _SHAPELESS: tuple[object, ...] = (Any, object, Row, dict, Mapping, collections.abc.Mapping)
 """Return annotations that say nothing of the columns."""
 
@@ -39,19 +40,43 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
     """
     if not callable(function):
         refuse(f"{where} takes a Python callable, not {_shown(function)}", hint=hint, operator=where, value=repr(function))
+    refuse_async(function, where)
     code = getattr(innermost(function), "__code__", None)
     flags = code.co_flags if code is not None else 0
-    if flags & _ASYNC:
-        refuse(
-            f"{where} got {name_of(function)}, which is async",
-            hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an AsyncStreamTask.",
-        )
     if flags & _GENERATOR and not generator:
         refuse(
             f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
             hint="Use flat_map for a callable that yields messages, or return one value.",
         )
     takes_values(function, where, takes)
+
+
+def refuse_async(function: object, where: str) -> None:
+    """Refuse a coroutine function, and an async generator, where a plain one belongs: nobody would await what it returns."""
+    if is_async(function):
+        refuse(
+            f"{where} got {name_of(function)}, which is async",
+            hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an AsyncStreamTask.",
+        )
+
+
+def refuse_async_methods(owner: object, where: str, *methods: str) -> None:
+    """Refuse a class, or an object, of which one of these methods is async; those that it does not have are passed over."""
+    for method in methods:
+        found = getattr(owner, method, None)
+        if callable(found):
+            refuse_async(found, where)
+
+
+def is_async(function: object) -> bool:
+    """Whether it is an ``async def``, behind partials, caches and methods, or the ``__call__`` of an object.
+
+    A decorator's own function may await what it wraps, so that only its results tell.
+    """
+    code = getattr(innermost(function), "__code__", None)
+    if code is not None and code.co_flags & _ASYNC:
+        return True
+    return type(function) is not types.FunctionType and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function))
 
 
 def takes_values(function: Any, where: str, takes: int) -> None:
@@ -99,6 +124,10 @@ def innermost(function: object) -> Any:
             function = function.func
         elif isinstance(function, types.MethodType):
             function = function.__func__
+        elif isinstance(function, _CACHED):
+            function = function.__wrapped__
+        elif isinstance(function, types.MethodWrapperType) and function.__name__ == "__call__":
+            function = function.__self__
         elif not isinstance(function, types.FunctionType | type) and isinstance(_call_method(function), types.FunctionType):
             return _call_method(function)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.bad_records import error_policy
-from airflow_samza.application.callables import check_callable, declared_schema
+from airflow_samza.application.callables import check_callable, declared_schema, refuse_async
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.handles import OutputStream
@@ -88,6 +88,8 @@ def window(
         if aggregations:
             refuse(f"{where} has fold= and aggregations", hint="Give one of the two.", operator=where)
         check_callable(fold, where, 2, hint="Give fold= a callable with two parameters: lambda former, message: …")
+        if callable(initial):
+            refuse_async(initial, f"initial= of {where}")
         results = ()
         folded = _folded(declared_schema(fold, schema, where), taken, where)
     policy = error_policy(on_error, stream._graph, where)

@@ -7,6 +7,7 @@ import re
 
 from airflow_samza.application.application import StreamApplication
 from airflow_samza.application.refusals import did_you_mean, listed, raised_in_user_code
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.errors import InvalidApplication, SamzaError, UnknownName
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -67,7 +68,7 @@ def _imported(module_name: str, name: str) -> object:
         ) from error
     except SamzaError:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         raise InvalidApplication(
             f"Module {module_name!r} of the application {name!r} cannot be imported: {raised_in_user_code(error)}.",
             hint=f'Try it: python -c "import {module_name}".',

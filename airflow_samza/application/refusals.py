@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import NoReturn
 
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.user_code import let_interrupts_through
 from airflow_samza.errors import InvalidApplication, SamzaError
 
 
@@ -51,6 +52,7 @@ class located:  # noqa: N801 (a context manager reads as a word)
 
 def raised_in_user_code(error: BaseException) -> str:
     """An exception of the user's own code in a sentence: type, text and place."""
+    let_interrupts_through(error)
     text = " ".join(str(error).split())
     place = SourceLocation.of_traceback(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename is not None:

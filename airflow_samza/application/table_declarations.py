@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.callables import check_callable
+from airflow_samza.application.callables import check_callable, refuse_async_methods
 from airflow_samza.application.columns import Columns, key_columns
 from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs, side_input_id
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
@@ -316,4 +316,5 @@ def _checked_processor(processor: object, where: str) -> Any:
             value=repr(processor),
         )
     check_callable(processor, f"the processor factory of {where}", 2, hint="Give a callable (config, metrics) -> SideInputsProcessor.")
+    refuse_async_methods(processor, f"the processor of {where}", "process")
     return processor

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from airflow_samza.application.callables import name_of
+from airflow_samza.application.callables import name_of, refuse_async_methods
 from airflow_samza.application.refusals import refuse
 
 
@@ -45,6 +45,7 @@ def check_watermark_function(function: object, where: str) -> None:
             hint="A callable with its own word on watermarks has both.",
             operator=where,
         )
+    refuse_async_methods(function, where, *_METHODS)
 
 
 _METHODS = ("process_watermark", "get_output_watermark")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.callables import check_callable, name_of, refuse_async_methods
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.windows import duration_ms
 
@@ -55,6 +55,7 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
         if not any(callable(getattr(said, method, None)) for method in _METHODS):
             refuse(f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint)
         check_callable(said, f"watermarks of {where}", 0, hint=hint)
+        refuse_async_methods(said, f"watermarks of {where}", *_METHODS)
         if inspect.isabstract(said):
             refuse(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
         return WatermarkStrategy(OWN, function=said)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import OperatorSpec, SelectSpec, TransformSpec, WhereSpec
+from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
 from airflow_samza.spark.driver_session import is_gone
@@ -90,7 +91,8 @@ def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
             raise
         hint = f"The columns are {', '.join(frame.columns)}. Correct the {'function' if isinstance(operator, TransformSpec) else 'SQL'}."
         raise _refused(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error
-    except Exception as error:
+    except USER_ERRORS as error:
+        let_interrupts_through(error)
         raise MessageError(
             f"The function of {_named(operator)} failed with {type(error).__name__}: {error}",
             hint="It gets a DataFrame and must return one.",

@@ -20,6 +20,7 @@ from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import adopt, read
@@ -204,7 +205,8 @@ class _Reading:
             yield
         except SamzaError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
+            let_interrupts_through(error)
             if is_gone(error):
                 raise
             found = find_error(str(error), self._context.origins)
@@ -212,7 +214,7 @@ class _Reading:
                 raise found from None
             raise self._failed(error) from None
 
-    def _failed(self, error: Exception) -> StageFailed:
+    def _failed(self, error: BaseException) -> StageFailed:
         stream_id = self._stream.stream_id
         said = first_line(error, self._table)
         if self._stream.reader is not None:

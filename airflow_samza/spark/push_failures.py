@@ -44,7 +44,7 @@ def told_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRET
         raise _source_failure(request, error, secrets) from None
 
 
-def function_failed(request: PushRequest, error: Exception) -> StageFailed:
+def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
     """The error of a function of the user's that was to return a DataFrame."""
     at = SourceLocation.of_traceback(error.__traceback__)
     return StageFailed(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import reach
@@ -128,7 +129,8 @@ def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: s
             return read_source(spark, request, secrets)
         except SamzaError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
+            let_interrupts_through(error)
             if is_gone(error) or request.kind_of_source != "callable":
                 raise
             raise function_failed(request, error) from error

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.errors import ProcessorMissing, TopicError
 
 Place = tuple[str, int]
@@ -120,7 +121,7 @@ class Processor(Protocol):
 class ProcessorFailed(Exception):
     """A processor raised, or what it gave are no entries: which store's, and on which message."""
 
-    def __init__(self, store: str, place: Place, offset: int, processor: Processor, error: Exception) -> None:
+    def __init__(self, store: str, place: Place, offset: int, processor: Processor, error: BaseException) -> None:
         super().__init__(f"{store} at {_told(place)}, offset {offset}: {error}")
         self.store = store
         self.place = place
@@ -162,7 +163,7 @@ class SideInputsProcessing:
             store, processor = self.stores[name], self.processors[name]
             try:
                 ignored = apply_entries(store, processor.process(message, store))
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise ProcessorFailed(name, place, offset, processor, error) from error
             if ignored:
                 self.ignored[name] = self.ignored.get(name, 0) + ignored

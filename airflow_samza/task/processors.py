@@ -10,6 +10,7 @@ from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.refusals import raised_in_user_code
 from airflow_samza.application.side_inputs import SideInputsProcessor
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 
 
@@ -20,7 +21,7 @@ def make_processor(table: TableDescriptor, config: Mapping[str, str], metrics: A
         made = factory(config, metrics)
     except SamzaError:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         raise InvalidApplication(
             f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, raised {raised_in_user_code(error)}.",
             hint="It is called with (config, metrics), once in each task.",
@@ -46,7 +47,7 @@ def processor_factory(table: TableDescriptor) -> Callable[[Mapping[str, str], An
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise ConfigError(
             f"The processor of table {table.table_id!r} is {named!r}, which cannot be imported: {raised_in_user_code(error)}.",
             hint=f'Say "package.module:factory" (processor=, or stores.{table.table_id}.side.inputs.processor.factory).',

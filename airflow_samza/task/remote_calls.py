@@ -14,8 +14,9 @@ from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
 from airflow_samza.application.remote_access import RemoteAccess, is_coroutine_function
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.planner.wording import duration_text
-from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
+from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop, ended_with, result_of
 
 _LONGEST_WAIT_S = 10.0
 """Between two tries: a service that is down for longer fails the stage, and Airflow's retry waits."""
@@ -116,7 +117,7 @@ class RemoteCalls:
         retrying = Retrying(**self._policy)
         try:
             return retrying(self._tried, item)
-        except Exception as error:
+        except USER_ERRORS as error:
             gave_up = GaveUp(item, error, _attempts(retrying))
             if tolerant:
                 return gave_up
@@ -132,7 +133,7 @@ class RemoteCalls:
         retrying = AsyncRetrying(**self._policy)
         try:
             return await retrying(self._tried_async, item)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise GaveUp(item, error, _attempts(retrying)) from error
 
     async def _tried_async(self, item: Any) -> Any:
@@ -143,14 +144,14 @@ class RemoteCalls:
         timeout_ms = self._access.timeout_ms
         if timeout_ms is None:
             return await self._call(self._function, item)
-        call = asyncio.ensure_future(self._call(self._function, item))
+        call = asyncio.ensure_future(ended_with(self._call(self._function, item)))
         try:
             done, _ = await asyncio.wait({call}, timeout=timeout_ms / 1000)
         finally:
             call.cancel()  # without effect on one that has ended
         if not done:
             raise TimeoutError(f"it gave no result within {duration_text(timeout_ms)}")
-        return call.result()
+        return result_of(call.result())
 
     def _again(self, _: RetryCallState) -> None:
         self._counts.retries += 1

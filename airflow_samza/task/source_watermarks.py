@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.application.watermark_strategies import BOUNDED_DELAY, PUNCTUATED, WatermarkStrategy
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import MessageError, SamzaError
@@ -53,7 +54,7 @@ class SourceWatermark:
     def _made(self, kind: type) -> Any:
         try:
             return kind()
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._failed(error, None) from error
 
     def observe(self, batch: pa.RecordBatch) -> int | None:
@@ -90,7 +91,7 @@ class SourceWatermark:
         shown = values[0] if len(values) == 1 else values
         try:
             result = function(*values)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._failed(error, shown) from error
         if result is None:
             return
@@ -103,9 +104,10 @@ class SourceWatermark:
             )
         yield time
 
-    def _failed(self, error: Exception, value: Any) -> SamzaError:
+    def _failed(self, error: BaseException, value: Any) -> SamzaError:
         if isinstance(error, SamzaError):
             return error
+        let_interrupts_through(error)
         location = user_location(self._strategy.function, error.__traceback__)
         at = f" ({location})" if location is not None else ""
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

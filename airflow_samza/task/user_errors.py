@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.user_code import let_interrupts_through
 from airflow_samza.errors import MessageError, SamzaError
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -48,6 +51,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
     """The error for a callable that raised; an error of ours that the callable raised on purpose passes through."""
     if isinstance(error, SamzaError):
         return error
+    let_interrupts_through(error)
     location = user_location(function, error.__traceback__)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     made = _message_error(
@@ -74,6 +78,33 @@ def wrong_shape(spec: OperatorSpec, function: object, result: object, expected: 
         spec,
         **facts,
     )
+
+
+class Awaited(TypeError):
+    """What a plain callable returned can only be awaited, and nobody does."""
+
+
+def refuse_awaitable(result: object) -> None:
+    """Refuse the result of a coroutine function that a decorator or a lambda hides: as a condition it is always true."""
+    if inspect.isawaitable(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise Awaited(f"it returned {_a(type(result).__name__)}, which nobody awaits (map_async takes coroutine functions)")
+
+
+def refuse_awaitables(spec: OperatorSpec, function: object, results: Sequence[object], messages: Sequence[object]) -> None:
+    """As :func:`refuse_awaitable`, for the results on some messages, one for one."""
+    if not any(hasattr(kind, "__await__") or hasattr(kind, "__anext__") for kind in set(map(type, results))):
+        return
+    for result, message in zip(results, messages, strict=True):
+        try:
+            refuse_awaitable(result)
+        except Awaited as error:
+            raise callable_failed(spec, function, message, error) from None
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word.replace('_', ' ')}"
 
 
 def _message_error(sentence: str, location: SourceLocation | None, hint: str, spec: OperatorSpec, **facts: object) -> MessageError:

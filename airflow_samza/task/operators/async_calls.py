@@ -30,6 +30,26 @@ class CallFailed(Exception):
         super().__init__(item)
 
 
+_ENDING = (SystemExit, KeyboardInterrupt)
+"""What a coroutine raises only on its own account, and what would end the loop's thread, so that nobody heard of it."""
+
+
+async def ended_with(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """The result of a call, or what it raised to end the process."""
+    try:
+        return await call, None
+    except _ENDING as error:
+        return None, error
+
+
+def result_of(ended: tuple[Any, BaseException | None]) -> Any:
+    """The result of what :func:`ended_with` gave, or what it raised."""
+    result, error = ended
+    if error is not None:
+        raise error
+    return result
+
+
 class TaskLoop:
     """An event loop on a thread of its own; it starts when it is first needed."""
 
@@ -49,7 +69,7 @@ class TaskLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs one coroutine to its end, and gives what it returns."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return result_of(asyncio.run_coroutine_threadsafe(ended_with(coroutine), self.loop).result())
 
     def close(self) -> None:
         """Cancels what is in flight, and ends the thread."""
@@ -164,7 +184,7 @@ class AsyncCalls:
                 self._changed.notify_all()
             try:
                 result = await self._called(item)
-            except Exception as error:
+            except (Exception, *_ENDING) as error:
                 if not self.keeps_failures:
                     self._failed(item, error)
                     break
@@ -178,14 +198,14 @@ class AsyncCalls:
     async def _called(self, item: Any) -> Any:
         if self._timeout_ms is None:
             return await self._function(item)
-        call = asyncio.ensure_future(self._function(item))
+        call = asyncio.ensure_future(ended_with(self._function(item)))
         try:
             done, _ = await asyncio.wait({call}, timeout=self._timeout_ms / 1000)
         finally:
             call.cancel()  # without effect on one that has ended
         if not done:
             raise TimeoutError(f"it gave no result within {duration_text(self._timeout_ms)}")
-        return call.result()
+        return result_of(call.result())
 
     def _ended(self, number: int, item: Any, result: Any) -> None:
         with self._changed:

@@ -8,6 +8,7 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, OperatorSpec, SinkSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.application.watermark_functions import is_watermark_function
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
@@ -15,7 +16,7 @@ from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.tolerant_calls import filter_each, flat_map_each, map_each, sink_each
 from airflow_samza.task.operators.watermark_calls import WatermarkCalls
 from airflow_samza.task.own_copies import OwnCopies
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.user_errors import callable_failed, refuse_awaitables, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,7 @@ def called(spec: OperatorSpec, function: Callable[[Any], Any], messages: Sequenc
     results: list[Any] = []
     try:
         results.extend(map(function, left))  # in C; what is left of the iterator tells how far it came
-    except Exception as error:
+    except USER_ERRORS as error:
         raise callable_failed(spec, function, messages[len(messages) - left.__length_hint__() - 1], error) from error
     if len(results) < len(messages):  # StopIteration would end the map in silence
         place = len(results)
@@ -82,6 +83,7 @@ class Filter(_PerMessage[FilterSpec]):
             try:
                 mask = pa.array(chosen, pa.bool_())
             except (pa.ArrowException, TypeError, ValueError):  # true and false in other forms
+                refuse_awaitables(self.spec, self._function, chosen, messages.objects)
                 chosen = list(map(bool, chosen))
                 mask = pa.array(chosen, pa.bool_())
             if mask.null_count:  # None is false
@@ -139,18 +141,23 @@ class FlatMap(_PerMessage[FlatMapSpec]):
     def _results(self, message: Any) -> Iterator[Sequence[Any]]:
         """What the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
         function = self._function
-        try:
-            results = function(message)
-            if isinstance(results, list | tuple):
-                yield results
+        left: Iterator[Any] | None = None
+        while True:
+            try:  # nothing is handed on in here: what ends this iteration must not look like the callable's doing
+                if left is None:
+                    results = function(message)
+                    if isinstance(results, list | tuple):
+                        break
+                    if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
+                        raise wrong_shape(self.spec, function, results, "an iterable of messages", message=message)
+                    left = map(self._copies.of, results)  # a generator may fill one row again and again
+                piece = list(islice(left, CHUNK))
+            except USER_ERRORS as error:
+                raise callable_failed(self.spec, function, message, error) from error
+            if not piece:
                 return
-            if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
-                raise wrong_shape(self.spec, function, results, "an iterable of messages", message=message)
-            left = map(self._copies.of, results)  # a generator may fill one row again and again
-            while piece := list(islice(left, CHUNK)):
-                yield piece
-        except Exception as error:
-            raise callable_failed(self.spec, function, message, error) from error
+            yield piece
+        yield results
 
     def _written(self, made: list[Any], origins: list[Any]) -> pa.RecordBatch:
         try:
@@ -175,5 +182,6 @@ class Sink(Operator[SinkSpec]):
             sink_each(self.spec, self.spec.function, self._reader, batch, self.bad)
             return ()
         for part in chunks(batch):
-            called(self.spec, self.spec.function, self._reader.read(part))
+            messages = self._reader.read(part)
+            refuse_awaitables(self.spec, self.spec.function, called(self.spec, self.spec.function, messages), messages)
         return ()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.conform import Conformer, with_missing
 from airflow_samza.task.message_values import python_values
@@ -98,7 +99,7 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
             try:
                 results.append([function(message, self._table.own_copy(row))])
                 fine.append(number)
-            except Exception as error:
+            except USER_ERRORS as error:
                 self._fails(failures, places[number], callable_failed(self.spec, function, message, error))
         made, misshapen = written_each(self._writer, results)
         for number, shape in misshapen:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
@@ -178,7 +179,7 @@ class MapBatches(Operator[MapBatchesSpec]):
                 result = next(results, None)
             except SamzaError:
                 raise
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise callable_failed(self.spec, self.spec.function, _shown(batch), error) from error
             if result is None:
                 return

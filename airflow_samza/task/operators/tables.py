@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.conform import Conformer, with_missing
@@ -164,7 +165,7 @@ class TableJoin(Operator[TableJoinSpec]):
         for message, row in zip(messages, rows, strict=True):
             try:
                 results.append(function(message, row))
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise callable_failed(self.spec, function, message, error) from error
         try:
             yield self._writer.write(results)
@@ -180,7 +181,7 @@ class TableJoin(Operator[TableJoinSpec]):
             try:
                 results.append([function(message, row)])
                 fine.append(place)
-            except Exception as error:
+            except USER_ERRORS as error:
                 failures.add(place, callable_failed(self.spec, function, message, error))
         made, misshapen = written_each(self._writer, results)
         for number, shape in misshapen:

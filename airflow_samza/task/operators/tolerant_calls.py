@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.task.bad_records import BadRecords, rows_at
 from airflow_samza.task.message_writer import written_each
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.user_errors import callable_failed, refuse_awaitable, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,20 +37,32 @@ class Failures:
             bad.reject(rows_at(part, places), [self.errors[number] for number in order], at)
 
 
-def call_each(spec: OperatorSpec, function: Callable[[Any], Any], messages: Sequence[Any], failures: Failures) -> list[Any]:
-    """The callable's results on the messages on which it does not fail."""
+def call_each(
+    spec: OperatorSpec,
+    function: Callable[[Any], Any],
+    messages: Sequence[Any],
+    failures: Failures,
+    taken: Callable[[Any], Any] | None = None,
+) -> list[Any]:
+    """The callable's results on the messages on which it does not fail, as ``taken`` takes them."""
+    call = function if taken is None else lambda message: taken(function(message))
     left: Any = iter(messages)
     results: list[Any] = []
     while len(results) + len(failures.places) < len(messages):
         error: BaseException = RuntimeError("it raised StopIteration")
         try:
-            results.extend(map(function, left))  # in C; what is left of the iterator tells how far it came
-        except Exception as raised:
+            results.extend(map(call, left))  # in C; what is left of the iterator tells how far it came
+        except USER_ERRORS as raised:
             error = raised
         if len(results) + len(failures.places) < len(messages):
             place = len(messages) - left.__length_hint__() - 1
             failures.add(place, callable_failed(spec, function, messages[place], error))
     return results
+
+
+def _as_condition(result: Any) -> bool:
+    refuse_awaitable(result)
+    return bool(result)
 
 
 def filter_each(
@@ -62,7 +75,7 @@ def filter_each(
     first = 0
     for part in chunks(batch):
         failures = Failures()
-        chosen = call_each(spec, lambda message: bool(function(message)), reader.read(part), failures)
+        chosen = call_each(spec, function, reader.read(part), failures, _as_condition)
         for place in failures.places:  # in order, so that each lands where it belongs
             chosen.insert(place, False)
         failures.reject(bad, part, first)
@@ -144,6 +157,6 @@ def sink_each(spec: OperatorSpec, function: Callable[[Any], Any], reader: Messag
     first = 0
     for part in chunks(batch):
         failures = Failures()
-        call_each(spec, function, reader.read(part), failures)
+        call_each(spec, function, reader.read(part), failures, refuse_awaitable)
         failures.reject(bad, part, first)
         first += part.num_rows

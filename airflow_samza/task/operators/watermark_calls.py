@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.application.watermark_functions import WatermarkFunction
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.task.event_times import LATEST_MS
@@ -30,24 +31,32 @@ class WatermarkCalls:
         method = self._function.process_watermark
         expected = f"an iterable of messages, or None: {self._writer.expected}"
         said = f"the watermark {timestamp}"
-        try:
-            made = method(timestamp)
-            if made is None:
+        pieces = self._pieces(method, timestamp, expected, said)
+        while True:
+            try:
+                messages = next(pieces, None)
+            except USER_ERRORS as error:
+                raise callable_failed(self._spec, method, said, error) from error
+            if messages is None:
                 return
-            if isinstance(made, str | bytes | dict) or not isinstance(made, Iterable):
-                raise wrong_shape(self._spec, method, made, expected, message=said)
-            left = iter(made)
-            while messages := list(islice(left, CHUNK)):
-                yield self._written(messages, method, expected, said)
-        except Exception as error:
-            raise callable_failed(self._spec, method, said, error) from error
+            yield self._written(messages, method, expected, said)
+
+    def _pieces(self, method: Callable[[int], Any], timestamp: int, expected: str, said: str) -> Iterator[list[Any]]:
+        made = method(timestamp)
+        if made is None:
+            return
+        if isinstance(made, str | bytes | dict) or not isinstance(made, Iterable):
+            raise wrong_shape(self._spec, method, made, expected, message=said)
+        left = iter(made)
+        while messages := list(islice(left, CHUNK)):
+            yield messages
 
     def output(self) -> int:
         """How far time has come behind the operator, in the callable's word; -1: it says nothing."""
         method = self._function.get_output_watermark
         try:
             said = method()
-        except Exception as error:
+        except USER_ERRORS as error:
             raise callable_failed(self._spec, method, "no message", error) from error
         if said is None:
             return NONE_YET

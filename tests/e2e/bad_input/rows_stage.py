@@ -28,6 +28,29 @@ def _(scene: Scene) -> str:
     return scene.run_and_drive()
 
 
+@row("stage", "A callable that ends the process", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "def known(view: View) -> bool:",
+        "    import sys",
+        '    return view.country == "BE" or sys.exit("no such country")',
+        f"{VIEWS}.filter(known).send_to({OUT})",
+    )
+    scene.views()
+    return scene.run_and_drive()
+
+
+@row("stage", "A callable whose result nobody awaits", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "async def known(view: View) -> bool:",
+        "    return False",
+        f"{VIEWS}.filter(lambda view: known(view)).send_to({OUT})",
+    )
+    scene.views()
+    return scene.run_and_drive()
+
+
 @row("stage", "A callable that returns another shape", STAGE)
 def _(scene: Scene) -> str:
     scene.application(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.application.task_api import IncomingMessageEnvelope
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
@@ -118,7 +119,7 @@ class LowLevelTask(Operator[TaskSpec]):
                 made = process(envelope, collector, coordinator)
                 if made is not None:
                     _refuse_coroutine(made)
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise callable_failed(self.spec, process, envelope.message, error) from error
             done += 1
             if (timers.any or progress.window_ms) and progress.is_due():
@@ -137,7 +138,7 @@ class LowLevelTask(Operator[TaskSpec]):
             before = [output.taken() for output in outputs]
             try:
                 _refuse_coroutine(self._task.process(envelope, self._collector, self.coordinator))
-            except Exception as error:
+            except USER_ERRORS as error:
                 for output, count in zip(outputs, before, strict=True):
                     output.take_back(count)
                 bad.reject(batch.slice(done, 1), [callable_failed(self.spec, self._task.process, envelope.message, error)], [done])
@@ -323,7 +324,7 @@ class LowLevelTask(Operator[TaskSpec]):
         try:
             made = function(*arguments)
             return self._loop.run(made) if inspect.iscoroutine(made) else made
-        except Exception as error:
+        except USER_ERRORS as error:
             raise callable_failed(self.spec, function, "no message", error) from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.bad_records import BadRecords
 from airflow_samza.task.message_writer import written_each
@@ -117,7 +118,7 @@ class Called:
             try:
                 results.append([self._function(one, other)])
                 fine.append(place)
-            except Exception as error:
+            except USER_ERRORS as error:
                 wrong[place] = callable_failed(self._spec, self._function, _Both(one, other), error)
         made, misshapen = written_each(self._writer, results)
         for number, shape in misshapen:
@@ -132,7 +133,7 @@ class Called:
         for one, other in zip(left, right, strict=True):
             try:
                 results.append(function(one, other))
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise callable_failed(self._spec, function, _Both(one, other), error) from error
         try:
             return self._writer.write(results)

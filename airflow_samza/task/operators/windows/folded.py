@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
+from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.task.bad_records import BadRecords
@@ -56,14 +57,14 @@ class Fold:
         initial = self._spec.initial
         try:
             return initial() if callable(initial) else copy.deepcopy(initial)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise callable_failed(self._spec, initial, None, error) from error
 
     def next(self, value: Any, message: Any, *, rejects: bool = True) -> Any:
         """The value with one more message; ``rejects``: where it fails, this is the first that is heard of it."""
         try:
             return self._function(value, message)
-        except Exception as error:
+        except USER_ERRORS as error:
             failure = callable_failed(self._spec, self._function, message, error)
             if self.bad is None:
                 raise failure from error
