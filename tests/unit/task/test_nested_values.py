@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import time
 from typing import Any
 
 import pytest
@@ -47,7 +46,7 @@ def test_a_misfit_is_told_with_its_place(kind: str, value: Any, why: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "array<timestamp>", "map<int,timestamp>", "struct<at:timestamp>"])
-@pytest.mark.parametrize("number", [time.time(), int(time.time() * 1000), 0])
+@pytest.mark.parametrize("number", [NOW.timestamp(), int(NOW.timestamp() * 1000), 0])
 def test_rejects_a_number_for_a_timestamp(kind: str, number: float) -> None:
     value: Any = {"a": [number], "m": {1: number}, "s": {"at": number}}.get(kind[0], number)
     with pytest.raises(ShapeError, match=r"a number, and no timestamp(_ntz)?: ms since 1970 become one by datetime\.fromtimestamp"):
