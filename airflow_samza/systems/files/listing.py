@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
+from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import published_names
 
@@ -50,8 +51,17 @@ class _Walk:
         if directory not in self.listed:
             selector = pafs.FileSelector(directory, allow_not_found=True)
             found = [info for info in self.root.filesystem.get_file_info(selector) if _name(info) and not self._leads_back(info, directory)]
+            found += self._leading_nowhere(directory, {str(info.path).rstrip("/") for info in found})
             self.listed[directory] = sorted(found, key=lambda info: str(info.path))
         return self.listed[directory]
+
+    def _leading_nowhere(self, directory: str, known: set[str]) -> list[pafs.FileInfo]:
+        """The links of a local directory that lead nowhere: Arrow leaves them out of a listing."""
+        if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.isdir(directory):
+            return []
+        with os.scandir(directory) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink() and entry.path not in known]
+        return [pafs.FileInfo(path, type=pafs.FileType.NotFound) for path in links if not os.path.exists(path)]
 
     def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
         """Whether an entry is its own directory, as some object stores list it, or a link to a directory above: it would never end."""
@@ -71,6 +81,21 @@ class _Walk:
             for child in self.children(info.path.rstrip("/")):
                 if not is_hidden(_name(child)):
                     yield from self.files_below(child)
+        else:
+            self._refuse_odd(str(info.path))
+
+    def _refuse_odd(self, path: str) -> None:
+        """Refuses a local entry that is neither file nor directory; one that has vanished meanwhile is no entry any more."""
+        if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.lexists(path):
+            return
+        link = os.path.islink(path)
+        raise TopicError(
+            f"{self.root.at(path)} is a link that leads nowhere (to {os.readlink(path)})."
+            if link
+            else f"{self.root.at(path)} is neither a file nor a directory.",
+            hint="Repair or remove the link; what it stands for would be left out." if link else "Remove it, or give a path without it.",
+            path=path,
+        )
 
     def matches(self, directory: str, parts: list[str]) -> Iterator[pafs.FileInfo]:
         """What the rest of a glob matches below a directory."""
@@ -85,6 +110,8 @@ class _Walk:
                     yield from self.matches(child.path.rstrip("/"), parts)
                 elif not rest:
                     yield child
+                elif child.type == pafs.FileType.NotFound:
+                    self._refuse_odd(str(child.path))  # it may stand for a directory
             return
         pattern = re.compile(fnmatch.translate(part))
         for child in self.children(directory):
@@ -95,6 +122,8 @@ class _Walk:
                 yield child
             elif child.type == pafs.FileType.Directory:
                 yield from self.matches(child.path.rstrip("/"), rest)
+            elif child.type != pafs.FileType.File:
+                self._refuse_odd(str(child.path))
 
 
 def find_files(root: Location, relative: str) -> Listing:
@@ -102,7 +131,7 @@ def find_files(root: Location, relative: str) -> Listing:
     walk = _Walk(root)
     literal = root / relative
     info = root.filesystem.get_file_info(literal.path)
-    if info.type != pafs.FileType.NotFound:
+    if info.type != pafs.FileType.NotFound or (isinstance(root.filesystem, pafs.LocalFileSystem) and os.path.islink(literal.path)):
         return _listing(walk, root, [info])
     if not has_glob(relative):
         return Listing((), missing=literal)
