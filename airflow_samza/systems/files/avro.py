@@ -16,6 +16,7 @@ from airflow_samza.errors import RuntimeMissing, SamzaError, SchemaError
 from airflow_samza.systems.files.formats import InputFile, TimeRange
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.times import FOUR_DIGITS
 
 _BATCH_ROWS = 16_384
 """Rows turned into Python objects at once."""
@@ -62,6 +63,7 @@ class AvroFormat:
     """The format ``avro``."""
 
     extension = "avro"
+    times = FOUR_DIGITS
 
     def __init__(self) -> None:
         self.library = fastavro()

@@ -1,41 +1,48 @@
 """CSV: parsed by the declared schema, columns found by the header's names (without a header: by their order).
 
-A file is read whole, because a quoted value may hold line ends; with ``multiline=false`` it is split at line ends. An empty
-value without quotes is null, with quotes it is empty text. Written with a header, text quoted, times as ISO 8601.
+A file is read from its start to its end, because a quoted value may hold line ends; with ``multiline=false`` it is split at line ends.
+An empty value without quotes is null, with quotes it is empty text. Written with a header, text quoted, times as ISO 8601.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterator, Sequence
+from typing import IO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 from pyarrow import types
 
-from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange
-from airflow_samza.systems.files.lines import BLOCK_BYTES, line_blocks
+from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.systems.files.conform import shown
+from airflow_samza.systems.files.csv_head import Head, read_head
+from airflow_samza.systems.files.csv_output import CsvOutput
+from airflow_samza.systems.files.csv_records import Dialect, count_lines, last_line, lines_of
+from airflow_samza.systems.files.csv_values import parse_column, type_of
+from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.lines import BLOCK_BYTES, Block, line_blocks
 from airflow_samza.systems.files.options import FileOptions, compression_of
 from airflow_samza.systems.files.packing import Unit
-from airflow_samza.systems.files.text_values import parse_text
+from airflow_samza.systems.files.times import FOUR_DIGITS
 from airflow_samza.systems.files.tolerance import Unreadable, as_text
 
-_MULTILINE_BLOCK_BYTES = 16 * 2**20
-"""One record has to fit into a block where quoted values may hold line ends."""
+LONGEST_RECORD = 16 * 2**20
+"""Bytes of a record that is read."""
 
-_HEADER_BLOCK_BYTES = 64 * 2**10
+_SHOWN_BYTES = 2**20
 
-_BAD_VALUE = re.compile(r"In CSV column #(\d+): (.*)", re.DOTALL)
+_TOO_LONG = f"a record of more than {LONGEST_RECORD // 2**20} MiB, or a quote that is never closed"
+
+_PLACE = re.compile(r"^(CSV parse error: |In CSV column #\d+: )?(Row #\d+: )?")
+"""Where Arrow says that a record lies: in the bytes that it was given."""
 
 
 class CsvFormat:
     """The format ``csv``."""
 
     extension = "csv"
+    times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> CsvInput:
         """Opens the file and reads its header; without ``wanted`` the first block tells the types, too."""
@@ -63,13 +70,26 @@ class CsvFormat:
         return CsvOutput(sink, schema, options)
 
 
+class _Bad(NamedTuple):
+    """A record that cannot be read, why, and the column, if the value of one is to blame."""
+
+    record: bytes
+    reason: str
+    column: str | None = None
+
+
 class CsvInput:
     """An open CSV file."""
 
     def __init__(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> None:
         self.file = file
         self.options = options
-        self.header = self._read_header(wanted)
+        self.dialect = Dialect(options)
+        self.head: Head = read_head(file, self.dialect, header=options.header, named=options.header or wanted is None)
+        names = self.head.names
+        if wanted is not None and (not options.header or not names):
+            names = list(wanted.names)
+        self.header = names if options.header or wanted is not None else [f"_c{place}" for place in range(len(names))]
         if wanted is not None:
             CsvFormat().check(wanted, file.stream)
             known = {field.name: field for field in wanted}
@@ -83,187 +103,180 @@ class CsvInput:
         """The columns as they are parsed."""
         return self._schema
 
-    def _read_header(self, wanted: pa.Schema | None) -> list[str]:
-        if wanted is not None and not self.options.header:
-            return list(wanted.names)
-        first = next(iter(line_blocks(self.file, block_bytes=_HEADER_BLOCK_BYTES)), None)
-        text = first.data.decode("utf-8-sig", errors="replace") if first is not None else ""
-        if not text.strip():
-            return list(wanted.names) if wanted is not None else []
-        quote, escape = self.options.quote, self.options.escape
-        reader = csv.reader(
-            io.StringIO(text),
-            delimiter=self.options.delimiter,
-            quotechar=quote or None,
-            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
-            escapechar=escape or None,
-        )
-        record = next(record for record in reader if record)
-        return record if self.options.header else [f"_c{place}" for place in range(len(record))]
-
-    def _inferred(self) -> pa.Schema:
-        first = next(iter(line_blocks(self.file)), None)
-        if first is None or not self.header:
-            return pa.schema([])
-        read = self._read(column_names=self.header, skip_rows=1 if self.options.header else 0, block_size=len(first.data) + 1)
-        found = pacsv.read_csv(pa.BufferReader(first.data), read, self._parsing(), _convert({}, self.options)).schema
-        return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
-
     def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
         """The rows of the file, or those whose lines start in the bytes [start, end)."""
         if self.file.size == 0 or not self.header:
             return
-        reading = list(names) or self.header[:1]
-        target = pa.schema([self._schema.field(name) for name in reading])
-        convert = _convert({field.name: pa.string() if types.is_timestamp(field.type) else field.type for field in target}, self.options)
-        convert.include_columns = reading
-        if self.file.tolerant:
-            for records in self._whole_records(start, end):
-                for piece in self._tolerantly(records, target, convert):
-                    yield piece if isinstance(piece, Unreadable) else piece.select(list(names))
-            return
-        for raw in self._raw_batches(start, end, convert):
-            try:
-                batch = _typed(raw, target)
-            except pa.ArrowInvalid as error:
-                raise self._unfit(str(error), next((f.name for f in target if types.is_timestamp(f.type)), "")) from error
-            for row in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(row, BATCH_ROWS).select(list(names))
-
-    def _whole_records(self, start: int, end: int | None) -> Iterator[bytes]:
-        """The records of a part of the file, some at a time; the header is left out."""
-        begins = start == 0
-        for records in self._closed(block.data for block in line_blocks(self.file, start, end, block_bytes=BLOCK_BYTES)):
-            if begins:
-                records = records.removeprefix(b"\xef\xbb\xbf")
-                records = records[len(self._records(records)[0]) :] if self.options.header and records else records
-                begins = False
-            yield records
-
-    def _closed(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Parts of whole lines put together until no quoted value is open, in which a line end would be text."""
-        held: list[bytes] = []
-        quotes = 0
-        for part in parts:
-            held.append(part)
-            quotes += self._quotes(part)
-            if quotes % 2 == 0:
-                yield b"".join(held)
-                held = []
-        if held:
-            yield b"".join(held)
-
-    def _quotes(self, data: bytes) -> int:
-        quote = self.options.quote.encode()
-        if not self.options.multiline or not quote:
-            return 0
-        if self.options.escape:
-            data = re.sub(re.escape(self.options.escape.encode()) + b".", b"", data, flags=re.DOTALL)
-        return data.count(quote)
-
-    def _records(self, data: bytes) -> list[bytes]:
-        """Records with their line ends."""
-        return list(self._closed(re.findall(rb"[^\n]*\n|[^\n]+", data)))
-
-    def _tolerantly(
-        self, data: bytes | list[bytes], target: pa.Schema, convert: pacsv.ConvertOptions
-    ) -> Iterator[pa.RecordBatch | Unreadable]:
-        """Rows in pieces, and between them the records that are bad; those are found by halving."""
-        joined = data if isinstance(data, bytes) else b"".join(data)
-        if not joined.strip() and len(self.header) != 1:
-            return
-        try:
-            read = self._read(column_names=self.header, block_size=len(joined) + 1)
-            batches = pacsv.read_csv(pa.BufferReader(joined), read, self._parsing(), convert).to_batches()
-            made = [_typed(batch, target) for batch in batches]
-        except pa.ArrowInvalid as error:
-            records = self._records(data) if isinstance(data, bytes) else data
-            if len(records) == 1:
-                yield Unreadable(as_text(records[0]), " ".join(str(error).split())[:300])
-                return
-            middle = len(records) // 2
-            yield from self._tolerantly(records[:middle], target, convert)
-            yield from self._tolerantly(records[middle:], target, convert)
-            return
-        for batch in made:
-            for row in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(row, BATCH_ROWS)
-
-    def _raw_batches(self, start: int, end: int | None, convert: pacsv.ConvertOptions) -> Iterator[pa.RecordBatch]:
-        skip = 1 if self.options.header else 0
-        try:
-            if start == 0 and end is None:
-                with self.file.sequential() as source:
-                    read = self._read(column_names=self.header, skip_rows=skip, block_size=_MULTILINE_BLOCK_BYTES)
-                    yield from pacsv.open_csv(source, read, self._parsing(), convert)
-                return
-            for block in line_blocks(self.file, start, end, block_bytes=BLOCK_BYTES):
-                # Here no value holds a line end, so the header is the first line.
-                data = block.data.partition(b"\n")[2] if skip and block.offset == 0 else block.data
-                if data.strip() or (data and len(self.header) == 1):
-                    read = self._read(column_names=self.header, block_size=len(data) + 1)
-                    yield from pacsv.read_csv(pa.BufferReader(data), read, self._parsing(), convert).to_batches()
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" in str(error) or "Could not skip initial 1 rows" in str(error):
-                return  # nothing but a header, or blank lines
-            found = _BAD_VALUE.match(str(error))
-            if found is None:
-                raise
-            name = self.header[int(found[1])] if int(found[1]) < len(self.header) else f"#{found[1]}"
-            raise self._unfit(found[2], name) from error
-
-    def _unfit(self, reason: str, column: str) -> SchemaError:
-        text = " ".join(reason.split())[:300].rstrip(".")
-        return SchemaError(
-            f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column {column!r}: {text}.",
-            hint="Declare the column with a type that holds the value, set null_value= if the text means null, or repair the file.",
-            file=self.file.shown,
-            stream=self.file.stream,
-            column=column,
-        )
-
-    def _read(self, **more: Any) -> pacsv.ReadOptions:
-        return pacsv.ReadOptions(use_threads=False, **more)
-
-    def _parsing(self) -> pacsv.ParseOptions:
-        return pacsv.ParseOptions(
-            delimiter=self.options.delimiter,
-            quote_char=self.options.quote or False,
-            escape_char=self.options.escape or False,
-            newlines_in_values=self.options.multiline,
-            # In a file of one column an empty line is a row that is null.
-            ignore_empty_lines=len(getattr(self, "header", ())) != 1,
-        )
+        target = pa.schema([self._schema.field(name) for name in list(names) or self.header[:1]])
+        for piece in self._pieces(self._blocks(start, end), target):
+            if isinstance(piece, pa.RecordBatch):
+                for row in range(0, piece.num_rows, BATCH_ROWS):
+                    yield piece.slice(row, BATCH_ROWS).select(list(names))
+            elif self.file.tolerant:
+                column = f", in column {piece.column!r}" if piece.column is not None else ""
+                yield Unreadable(as_text(piece.record), piece.reason + column)
+            else:
+                raise self._refusal(piece)
 
     def close(self) -> None:
         """Nothing is held between blocks."""
 
+    def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
+        """The lines that start in [start, end), without the header."""
+        if end is not None and end <= self.head.body:
+            return
+        first = start if start > self.head.body else 0
+        blocks = line_blocks(self.file, first, end, block_bytes=BLOCK_BYTES, ending=self.head.line_end, longest=LONGEST_RECORD)
+        for block in blocks:
+            before = max(0, self.head.body - block.offset)
+            if before < len(block.data):
+                yield Block(block.offset + before, block.data[before:], block.cut) if before else block
 
-def _typed(raw: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    columns = [parse_text(c, field.type) if types.is_timestamp(field.type) else c for c, field in zip(raw, target, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in target]))
+    def _pieces(self, blocks: Iterator[Block], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+        """Rows, and between them the records that are bad."""
+        held = lost = b""
+        for block in blocks:
+            if block.cut:
+                yield _Bad(lost or held + block.data, _TOO_LONG)
+                held = lost = b""
+                continue
+            if not held:
+                made = self._parsed(block.data, target)
+                if made is not None and self._is_one_per_line(made.num_rows, block.data):
+                    yield made
+                    continue
+                if not self.options.multiline:
+                    yield from self._sorted_out(lines_of(block.data), target)
+                    continue
+            # A quote is open at the end of a line, or something is bad: see where records end.
+            data = held + block.data
+            cut = self.dialect.closed(data)
+            begin = 0
+            if lost and cut:  # the end of a record whose beginning was too long to be kept
+                yield _Bad(lost, _TOO_LONG)
+                begin, lost = len(next(self.dialect.records(data))), b""
+            yield from self._whole(data[begin:cut], target)
+            held = data[cut:]
+            if len(held) > LONGEST_RECORD:
+                lost, held = lost or held[:_SHOWN_BYTES], self.dialect.quote.encode()
+        if lost:
+            yield _Bad(lost, _TOO_LONG)
+        elif held:
+            yield from self._sorted_out([held], target)
+
+    def _is_one_per_line(self, rows: int, data: bytes) -> bool:
+        """Whether that many rows of data mean that no line end is part of a value: then the data end where a record ends."""
+        if rows != count_lines(data, blank=True) and (len(self.header) == 1 or rows != count_lines(data, blank=False)):
+            return False
+        return self.dialect.has_ended(last_line(data))
+
+    def _whole(self, data: bytes, target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+        """Records that are known to be whole."""
+        made = self._parsed(data, target)
+        if made is None:
+            yield from self._sorted_out(list(self.dialect.records(data)), target)
+        else:
+            yield made
+
+    def _sorted_out(self, records: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+        """Rows in pieces, and between them the records that are bad; those are found by halving."""
+        if len(self.header) != 1:
+            records = [record for record in records if record.strip(b"\r\n")]
+        if not records:
+            return
+        made = self._parsed(b"".join(records), target)
+        if made is not None and made.num_rows == len(records) and self.dialect.is_closed(records[-1]):
+            yield made
+        elif len(records) == 1:
+            yield self._blamed(records[0], target)
+        else:
+            middle = len(records) // 2
+            yield from self._sorted_out(records[:middle], target)
+            yield from self._sorted_out(records[middle:], target)
+
+    def _parsed(self, data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
+        """The rows of whole records, None when one of them is bad."""
+        nullable = pa.schema([field.with_nullable(True) for field in target])
+        if len(self.header) != 1 and not data.strip(b"\r\n"):
+            return _no_rows(nullable)
+        try:
+            texts = self._texts(data, target)
+            columns = [parse_column(texts.column(place), field.type) for place, field in enumerate(nullable)]
+        except pa.ArrowInvalid:
+            return None
+        return pa.RecordBatch.from_arrays(columns, schema=nullable)
+
+    def _texts(self, data: bytes, target: pa.Schema) -> pa.RecordBatch:
+        """The values of whole records as text. Columns are named by their places: names of a header may come twice."""
+        places = [str(self.header.index(name)) for name in target.names]
+        convert = pacsv.ConvertOptions(
+            column_types=dict.fromkeys(places, pa.string()),
+            include_columns=places,
+            null_values=[self.options.null_value],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        named = [str(place) for place in range(len(self.header))]
+        read = pacsv.ReadOptions(use_threads=False, column_names=named, block_size=len(data) + 1)
+        table = pacsv.read_csv(pa.BufferReader(data), read, self._parsing(), convert).combine_chunks()
+        return table.to_batches()[0] if table.num_rows else _no_rows(table.schema)
+
+    def _parsing(self) -> pacsv.ParseOptions:
+        return pacsv.ParseOptions(
+            delimiter=self.dialect.delimiter,
+            quote_char=self.dialect.quote or False,
+            escape_char=self.dialect.escape or False,
+            newlines_in_values=True,
+            # In a file of one column an empty line is a row that is null.
+            ignore_empty_lines=len(self.header) != 1,
+        )
+
+    def _blamed(self, record: bytes, target: pa.Schema) -> _Bad:
+        """What is wrong with a record that was read by itself."""
+        if not self.dialect.is_closed(record):
+            if self.options.multiline:
+                return _Bad(record, "a quote that is never closed")
+            return _Bad(record, "a quote that is not closed on its line (multiline=false)")
+        try:
+            texts = self._texts(record, target)
+        except pa.ArrowInvalid as error:
+            return _Bad(record, _PLACE.sub("", " ".join(str(error).split()))[:300])
+        for place, field in enumerate(target):
+            try:
+                parse_column(texts.column(place), field.type)
+            except pa.ArrowInvalid:
+                value = texts.column(place)[0].as_py()
+                brief = value if len(value) <= 60 else value[:57] + "…"
+                return _Bad(record, f"{brief!r}, which is no {shown(field.type)}", field.name)
+        return _Bad(record, f"{texts.num_rows} records where one should be")
+
+    def _refusal(self, bad: _Bad) -> SamzaError:
+        if bad.column is None:
+            return damaged(self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})")
+        return SchemaError(
+            f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column {bad.column!r}: {bad.reason}.",
+            hint="Declare the column with a type that holds the value, set null_value= if the text means null, or repair the file.",
+            file=self.file.shown,
+            stream=self.file.stream,
+            column=bad.column,
+        )
+
+    def _inferred(self) -> pa.Schema:
+        """The columns with the types that the values of the first block have; text where there are none, or several."""
+        self._schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
+        block = next(self._blocks(0, None), None) if self.header else None
+        if block is None or block.cut:
+            return texts
+        data = block.data[: self.dialect.closed(block.data)] or block.data
+        found = []
+        for piece in self._whole(data, texts):
+            if isinstance(piece, pa.RecordBatch):
+                found.append(piece)
+            elif not self.file.tolerant:
+                raise self._refusal(piece)
+        rows = pa.Table.from_batches(found, pa.schema([field.with_nullable(True) for field in texts]))
+        return pa.schema([pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)])
 
 
-def _convert(kinds: dict[str, pa.DataType], options: FileOptions | None = None) -> pacsv.ConvertOptions:
-    return pacsv.ConvertOptions(
-        column_types=kinds,
-        null_values=[options.null_value] if options is not None else [""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-
-
-class CsvOutput:
-    """Writes a header, then a line for each row."""
-
-    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> None:
-        write = pacsv.WriteOptions(include_header=options.header, delimiter=options.delimiter)
-        self.writer = pacsv.CSVWriter(sink, schema, write_options=write)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Appends lines."""
-        self.writer.write_batch(batch)
-
-    def close(self) -> None:
-        """Writes what is held back."""
-        self.writer.close()
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

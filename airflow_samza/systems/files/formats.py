@@ -13,11 +13,12 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
-from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.files.options import CODECS, FileOptions, compression_of
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.system import ColumnBound
 
 if TYPE_CHECKING:
+    from airflow_samza.systems.files.times import Times
     from airflow_samza.systems.files.tolerance import Unreadable
 
 BATCH_ROWS = 65_536
@@ -54,8 +55,8 @@ class InputFile:
         return self.filesystem.open_input_file(self.path)
 
     def sequential(self) -> pa.NativeFile:
-        """The file from its start, decompressed when its extension says so."""
-        return self.filesystem.open_input_stream(self.path, compression="detect")
+        """The file from its start, decompressed when its extension says so, in any letter case."""
+        return self.filesystem.open_input_stream(self.path, compression=CODECS.get(compression_of(self.path) or ""))
 
 
 class OpenFile(Protocol):
@@ -94,6 +95,11 @@ class FileFormat(Protocol):
 
     extension: str
 
+    @property
+    def times(self) -> Times | None:
+        """The times that are read back as they were written, None when all are."""
+        ...
+
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OpenFile:
         """Opens a file; ``wanted`` None finds out the schema, else text is read as these columns."""
         ...
@@ -122,6 +128,13 @@ def open_format(name: str) -> FileFormat:
     }[name]
     found: FileFormat = getattr(import_module(f"airflow_samza.systems.files.{module}"), kind)()
     return found
+
+
+def concatenated(texts: pa.LargeStringArray) -> bytes:
+    """The texts one after the other: the value buffer of an array without nulls, as it is."""
+    offsets, data = texts.buffers()[1:]
+    bounds = memoryview(offsets).cast("q")
+    return bytes(memoryview(data)[bounds[texts.offset] : bounds[texts.offset + len(texts)]])
 
 
 @contextmanager

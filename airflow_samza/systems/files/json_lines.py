@@ -12,16 +12,21 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pajson
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.json_blocks import count_objects
+from airflow_samza.systems.files.json_types import inferred_schema
 from airflow_samza.systems.files.json_values import BadValue, from_lines, to_lines
-from airflow_samza.systems.files.lines import Block, line_blocks
+from airflow_samza.systems.files.lines import LONGEST_LINE, Block, first_bytes, line_blocks, line_end
 from airflow_samza.systems.files.options import FileOptions, compression_of
 from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.signatures import refuse_binary
 from airflow_samza.systems.files.text_values import is_text_leaf, parse_text
+from airflow_samza.systems.files.times import FOUR_DIGITS
 from airflow_samza.systems.files.tolerance import Unreadable, as_text
 
 _BAD = (ValueError, OverflowError, pa.ArrowException)
@@ -34,10 +39,11 @@ class JsonLinesFormat:
     """The format ``json``."""
 
     extension = "json"
+    times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
         """Opens the file; without ``wanted`` its first block tells the columns."""
-        return JsonLinesInput(file, wanted if wanted is not None else _inferred(file))
+        return JsonLinesInput(file, wanted)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """The bytes of the file, cut anywhere; a compressed file is one unit."""
@@ -67,25 +73,6 @@ def _has_odd_map(kind: pa.DataType) -> bool:
     return any(_has_odd_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
-def _inferred(file: InputFile) -> pa.Schema:
-    for block in line_blocks(file):
-        data = block.data.removeprefix(_BOM)
-        if data.strip():
-            try:
-                found = pajson.read_json(pa.BufferReader(data), read_options=_whole(data)).schema
-            except pa.ArrowInvalid as error:
-                if "changed from" not in str(error):
-                    raise
-                raise SchemaError(
-                    f"File {file.shown} of stream {file.stream!r} has values of several types in one column: {str(error).rstrip('.')}.",
-                    hint="Declare schema= on the stream.",
-                    file=file.shown,
-                    stream=file.stream,
-                ) from error
-            return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
-    return pa.schema([])
-
-
 def _whole(data: bytes) -> pajson.ReadOptions:
     return pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
 
@@ -93,9 +80,12 @@ def _whole(data: bytes) -> pajson.ReadOptions:
 class JsonLinesInput:
     """An open file of JSON lines."""
 
-    def __init__(self, file: InputFile, schema: pa.Schema) -> None:
+    def __init__(self, file: InputFile, wanted: pa.Schema | None) -> None:
         self.file = file
-        self._schema = schema
+        beginning = first_bytes(file)
+        refuse_binary(file, "JSON lines", beginning)
+        self._line_end = line_end(beginning)
+        self._schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,19 +97,29 @@ class JsonLinesInput:
         target = pa.schema([self._schema.field(name) for name in names])
         # Arrow reads nested values of JSON's own types; others inside of them, and maps, are Python's.
         by_arrow = all(is_text_leaf(field.type) or _is_plain(field.type) for field in target)
-        for block in line_blocks(self.file, start, end):
-            data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
-            if not data.strip():
+        for block in self._blocks(start, end):
+            if block.cut:
+                reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
+                if not self.file.tolerant:
+                    raise damaged(self.file, "JSON lines", f"{reason}, at byte {block.offset}")
+                yield Unreadable(as_text(block.data), reason)
                 continue
-            whole = Block(block.offset + len(block.data) - len(data), data)
             if self.file.tolerant:
-                yield from _tolerantly(whole, target, by_arrow)
+                yield from _tolerantly(block, target, by_arrow)
                 continue
-            batch = _parse(data, target) if by_arrow else None
+            batch = _parse(block.data, target) if by_arrow else None
             if batch is None:
-                batch = self._by_python(whole, target)
+                batch = self._by_python(block, target)
             for row in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(row, BATCH_ROWS)
+
+    def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
+        """The lines that start in the bytes [start, end), ended by LF, without a mark at the beginning of the file."""
+        for block in line_blocks(self.file, start, end, ending=self._line_end):
+            data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
+            data = data.replace(b"\r", b"\n") if self._line_end == b"\r" else data  # in JSON a CR is never part of a value
+            if data.strip() or block.cut:
+                yield Block(block.offset + len(block.data) - len(data), data, block.cut)
 
     def _by_python(self, block: Block, target: pa.Schema) -> pa.RecordBatch:
         try:
@@ -183,10 +183,7 @@ def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> 
 
 def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
     batch = _parse(block.data, target) if by_arrow else None
-    if batch is None:
-        return from_lines(block, target)
-    batch.validate(full=True)  # Arrow's parser takes text that is no UTF-8
-    return batch
+    return batch if batch is not None else from_lines(block, target)
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -196,19 +193,34 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
-    """The block as Arrow parses it, None when it refuses anything in it."""
+    """The block as Arrow parses it, None when something in it is Python's to read or refuse."""
+    rows = count_objects(data)
+    if rows is None:
+        return None
     raw = pa.schema([field.with_type(pa.string()) if is_text_leaf(field.type) else field for field in target])
     parse = pajson.ParseOptions(explicit_schema=raw.remove_metadata(), unexpected_field_behavior="ignore")
     try:
         table = pajson.read_json(pa.BufferReader(data), read_options=_whole(data), parse_options=parse)
+        if table.num_rows != rows:
+            return None  # several objects on one line
         if not target.names:
             return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"]).select([])
         columns = [table.column(field.name).combine_chunks() for field in target]
         parsed = [parse_text(c, field.type) if is_text_leaf(field.type) else c for c, field in zip(columns, target, strict=True)]
     except pa.ArrowInvalid:
         return None
+    if any(_holds_infinite(column) for column in columns):
+        return None  # a number that was too large
     # Nulls in a column that is declared not null are the reader's to refuse, with the file's name.
     return pa.RecordBatch.from_arrays(parsed, schema=pa.schema([field.with_nullable(True) for field in target]))
+
+
+def _holds_infinite(column: pa.Array) -> bool:
+    if types.is_floating(column.type):
+        return bool(pc.any(pc.is_inf(column)).as_py())
+    if types.is_struct(column.type):
+        return any(_holds_infinite(inner) for inner in column.flatten())
+    return types.is_list(column.type) and _holds_infinite(column.flatten())
 
 
 class JsonLinesOutput:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -14,8 +16,21 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from airflow_samza.systems.files.conform import shown
+from airflow_samza.systems.files.formats import concatenated
+from airflow_samza.systems.files.json_blocks import DEEPEST, is_too_deep
 from airflow_samza.systems.files.lines import Block
 from airflow_samza.systems.files.text_values import is_text_leaf, parse_text
+
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+_OTHER_WORDS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|(-?)(Inf)(?!inity)|-NaN', re.DOTALL)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_LARGEST_FLOAT = 3.4028235677973366e38
+"""Half a step above the largest ``float``: from here on it would be infinite."""
+
+_LARGEST_DOUBLE = sys.float_info.max
 
 _NUMBERS_AS_TEXT = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -35,12 +50,7 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
     offset, rows = block.offset, 0
     for line in block.data.split(b"\n"):
         if line.strip():
-            try:
-                found = json.loads(line, parse_float=Decimal)
-            except (ValueError, RecursionError) as error:
-                raise BadValue(f"no JSON ({error})", offset=offset) from None
-            if not isinstance(found, dict):
-                raise BadValue(f"{_brief(found)} instead of an object", offset=offset)
+            found = parsed_line(line, offset)
             rows += 1
             for field, column in zip(target, columns, strict=True):
                 try:
@@ -56,8 +66,34 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
         try:
             arrays.append(pa.array(column, field.type))
         except (pa.ArrowInvalid, OverflowError) as error:
-            raise BadValue(f"a value that {field.type} cannot hold ({error})", field.name, block.offset) from None
+            if rows > 1:  # which line it is
+                offset = block.offset
+                for line in block.data.split(b"\n"):
+                    from_lines(Block(offset, line), target)
+                    offset += len(line) + 1
+            raise BadValue(f"a value that {shown(field.type)} cannot hold ({error})", field.name, block.offset) from None
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+
+def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
+    """The object that a line is, numbers with a fraction as decimals; of a key that comes twice the last value counts."""
+    if is_too_deep(line):
+        raise BadValue(f"no JSON (more than {DEEPEST} arrays and objects inside of one another)", offset=offset)
+    try:
+        text = line.decode()
+        try:
+            found = json.loads(text, parse_float=Decimal)
+        except ValueError:
+            # Arrow also knows numbers of thousands of digits, and other words for what is no number.
+            words = _OTHER_WORDS.sub(lambda match: match[0] if match[0][0] == '"' else match[1] + "Infinity" if match[2] else "NaN", text)
+            found = json.loads(words, parse_float=Decimal, parse_int=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise BadValue(f"no JSON ({error})", offset=offset) from None
+    except ArithmeticError:
+        raise BadValue("a number whose exponent is too large", offset=offset) from None
+    if not isinstance(found, dict):
+        raise BadValue(f"{_brief(found)} instead of an object", offset=offset)
+    return found
 
 
 def _brief(value: object) -> str:
@@ -97,6 +133,8 @@ def _number(value: Any, kind: pa.DataType) -> Any:
     if types.is_floating(kind) and isinstance(value, str) and value in _NUMBERS_AS_TEXT:
         return _NUMBERS_AS_TEXT[value]
     if isinstance(value, str) and types.is_decimal(kind):  # written as text to keep its digits from other parsers
+        if not _DECIMAL.fullmatch(value):
+            raise _unfit(value, kind)
         try:
             value = Decimal(value)
         except ArithmeticError:
@@ -104,7 +142,7 @@ def _number(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _unfit(value, kind)
     if types.is_floating(kind):
-        return float(value)
+        return value if isinstance(value, float) else _float(value, kind)
     if types.is_decimal(kind):
         if isinstance(value, float) or not Decimal(value).is_finite():
             raise _unfit(value, kind)
@@ -118,7 +156,20 @@ def _number(value: Any, kind: pa.DataType) -> Any:
     return number
 
 
+def _float(value: int | Decimal, kind: pa.DataType) -> float:
+    """The nearest number; what is too large does not become infinite."""
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if abs(found) > (_LARGEST_FLOAT if kind.bit_width == 32 else _LARGEST_DOUBLE):
+        raise _unfit(value, kind)
+    return found
+
+
 def _text(value: str, kind: pa.DataType) -> Any:
+    if not value.isascii() and _SURROGATE.search(value):
+        raise _unfit(value, kind)
     if not is_text_leaf(kind):
         return value
     try:
@@ -143,10 +194,7 @@ def to_lines(batch: pa.RecordBatch) -> bytes:
     if len(parts) == 1:
         return b"{}\n" * int(batch.num_rows)
     lines = pc.binary_join_element_wise(*(pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in [*parts, ""]))
-    # The value buffer of a text array without nulls is the concatenation already.
-    offsets, data = lines.buffers()[1:]
-    bounds = memoryview(offsets).cast("q")
-    return bytes(memoryview(data)[bounds[lines.offset] : bounds[lines.offset + len(lines)]])
+    return concatenated(lines)
 
 
 def _texts(column: pa.Array) -> pa.Array:

@@ -22,7 +22,8 @@ _EXTENSIONS = {
     "orc": "orc",
     "avro": "avro",
 }
-_COMPRESSIONS = frozenset({"gz", "bz2", "zst", "lz4"})
+CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+"""Arrow's names of the codecs that a file's last extension may name."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,32 @@ class FileOptions:
                     key=name,
                     value=value,
                 )
+        _check_characters(stream, found)
         return found
+
+
+def _check_characters(stream: StreamSpec, options: FileOptions) -> None:
+    """Refuses characters of CSV that could be taken for each other."""
+    meant: dict[str, str] = {"\r": "a line end", "\n": "a line end"}
+    for name in ("delimiter", "quote", "escape"):
+        value = getattr(options, name)
+        if value and value in meant and (name, meant[value]) != ("escape", "quote"):  # doubled quotes, as some write it
+            raise ConfigError(
+                f"Option {name!r} of stream {stream.name!r} is {value!r}, which is {meant[value]}.",
+                hint="Give delimiter, quote and escape characters of their own.",
+                key=name,
+                value=value,
+            )
+        meant.setdefault(value, name)
+    for value, name in meant.items():
+        if value and value in options.null_value:
+            what = name if name == "a line end" else f"the {name} {value!r}"
+            raise ConfigError(
+                f"Option 'null_value' of stream {stream.name!r} is {options.null_value!r}, which has {what} in it.",
+                hint="Give a text that stands for null without quotes and escapes, for example null_value=NULL.",
+                key="null_value",
+                value=options.null_value,
+            )
 
 
 def _boolean(stream: StreamSpec, name: str, text: str) -> bool:
@@ -105,7 +131,7 @@ def compression_of(path: str) -> str | None:
     ('gz', None)
     """
     last = path.rpartition(".")[2].lower()
-    return last if last in _COMPRESSIONS else None
+    return last if last in CODECS else None
 
 
 def format_of_path(path: str) -> str | None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
-from pyarrow import orc
+import pyarrow.compute as pc
+from pyarrow import orc, types
 
 from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, changed
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.times import NANOSECONDS
 
 
 class OrcFormat:
     """The format ``orc``."""
 
     extension = "orc"
+    times = NANOSECONDS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OrcInput:
         """Opens the file and reads its tail."""
@@ -79,8 +83,24 @@ class OrcOutput:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Appends rows."""
-        self.writer.write(pa.Table.from_batches([batch], self.schema))
+        columns = [_from_start(column) for column in batch.columns]
+        self.writer.write(pa.Table.from_arrays(columns, schema=self.schema))
 
     def close(self) -> None:
         """Writes the tail."""
         self.writer.close()
+
+
+def _from_start(column: pa.Array) -> pa.Array:
+    """The column, copied when it is nested and part of a longer one: Arrow's writer takes the longer one's nulls for the part's."""
+    return pc.take(column, np.arange(len(column))) if _is_part(column) and column.type.num_fields else column
+
+
+def _is_part(column: pa.Array) -> bool:
+    if column.offset:
+        return True
+    if types.is_struct(column.type):
+        return any(_is_part(column.field(place)) for place in range(column.type.num_fields))
+    if types.is_map(column.type):
+        return _is_part(column.keys) or _is_part(column.items)
+    return types.is_list(column.type) and _is_part(column.values)

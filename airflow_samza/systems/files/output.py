@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.conform import Conformer
+from airflow_samza.systems.files.durable import make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats import FileWriter, open_format
 from airflow_samza.systems.files.location import Location
@@ -33,6 +34,7 @@ from airflow_samza.systems.files.manifests import (
     read_manifest,
 )
 from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.files.times import refuse_times
 from airflow_samza.systems.system import Publication, StreamSpec
 
 _STALE = timedelta(days=7)
@@ -71,13 +73,15 @@ class FilesProducer:
             checked = Conformer.check(batch.schema, self.schema, file=written, stream=self.stream.name, options=self.options)
             self.conformer = (batch.schema, checked)
         batch = self.conformer[1].apply(batch)
+        if self.format.times is not None:
+            refuse_times(batch, self.format.times, stream=self.stream.name, format_name=self.format_name)
         with storage_errors(path=str(self.staged), stream=self.stream.name, doing="write"):
             self._open(self.schema).write(batch)
         self.rows += batch.num_rows
 
     def _open(self, schema: pa.Schema) -> FileWriter:
         if self.writer is None:
-            self.output.filesystem.create_dir(_parent(self.staged).path, recursive=True)
+            make_directory(_parent(self.staged))
             self.sink = self.output.filesystem.open_output_stream(self.staged.path, compression=None)
             self.writer = self.format.writer(self.sink, schema, self.options)
         return self.writer
@@ -91,6 +95,8 @@ class FilesProducer:
                     self.writer.close()
                     if not self.sink.closed:
                         self.sink.close()
+                    sync_file(self.staged)
+                    sync_directory(_parent(self.staged))
                     size = int(self.output.filesystem.get_file_info(self.staged.path).size)
                 files.append({"path": self.staged.path[len(self.output.path) :].lstrip("/"), "rows": self.rows, "bytes": size})
             self._described = {
@@ -119,7 +125,7 @@ def check_writable(output: Location, stream: StreamSpec) -> None:
     probe = output / f"{FOLDER}/staging/.writable"
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         refuse_file(output, stream)
-        output.filesystem.create_dir(_parent(probe).path, recursive=True)
+        make_directory(_parent(probe))
         with output.filesystem.open_output_stream(probe.path, compression=None) as sink:
             sink.write(b"probe")
         _delete(probe)
@@ -207,7 +213,7 @@ class _Publisher:
 
     def _move_files(self) -> Manifest:
         extension = open_format(self.format_name).extension
-        self.filesystem.create_dir((self.output / f"{FOLDER}/manifests").path, recursive=True)
+        make_directory(self.output / f"{FOLDER}/manifests")
         files: list[tuple[str, int, int]] = []
         for task in sorted(self.publication.staged):
             for number, file in enumerate(self.publication.staged[task]["files"]):
@@ -217,6 +223,7 @@ class _Publisher:
                 files.append((name, int(file["rows"]), int(file["bytes"])))
         if not files:
             files.extend(self._write_empty(extension))
+        sync_directory(self.output)  # before the manifest names the files
         publication = self.publication
         return Manifest(self.producer, publication.generation, publication.epoch, self.stream.name, self.format_name, tuple(files))
 
@@ -252,10 +259,11 @@ class _Publisher:
         task = min(self.publication.staged)
         name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, extension)
         draft = self._draft(extension)
-        self.filesystem.create_dir(_parent(draft).path, recursive=True)
+        make_directory(_parent(draft))
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
             writer = open_format(self.format_name).writer(sink, Schema.of(ddl).to_arrow(), FileOptions.of(self.stream))
             writer.close()
+        sync_file(draft)
         size = int(self.filesystem.get_file_info(draft.path).size)
         self._move(draft, self.output / name, size)
         return [(name, 0, size)]
@@ -266,13 +274,15 @@ class _Publisher:
 
     def _write_manifest(self, manifest: Manifest) -> None:
         draft = self._draft("json")
-        self.filesystem.create_dir(_parent(draft).path, recursive=True)
+        make_directory(_parent(draft))
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
             sink.write(manifest.encode())
+        sync_file(draft)
         if self.filesystem.get_file_info(self.place.path).is_file:  # somebody else wrote the same; some moves refuse to replace
             _delete(draft)
         else:
             self.filesystem.move(draft.path, self.place.path)
+        sync_directory(_parent(self.place))
 
     def _remove_lower_generations(self) -> list[str]:
         return self._remove(lambda generation: generation < self.generation)

@@ -13,6 +13,7 @@ from pyarrow import types
 from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, changed
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.parquet_footer import check_columns
 from airflow_samza.systems.files.row_groups import may_fulfil
 
 ROW_GROUP_ROWS = 131_072
@@ -47,6 +48,7 @@ class ParquetFormat:
     """The format ``parquet``."""
 
     extension = "parquet"
+    times = None
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:
         """Opens the file and reads its footer."""
@@ -85,6 +87,7 @@ class ParquetInput:
         self.parquet = pq.ParquetFile(self.source, coerce_int96_timestamp_unit="us")
         self.schema: pa.Schema = self.parquet.schema_arrow
         metadata = self.parquet.metadata
+        check_columns(metadata, file.size)
         repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
         # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by page instead.
         large = any(compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +64,7 @@ def fix_slice(
         "offsets": None,
         "format": format_name,
         "bytes": total,
-        "schema": None if stream.schema is not None else found_schema(root, files, stream.name, format_name, options),
+        "schema": None if stream.schema is not None else found_schema(root, files, stream, format_name, options),
         "files": [{"path": f.path, "size": f.size, "mtime": f.mtime, "columns": dict(f.columns)} for f in files],
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
@@ -94,12 +95,12 @@ def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
     return [FoundFile(f["path"], int(f["size"]), f["mtime"], tuple(f["columns"].items())) for f in data["files"]]
 
 
-def found_schema(root: Location, files: Sequence[FoundFile], stream: str, format_name: str, options: FileOptions) -> str | None:
+def found_schema(root: Location, files: Sequence[FoundFile], stream: StreamSpec, format_name: str, options: FileOptions) -> str | None:
     """The DDL of the first file's columns and of the Hive columns; None when there is no file."""
     if not files:
         return None
     kind: FileFormat = open_format(format_name)
-    file = input_file(root, files[0], stream)
+    file = dataclasses.replace(input_file(root, files[0], stream.name), tolerant=stream.tolerant)
     with reading(file, format_name):
         opened = kind.open(file, None, options)
         try:

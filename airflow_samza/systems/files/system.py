@@ -59,7 +59,7 @@ class FilesSystem:
                 if schema is None and not stream.written:
                     root, _ = self._place(stream)
                     kind = self._format(stream, listing)
-                    schema = found_schema(root, listing.files, stream.name, kind, FileOptions.of(stream))
+                    schema = found_schema(root, listing.files, stream, kind, FileOptions.of(stream))
                 found[stream.name] = StreamMetadata(self._partitions(stream), schema=schema)
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +26,7 @@ def parse_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_binary(kind):
         try:
             return pa.array([None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()], kind)
-        except binascii.Error as error:
+        except ValueError as error:
             raise pa.ArrowInvalid(f"text that is not base64: {error}") from error
     return pc.cast(column, kind)
 

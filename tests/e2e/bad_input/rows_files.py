@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from typing import Any
 
@@ -52,6 +53,36 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("files", "A packed file whose name does not say so", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.write("data/views/1.csv").write_bytes(gzip.compress(b"member_id,country,dwell_ms\n"))
+    return scene.prepare()
+
+
+@row("files", "A text file that is not UTF-8", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.write("data/views/1.csv").write_bytes("member_id,country,dwell_ms\n".encode("utf-16"))
+    return scene.prepare()
+
+
+@row("files", "A link that leads nowhere", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    os.symlink(scene.folder / "data/gone.jsonl", scene.folder / "data/views/2.jsonl")
+    return scene.plan()
+
+
+@row("files", "An option of CSV that takes another one's character", PLAN)
+def _(scene: Scene) -> str:
+    options = 'options={"null_value": "\\\\N", "escape": "\\\\"}'
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="views", {options}).send_to({OUT})')
+    scene.write("data/views/1.csv", "member_id,country,dwell_ms")
+    return scene.prepare()
+
+
 @row("files", "A file without a column that is declared", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
@@ -81,6 +112,13 @@ def _(scene: Scene) -> str:
     return scene.run()
 
 
+@row("files", "A line of JSON that is null", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views("null")
+    return scene.run()
+
+
 @row("files", "A JSON value of another type than is declared", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
@@ -99,6 +137,13 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.write("data/views/1.csv", "member_id,country,dwell_ms", "7,NL,1500", "8,NL,long")
+    return scene.run()
+
+
+@row("files", "A CSV value in quotes that are never closed", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.write("data/views/1.csv", "member_id,country,dwell_ms", '7,"NL,1500')
     return scene.run()
 
 

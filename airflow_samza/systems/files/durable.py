@@ -1,0 +1,50 @@
+"""Local files and directories that are still there after a power cut: synced before a record says that they are.
+
+Other filesystems decide that themselves: an object store and HDFS have a file when its writer has closed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import pyarrow.fs as pafs
+
+from airflow_samza.systems.files.location import Location
+
+
+def sync_file(place: Location) -> None:
+    """Waits until the disk has a file's bytes."""
+    if isinstance(place.filesystem, pafs.LocalFileSystem):
+        _sync(place.path)
+
+
+def sync_directory(place: Location) -> None:
+    """Waits until the disk has a directory's names; some network filesystems have no such thing, and none is missed there."""
+    if isinstance(place.filesystem, pafs.LocalFileSystem):
+        with contextlib.suppress(OSError):
+            _sync(place.path)
+
+
+def make_directory(place: Location) -> None:
+    """Makes a directory and those above it, and syncs the names of those that were not there."""
+    if not isinstance(place.filesystem, pafs.LocalFileSystem):
+        place.filesystem.create_dir(place.path, recursive=True)
+        return
+    missing = []
+    path = place.path
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    if missing:
+        place.filesystem.create_dir(place.path, recursive=True)
+        for made in reversed(missing):
+            sync_directory(place.at(os.path.dirname(made)))
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,47 @@
+"""Looks through the footer of a Parquet file where a mistake is an error: elsewhere Arrow ends the process.
+
+``metadata.row_group(…).column(…)`` calls code that throws at a damaged or encrypted column, and pyarrow does not catch that. The reader of
+batches does. So a reader is made over a file that holds nothing: it takes all columns into account, and fails when it asks for bytes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_NOTHING = "nothing is read here"
+
+
+def check_columns(metadata: pq.FileMetaData, size: int) -> None:
+    """Raises the ``OSError`` that Arrow has for a footer that describes columns that cannot be."""
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return
+    try:
+        opened = pq.ParquetFile(pa.PythonFile(_Nothing(size), mode="r"), metadata=metadata, pre_buffer=True)
+        next(opened.iter_batches(1, row_groups=list(range(metadata.num_row_groups)), use_threads=False), None)
+    except OSError as error:
+        if _NOTHING not in str(error):
+            raise
+
+
+class _Nothing:
+    """A file of a size, of which no byte can be read."""
+
+    closed = False
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._place = 0
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        self._place = place + (0, self._place, self._size)[whence]
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        raise OSError(_NOTHING)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,67 @@
+"""Points in time that a format cannot hold, refused when they are written instead of when they are read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from airflow_samza.errors import SchemaError
+
+_DAY = 86_400_000_000
+
+
+class Times(NamedTuple):
+    """The first and the last point in time that a format holds, in microseconds since 1970 in UTC; whether dates are bound by it, too."""
+
+    first: int
+    last: int
+    dates: bool
+
+
+FOUR_DIGITS = Times(-62_135_596_800_000_000, 253_402_300_799_999_999, True)
+"""The years 1 to 9999, which text and Python's own types can say."""
+
+NANOSECONDS = Times(-9_223_372_036_854_775, 9_223_372_036_854_775, False)
+"""What 64 bits of nanoseconds hold: from September 1677 to April 2262."""
+
+
+def refuse_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_name: str) -> None:
+    """Refuses rows with a point in time that the format cannot hold, at any depth."""
+    for place, field in enumerate(batch.schema):
+        _refuse(batch.column(place), times, field.name, stream, format_name)
+
+
+def _refuse(column: pa.Array, times: Times, name: str, stream: str, format_name: str) -> None:
+    kind = column.type
+    if types.is_timestamp(kind) or (types.is_date32(kind) and times.dates):
+        unit = _DAY if types.is_date32(kind) else {"s": 1_000_000, "ms": 1000, "us": 1}[kind.unit]
+        found = pc.min_max(column.view(pa.int32() if types.is_date32(kind) else pa.int64()))
+        for value in (found["min"].as_py(), found["max"].as_py()):
+            if value is not None and not times.first <= value * unit <= times.last:
+                _raise(value * unit, times, name, stream, format_name)
+    elif types.is_struct(kind):
+        for inner in column.flatten():
+            _refuse(inner, times, name, stream, format_name)
+    elif types.is_map(kind):
+        for inner in (column.keys, column.items):
+            _refuse(inner, times, name, stream, format_name)
+    elif types.is_list(kind):
+        _refuse(column.flatten(), times, name, stream, format_name)
+
+
+def _raise(micros: int, times: Times, name: str, stream: str, format_name: str) -> None:
+    first, last = (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=bound) for bound in (times.first, times.last))
+    near = f"{micros // _DAY} days from 1970"
+    if FOUR_DIGITS.first <= micros <= FOUR_DIGITS.last:
+        near = (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+    raise SchemaError(
+        f"Column {name!r} of stream {stream!r} has a time ({near}) that {format_name} does not read back:"
+        f" it holds times from {first.date().isoformat()} to {last.date().isoformat()}.",
+        hint='Write Parquet (format="parquet"), which holds every time, or leave such rows out.',
+        stream=stream,
+        column=name,
+    )

@@ -1,0 +1,201 @@
+"""What a format cannot hold, or Arrow cannot read, is refused with a sentence; what is written is on the disk before a record says so."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_samza.errors import SchemaError, TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.parquet_footer import check_columns
+from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+
+MICROS = 1_000_000
+
+
+def system(root: Path) -> FilesSystem:
+    return FilesSystem("lake", SystemBinding("files", {"root": str(root)}))
+
+
+def written(root: Path, stream: StreamSpec, batch: pa.RecordBatch) -> None:
+    producer = system(root).producer(stream, "task-0")
+    producer.write(0, batch)
+    system(root).publish(stream, Publication("stage", "1.1", 0, {0: producer.finish()}))
+
+
+def rows(root: Path, stream: StreamSpec) -> list[pa.RecordBatch]:
+    consumer = system(root).consumer(stream, system(root).slice(stream))
+    return [found.batch for found in consumer.read(SystemStreamPartition("lake", stream.name, 0), None) if isinstance(found, MessageRun)]
+
+
+def seconds(*when: int) -> int:
+    return int(dt.datetime(*when, tzinfo=dt.timezone.utc).timestamp())  # type: ignore[misc, arg-type]
+
+
+TIMES = {
+    "orc": (-9_223_372_036_854_775, 9_223_372_036_854_775),
+    "avro": (seconds(1, 1, 1) * MICROS, seconds(9999, 12, 31, 23, 59, 59) * MICROS + 999_999),
+    "json": (seconds(1, 1, 1) * MICROS, seconds(9999, 12, 31, 23, 59, 59) * MICROS + 999_999),
+    "csv": (seconds(1, 1, 1) * MICROS, seconds(9999, 12, 31, 23, 59, 59) * MICROS + 999_999),
+    "parquet": (-(2**63), 2**63 - 1),
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["timestamp", "timestamp_ntz", "array<timestamp>", "map<string,timestamp_ntz>", "struct<x:array<timestamp>>"]
+)
+@pytest.mark.parametrize("format_name", TIMES)
+def test_times_that_a_format_does_not_read_back_are_refused_when_they_are_written(tmp_path: Path, format_name: str, kind: str) -> None:
+    if format_name == "csv" and "<" in kind:
+        kind = "timestamp"
+    schema = Schema.of(f"v {kind}").to_arrow()
+
+    def batch(value: int) -> pa.RecordBatch:
+        inner: Any = value
+        if "map" in kind:
+            inner = [("k", value)]
+        elif "struct" in kind:
+            inner = {"x": [None, value]}
+        elif "array" in kind:
+            inner = [value, None]
+        plain = pa.array([inner, None], _with_numbers(schema.field(0).type))
+        return pa.RecordBatch.from_arrays([plain.cast(schema.field(0).type)], schema=schema)
+
+    stream = StreamSpec("out", 1, f"v {kind}", format=format_name)
+    for number, bound in enumerate(TIMES[format_name]):
+        root = tmp_path / str(number)
+        written(root, stream, batch(bound))
+        assert pa.Table.from_batches(rows(root, stream)).equals(pa.Table.from_batches([batch(bound)]))
+        beyond = bound + (1 if number else -1)
+        if -(2**63) <= beyond < 2**63:
+            with pytest.raises(SchemaError, match=f"Column 'v' of stream 'out' has a time .* that {format_name} does not read back"):
+                system(root).producer(stream, "task-1").write(0, batch(beyond))
+
+
+def _with_numbers(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _with_numbers(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _with_numbers(field.type)) for field in kind])
+    return pa.list_(_with_numbers(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+@pytest.mark.parametrize("format_name", ["avro", "json", "csv"])
+@pytest.mark.parametrize("day", [-719163, 2932897])
+def test_so_are_dates_outside_of_the_years_1_to_9999(tmp_path: Path, format_name: str, day: int) -> None:
+    batch = pa.record_batch({"v": pa.array([day], pa.int32()).cast(pa.date32())})
+    with pytest.raises(SchemaError, match="has a time"):
+        system(tmp_path).producer(StreamSpec("out", 1, "v date", format=format_name), "task-0").write(0, batch)
+
+
+def test_a_part_of_a_longer_batch_keeps_its_nulls_in_orc(tmp_path: Path) -> None:
+    ddl = "s struct<x:int>, l array<int>, m map<string,int>"
+    batch = pa.RecordBatch.from_pylist(
+        [{"s": {"x": n} if n % 2 else None, "l": [n] if n % 3 else None, "m": [("k", n)] if n % 5 else None} for n in range(12)],
+        schema=Schema.of(ddl).to_arrow(),
+    )
+    written(tmp_path, StreamSpec("out", 1, ddl, format="orc"), batch.slice(3, 7))
+    assert [row for found in rows(tmp_path, StreamSpec("out", 1, ddl, format="orc")) for row in found.to_pylist()] == batch.slice(
+        3, 7
+    ).to_pylist()
+
+
+def broken_footer(root: Path) -> bytes:
+    """A Parquet file whose footer gives a flat column a histogram of levels, at which Arrow throws."""
+    pq.write_table(pa.table({"f": [1, 2, 3], "l": [[1], [2], None]}), root / "whole.parquet")
+    data = (root / "whole.parquet").read_bytes()
+    return data
+
+
+def test_a_footer_that_describes_columns_that_cannot_be_ends_no_process(tmp_path: Path) -> None:
+    data = broken_footer(tmp_path)
+    size = int.from_bytes(data[-8:-4], "little")
+    found = 0
+    program = """
+import sys
+from airflow_samza.errors import SamzaError
+from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+import pyarrow as pa, pyarrow.parquet as pq
+from airflow_samza.systems.files.parquet_footer import check_columns
+from pathlib import Path
+for path in sorted(Path(sys.argv[1]).glob("case-*.parquet")):
+    stream = StreamSpec("in", 3, "f bigint", path=path.name)
+    print(path.name, flush=True)
+    try:
+        FilesSystem("lake", SystemBinding("files", {"root": sys.argv[1]})).slice(stream)
+    except SamzaError as error:
+        print("refused", error.sentence)
+"""
+    for place in range(len(data) - 8 - size, len(data) - 8):
+        for bit in (0, 2, 4):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            (tmp_path / f"case-{place}-{bit}.parquet").write_bytes(changed)
+            found += 1
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout.splitlines()[-1]
+    assert done.stdout.count("case-") >= found
+    assert "histogram size mismatch" in done.stdout
+
+
+def test_a_sound_footer_is_looked_through_without_a_byte_of_the_file(tmp_path: Path) -> None:
+    for table in (pa.table({"a": [1, 2], "b": [[1], None]}), pa.table({"a": pa.array([], pa.int64())}), pa.table({})):
+        pq.write_table(table, tmp_path / "a.parquet")
+        check_columns(pq.ParquetFile(tmp_path / "a.parquet").metadata, (tmp_path / "a.parquet").stat().st_size)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+def test_files_and_their_directory_are_synced_before_the_manifest_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    original = os.fsync
+
+    def recorded(handle: int) -> None:
+        manifests = tmp_path / "deep/out/_samza/manifests"
+        named = os.readlink(f"/proc/self/fd/{handle}") if os.path.isdir("/proc/self/fd") else ""
+        synced.append((os.path.relpath(named, tmp_path), manifests.exists() and any(manifests.iterdir())))
+        original(handle)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    stream = StreamSpec("out", 1, "a bigint", format=format_name, path="deep/out")
+    producer = system(tmp_path).producer(stream, "task-0")
+    producer.write(0, pa.record_batch({"a": [1]}))
+    described = producer.finish()
+    staged = described["files"][0]["path"]
+    assert (f"deep/out/{staged}", False) in synced
+    assert {("deep", False), ("deep/out", False), ("deep/out/_samza", False), ("deep/out/_samza/staging", False), (".", False)} <= set(
+        synced
+    )
+    synced.clear()
+    system(tmp_path).publish(stream, Publication("stage", "1.1", 0, {0: described}))
+    assert ("deep/out", False) in synced  # the published name, before the manifest
+    manifest = next(place for place, (path, _) in enumerate(synced) if path.endswith(".json"))
+    assert synced.index(("deep/out", False)) < manifest
+    assert ("deep/out/_samza/manifests", True) in synced
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+def test_a_file_without_rows_is_read_back_and_one_that_ends_early_is_named(tmp_path: Path, format_name: str) -> None:
+    stream = StreamSpec("out", 1, "a bigint, b string", format=format_name)
+    system(tmp_path).publish(stream, Publication("stage", "1.1", 0, {0: system(tmp_path).producer(stream, "task-0").finish()}))
+    assert len(list((tmp_path / "out").glob("part-*"))) == 1
+    assert rows(tmp_path, stream) == []
+    if format_name in ("csv", "json"):
+        return
+    (path,) = (tmp_path / "out").glob("part-*")
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(TopicError, match=f"cannot be read as {format_name}"):
+        rows(tmp_path, stream)
