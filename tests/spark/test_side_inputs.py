@@ -119,6 +119,8 @@ def test_a_continuous_run_follows_its_side_inputs(place: Place) -> None:
     until(lambda: sent(1, "silver", 11))
     place.profiles("bulk", *range(100_000))  # read beside the epochs
     until(lambda: sent(99_999, "bulk", None))
+    place.scores(*((member, 1) for member in range(50_000)))  # for a processor: piece by piece
+    until(lambda: sent(49_999, "bulk", 1))
     place.runtime.drain(plan)
     until(lambda: place.runtime.status(handle).is_final)
     place.runtime.finish(handle)

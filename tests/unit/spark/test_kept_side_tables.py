@@ -14,7 +14,7 @@ from airflow_samza.spark import followed_tables, warm_tables
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
-from tests.unit.spark.test_followed_tables import PROCESSED, running, view
+from tests.unit.spark.test_followed_tables import FOLLOWING, PROCESSED, running, view
 from tests.unit.spark.test_side_inputs import many, profiles, read_of, scored, send, stored, views
 
 APPS = "tests.unit.spark.side_input_apps:"
@@ -186,3 +186,16 @@ def test_a_side_input_of_another_topic_is_another_one(here: Here) -> None:
     other = here.whole(CONFIGURED, "run-2", config=moved)
     assert read_of(here, other, "first") == 100
     assert scored(here) == [(1, "gold"), (1, "silver")]
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_not_written_again_for_every_message(here: Here) -> None:
+    here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    many(here, "gold")
+    with running(here, FOLLOWING):
+        for number in range(5):
+            profiles(here, m1=f"silver-{number}")
+            assert view(here, 1) == f"silver-{number}"
+    assert len(stored(here, "*/store.json")) == 2  # one of each task: an eighth of it must be new
