@@ -92,7 +92,8 @@ class HeadGate(Generic[E]):
     def update(self, envelope: E) -> None:
         """An envelope is at hand."""
         self._chooser.update(envelope)
-        self._at_hand[envelope.ssp] = self._at_hand.get(envelope.ssp, 0) + 1
+        if self._lagging:  # once all have reached their heads nobody asks any more
+            self._at_hand[envelope.ssp] = self._at_hand.get(envelope.ssp, 0) + 1
         if self._absent:
             self._look_at(stream_name(envelope.ssp))
 
@@ -114,10 +115,8 @@ class HeadGate(Generic[E]):
         restore_chooser(self._chooser, state)
 
     def _chosen(self, envelope: E | None) -> E | None:
-        if envelope is None:
-            return None
-        self._at_hand[envelope.ssp] -= 1
-        if self._lagging:
+        if envelope is not None and self._lagging:
+            self._at_hand[envelope.ssp] -= 1
             self.reached(envelope.ssp, last_offset(envelope))
             self._look_at(stream_name(envelope.ssp))
         return envelope

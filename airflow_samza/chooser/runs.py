@@ -133,6 +133,7 @@ class RunChooser(Generic[E]):
                 offset=envelope.offset,
             )
         if envelope.messages:
+            self._read_up.pop(envelope.ssp, None)
             self._give(envelope, 0)
 
     def choose(self, at_most: int | None = None) -> E | None:
@@ -159,7 +160,6 @@ class RunChooser(Generic[E]):
         left = run.messages - first
         self._held.pop(run.ssp, None)
         self._held[run.ssp] = None
-        self._read_up.pop(run.ssp, None)
         self._chooser.update(Piece(run, first, left if self._grain is None else min(left, self._grain)))
 
 

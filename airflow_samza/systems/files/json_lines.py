@@ -95,8 +95,7 @@ class JsonLinesInput:
     def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
         """The lines that start in the bytes [start, end)."""
         target = pa.schema([self._schema.field(name) for name in names])
-        # Arrow reads nested values of JSON's own types; others inside of them, and maps, are Python's.
-        by_arrow = all(is_text_leaf(field.type) or _is_plain(field.type) for field in target)
+        by_arrow = _is_for_arrow(target)
         for block in self._blocks(start, end):
             if block.cut:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
@@ -138,6 +137,11 @@ class JsonLinesInput:
 
     def close(self) -> None:
         """Nothing is held between blocks."""
+
+
+def read_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
+    """The rows of a block of lines, in columns that may be null; a line that cannot be read is a ValueError or an error of Arrow."""
+    return _decoded(block, target, _is_for_arrow(target))
 
 
 _LINES = 256
@@ -184,6 +188,11 @@ def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> 
 def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
     batch = _parse(block.data, target) if by_arrow else None
     return batch if batch is not None else from_lines(block, target)
+
+
+def _is_for_arrow(target: pa.Schema) -> bool:
+    """Whether Arrow reads all columns: nested values of JSON's own types; others inside of them, and maps, are Python's."""
+    return all(is_text_leaf(field.type) or _is_plain(field.type) for field in target)
 
 
 def _is_plain(kind: pa.DataType) -> bool:

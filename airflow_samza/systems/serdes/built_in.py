@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.json_lines import read_lines
 from airflow_samza.systems.files.json_values import BadValue, from_lines, to_lines
 from airflow_samza.systems.files.lines import Block
 from airflow_samza.systems.serdes.serde import BadMessage
@@ -27,10 +28,10 @@ class JsonSerde:
         # A raw line end stands between the tokens of JSON, never within a text.
         lines = [value.replace(b"\n", b" ") for value in values.to_pylist()]
         try:
-            batch = from_lines(Block(0, b"\n".join(lines)), self._schema)
+            batch = read_lines(Block(0, b"\n".join(lines)), self._schema)
             if batch.num_rows == len(lines):
                 return batch
-        except BadValue:
+        except (ValueError, OverflowError, pa.ArrowException):
             pass
         for place, line in enumerate(lines):
             if not line.strip():
