@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_samza.application.operator_specs import OperatorSpec, SendToTableSpec, TableJoinSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, SendToTableSpec, TableJoinSpec
+from airflow_samza.planner.job_graph import written_streams
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Phases:
 def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> Phases:
     """The phases of a stage's operators, given in an order in which each comes after its inputs.
 
-    What is not bounded has one phase: its writers never run to their end.
+    What is not bounded has one phase: its writers never run to their end. A stream that the stage itself writes is read no earlier than it
+    is written.
     """
     members = {operator.op_id for operator in operators}
     following: dict[str, list[str]] = {op_id: [] for op_id in members}
@@ -41,12 +43,17 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
     if not bounded:
         looked_up = frozenset(join for join, writing in before.items() if writing)
         return Phases(dict.fromkeys((operator.op_id for operator in operators), 0), looked_up, bool(looked_up))
-    # Writers that depend on the join, also through other tables, cannot run to their end before it.
+    # Writers that depend on the join, also through other tables or streams of the stage's own, cannot run to their end before it.
+    readers = _readers_of_own_streams(operators)
+    onward = {op_id: [*following[op_id], *readers.get(op_id, ())] for op_id in members}
     circular: set[str] = set()
+    interleaved = False
     for join in joins:
-        behind = _reachable(join.op_id, following, before)
-        circular.update({join.op_id} if behind & before[join.op_id] else ())
+        circular.update({join.op_id} if _reachable(join.op_id, following, before) & before[join.op_id] else ())
+        behind = _reachable(join.op_id, onward, before)
+        interleaved = interleaved or bool(behind & before[join.op_id])
         before[join.op_id] -= behind
+    written_by = _reversed(readers)
     phase = dict.fromkeys((operator.op_id for operator in operators), 0)
     changed = True
     while changed:  # at most once per table in a chain of tables
@@ -54,13 +61,33 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
         for operator in operators:
             least = max((phase[source.op_id] for source in operator.inputs if source.op_id in members), default=0)
             least = max([least, *(phase[writer] + 1 for writer in before.get(operator.op_id, ()))])
+            least = max([least, *(phase[writer] for writer in written_by.get(operator.op_id, ()))])
             if least > phase[operator.op_id]:
                 phase[operator.op_id] = least
                 changed = True
     for operator in reversed(operators):  # what only later phases need is read when they begin, not held back until then
         if following[operator.op_id] and not operator.is_terminal:
             phase[operator.op_id] = max(phase[operator.op_id], min(phase[op_id] for op_id in following[operator.op_id]))
-    return Phases(phase, frozenset(circular))
+    return Phases(phase, frozenset(circular), interleaved)
+
+
+def _readers_of_own_streams(operators: Sequence[OperatorSpec]) -> dict[str, list[str]]:
+    """By operator, the inputs that read what it sends: streams that the stage itself writes."""
+    inputs = {operator.stream.stream_id: operator.op_id for operator in operators if isinstance(operator, InputOperatorSpec)}
+    found: dict[str, list[str]] = {}
+    for operator in operators:
+        read = [inputs[stream_id] for stream_id in written_streams(operator) if stream_id in inputs]
+        if read:
+            found[operator.op_id] = read
+    return found
+
+
+def _reversed(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for source, targets in edges.items():
+        for target in targets:
+            found.setdefault(target, []).append(source)
+    return found
 
 
 def _reachable(start: str, following: Mapping[str, Iterable[str]], before: Mapping[str, Iterable[str]]) -> set[str]:
