@@ -17,35 +17,77 @@ LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: a later time was most likely counted in another unit."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-_MOST = (1 << 63) // 1000 - 1
+_FIRST, _LAST = -62_135_596_800_000_000, LATEST_MS * 1000 + 999
+"""The years 1 to 9999, in microseconds."""
 
 
 def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
     """The column's times as int64 microseconds, null where there is none; a ``bigint`` holds milliseconds.
 
-    ``timestamp_ntz`` is read as UTC, a ``date`` as its midnight. ``what`` names the column in errors.
+    ``timestamp_ntz`` is read as UTC, a ``date`` as its midnight. ``what`` names the column in errors. A time outside of the years 1 to
+    9999 is one: whatever is calculated with it might leave the range of numbers, and most likely it was counted in another unit.
     """
+    numbers, unit = _numbers(column, kind, what)
+    ends = _ends(numbers)
+    if ends is not None and (ends[0] < _FIRST // unit or ends[1] > _LAST // unit):
+        far = ends[1] if ends[1] > _LAST // unit else ends[0]
+        raise SchemaError(
+            f"The event time of {what} is {_shown(far, unit, kind)}, which is not in the years 1 to 9999.",
+            hint="A bigint that holds event times counts milliseconds since 1970: divide it first with select. Leave out messages whose "
+            "times are wrong with where.",
+            value=far,
+        )
+    return _scaled(numbers, unit)
+
+
+def known_micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
+    """As :func:`micros`, with null where a time is outside of the years 1 to 9999: a condition behind an input may leave it out yet."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    numbers, unit = _numbers(column, kind, what)
+    ends = _ends(numbers)
+    if ends is not None and (ends[0] < _FIRST // unit or ends[1] > _LAST // unit):
+        inside = pc.and_(pc.greater_equal(numbers, _FIRST // unit), pc.less_equal(numbers, _LAST // unit))
+        numbers = pc.if_else(inside, numbers, pa.scalar(None, numbers.type))
+    return _scaled(numbers, unit)
+
+
+def _numbers(column: pa.Array, kind: DataType, what: str) -> tuple[pa.Array, int]:
+    """The column's times as whole numbers, and of how many microseconds each unit is."""
+    import pyarrow as pa
+
     if kind.name in ("timestamp", "timestamp_ntz"):
-        return column.view(pa.int64())
+        return column.view(pa.int64()), 1
     if kind.name == "date":
-        return pc.multiply(column.view(pa.int32()).cast(pa.int64()), DAY_US)
+        return column.view(pa.int32()).cast(pa.int64()), DAY_US
     if kind.name != "bigint":
         raise SchemaError(
             f"The event time of {what} is of type {kind.ddl()}, which holds no time.",
             hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
         )
-    try:
-        return pc.multiply_checked(column, 1000)
-    except pa.ArrowInvalid:
-        far = pc.filter(column, pc.or_(pc.greater(column, _MOST), pc.less(column, -_MOST)))[0]
-        raise SchemaError(
-            f"The event time of {what} is {far}, which is no time in milliseconds since 1970.",
-            hint="A bigint that holds event times counts milliseconds: divide it first with select.",
-            value=far.as_py(),
-        ) from None
+    return column, 1000
+
+
+def _ends(numbers: pa.Array) -> tuple[int, int] | None:
+    import pyarrow.compute as pc
+
+    found = pc.min_max(numbers).as_py()
+    return None if found["min"] is None else (found["min"], found["max"])
+
+
+def _scaled(numbers: pa.Array, unit: int) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return numbers if unit == 1 else pc.multiply(numbers, unit)
+
+
+def _shown(number: int, unit: int, kind: DataType) -> str:
+    import numpy as np
+
+    if kind.name == "bigint":
+        return str(number)
+    return str(np.datetime64(number, "us" if unit == 1 else "D"))
 
 
 def to_ms(value: Any) -> int | None:

@@ -8,8 +8,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.errors import SchemaError
 from airflow_samza.row import Row
-from airflow_samza.schema import DataType
+from airflow_samza.schema import DataType, Field
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,23 @@ def python_values(array: pa.Array, kind: DataType) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
+def beyond_python(column: pa.Array, field: Field) -> SchemaError:
+    """The error for a column that holds a time outside of Python's calendar, which Arrow and Spark know."""
+    shown = "a time"
+    if field.type.name in ("timestamp", "timestamp_ntz", "date"):
+        import numpy as np
+        import pyarrow.compute as pc
+
+        days = field.type.name == "date"
+        far = max(pc.min_max(column.view(_int32() if days else _int64())).as_py().values(), key=abs)
+        shown = str(np.datetime64(far, "D") if days else np.datetime64(far, "us"))
+    return SchemaError(
+        f"Column {field.name!r} holds {shown}, which is not in the years 1 to 9999, and Python has no {field.type.ddl()} for it.",
+        hint="Leave such messages out before with where, or make a text or a number of the column with select.",
+        column=field.name,
+    )
+
+
 def _of_dictionary(array: pa.DictionaryArray, kind: DataType) -> list[Any]:
     words = python_values(array.dictionary, kind)
     places = array.indices.to_pylist() if array.null_count else array.indices.to_numpy(zero_copy_only=False).tolist()
@@ -48,6 +66,12 @@ def _datetimes(array: pa.Array, aware: bool) -> list[Any]:
 
 
 _NOT_A_TIME = -(2**63)
+
+
+def _int32() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.int32()
 
 
 def _int64() -> pa.DataType:

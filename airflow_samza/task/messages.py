@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.row import row_class
 from airflow_samza.schema import Schema
-from airflow_samza.task.message_values import nested_conversion, python_values
+from airflow_samza.task.message_values import beyond_python, nested_conversion, python_values
 from airflow_samza.task.message_writer import MessageWriter as MessageWriter
 from airflow_samza.task.message_writer import ShapeError as ShapeError
 
@@ -95,11 +95,14 @@ class MessageReader:
         with _collector_paused():
             columns = []
             for place, field in enumerate(self.schema.fields):
-                values = python_values(batch.column(place), field.type)
                 convert = self._nested[place]
+                try:
+                    values = python_values(batch.column(place), field.type)
+                    columns.append(values if convert is None else [None if value is None else convert(value) for value in values])
+                except (OverflowError, ValueError):
+                    raise beyond_python(batch.column(place), field) from None
                 if not field.type.children:  # immutable, so that an object that comes back is as it was
                     simple[field.name] = values
-                columns.append(values if convert is None else [None if value is None else convert(value) for value in values])
             return Messages(batch, self._build(columns), simple)
 
     def _shareable(self, made_for: Schema) -> bool:

@@ -20,7 +20,7 @@ from airflow_samza.systems.bindings import EMBEDDED
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.arrived import Arrived
 from airflow_samza.task.conform import Conformer
-from airflow_samza.task.event_times import micros
+from airflow_samza.task.event_times import known_micros
 from airflow_samza.task.stage_program import StageProgram
 
 _UNKNOWN_HEAD = 2**62
@@ -176,7 +176,7 @@ class InputReading:
         if name not in batch.schema.names:
             return None
         column = batch.column(name).slice(piece.first, 1)
-        time = micros(column, schema.fields[schema.names.index(name)].type, f"input {stream_id!r}")[0].as_py()
+        time = known_micros(column, schema.fields[schema.names.index(name)].type, f"input {stream_id!r}")[0].as_py()
         return None if time is None else int(time // 1000)
 
 

@@ -17,7 +17,7 @@ from airflow_samza.application.watermark_strategies import BOUNDED_DELAY, PUNCTU
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.schema import Schema
-from airflow_samza.task.event_times import LATEST_MS, micros, to_ms
+from airflow_samza.task.event_times import LATEST_MS, known_micros, to_ms
 from airflow_samza.task.messages import MessageReader, chunks
 from airflow_samza.task.user_errors import shortened, user_location
 
@@ -74,7 +74,7 @@ class SourceWatermark:
         assert self._place is not None
         import pyarrow.compute as pc
 
-        times = micros(batch.column(self._place), self._schema.fields[self._place].type, self._what)
+        times = known_micros(batch.column(self._place), self._schema.fields[self._place].type, self._what)
         if times.null_count == len(times):
             return
         if self._strategy.kind == BOUNDED_DELAY:

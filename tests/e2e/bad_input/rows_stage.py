@@ -87,6 +87,14 @@ def _(scene: Scene) -> str:
     return scene.run_and_drive()
 
 
+@row("stage", "An event time in another unit", STAGE)
+def _(scene: Scene) -> str:
+    views = VIEWS.replace("partitions=2", 'partitions=2, timestamp="dwell_ms"')
+    scene.application(f'{views}.window(tumbling("1 minute"), n=count(), id="w").send_to({OUT})')
+    scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 1700000000000000}')
+    return scene.run_and_drive([{"member_id": 7, "country": "NL", "dwell_ms": 1_700_000_000_000_000}])
+
+
 @row("stage", "A flat_map that returns no list", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.flat_map(lambda view: view.member_id, schema=View).send_to({OUT})")
