@@ -125,6 +125,12 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
     return layered(context, made)
 
 
+def check_chooser(config: Config) -> None:
+    """Refuses a ``task.chooser.class`` that leads nowhere, before anything runs."""
+    if config.chooser_class is not None:
+        _factory(config.chooser_class)
+
+
 def _tiers(context: ChooserContext, factory: ChooserFactory) -> tuple[dict[str, int], dict[int, MessageChooser[Any]]]:
     """The priorities in effect by stream, and a chooser for each of them and for streams without one."""
     settings = context.settings

@@ -17,7 +17,7 @@ from airflow_samza.application.operator_specs import (
     SendToTableSpec,
     TableJoinSpec,
 )
-from airflow_samza.chooser.default import looks_at_messages
+from airflow_samza.chooser.default import check_chooser, looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
@@ -163,6 +163,10 @@ def check_application(
     The result says per operator its schema (None: known when the stage runs), its engine and why.
     """
     errors: list[SamzaError] = []
+    try:
+        check_chooser(Config(spec.config))
+    except SamzaError as error:
+        errors.append(error)
     resolver = SchemaResolver(spec, input_schemas or {}, errors, contents)
     compiled = resolver.resolve()
     for stage in plan.stages:

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     page,
     rows_bad_records,
+    rows_chooser,
     rows_connect,
     rows_dag,
     rows_files,

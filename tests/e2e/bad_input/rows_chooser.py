@@ -1,0 +1,14 @@
+"""Rows of message choosers."""
+
+from __future__ import annotations
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.rows_plan import PLAN
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
+
+
+@row("plan", "A message chooser that is not there", PLAN)
+def _(scene: Scene) -> str:
+    scene.views()
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.prepare(config={"task.chooser.class": "page_views:UrgentFirst"})
