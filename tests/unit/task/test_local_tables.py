@@ -195,3 +195,22 @@ def test_a_changelog_that_is_no_stream_is_refused(changelog: Any) -> None:
 
     with pytest.raises(SamzaError, match="changelog"):
         stream_application("told")(describe).spec()
+
+
+@pytest.mark.parametrize("key", [1.5, True, "1", 2**63])
+def test_a_key_that_is_only_nearly_one_is_refused(key: Any) -> None:
+    class Asks(StreamTask):
+        def init(self, context: Any) -> None:
+            self.table = context.get_table("numbers")
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            self.table.get(key)
+
+    @task_application("numbers")
+    def app(app: Any) -> None:
+        app.input_stream("in", schema="n bigint", key="n")
+        app.local_table("numbers", key="n", schema="n bigint, word string")
+        app.task(Asks)
+
+    with pytest.raises(SamzaError, match="is asked for the key"):
+        TestDriver(app).pipe("in", [{"n": 1}]).run()

@@ -203,3 +203,48 @@ def test_a_result_that_nobody_awaits_is_a_failure(place: str, function: Any, on_
         return
     with pytest.raises(SamzaError, match="it returned a coroutine, which nobody awaits"):
         run(app)
+
+
+@pytest.mark.parametrize("kind", EXITS)
+@pytest.mark.parametrize("where", ["reader", "async reader", "async reader in time", "join"])
+def test_a_join_with_a_remote_table_that_ends_the_process_has_failed(where: str, kind: str) -> None:
+    def read(key: Any) -> Any:
+        return {"id": key, "tier": "gold"} if where == "join" else EXITS[kind]()
+
+    async def read_later(key: Any) -> Any:
+        await raise_later(EXITS[kind])
+
+    @stream_application("exits")
+    def app(app: StreamApplicationDescriptor) -> None:
+        options: Any = {"timeout": "1 minute"} if "time" in where else {}
+        reader: Any = read_later if "async" in where else read
+        table = app.remote_table("tiers", key="id", reader=reader, schema="id bigint, tier string", **options)
+        stream = app.input_stream("in", schema="id bigint, at timestamp", key="id", bounded=False)
+        joined = stream.join(table, (lambda message, row: EXITS[kind]()) if where == "join" else None, id="j")
+        joined.send_to(app.output_stream("out"))
+
+    with pytest.raises(SamzaError, match=rf"{kind}: enough"):
+        run(app)
+
+
+@pytest.mark.parametrize("kind", EXITS)
+@pytest.mark.parametrize("where", ["factory", "process"])
+def test_a_processor_of_side_inputs_that_ends_the_process_has_failed(where: str, kind: str) -> None:
+    class Processor:
+        def __init__(self, config: Any, metrics: Any) -> None:
+            if where == "factory":
+                EXITS[kind]()
+
+        def process(self, message: Any, store: Any) -> Any:
+            EXITS[kind]()
+
+    @stream_application("exits")
+    def app(app: StreamApplicationDescriptor) -> None:
+        app.side_input("side", schema="id bigint, tier string", key="id")
+        table = app.table("tiers", key="id", schema="id bigint, tier string", side_inputs=["side"], processor=Processor)
+        stream = app.input_stream("in", schema="id bigint, at timestamp", key="id")
+        stream.join(table, id="j").send_to(app.output_stream("out"))
+
+    driver = TestDriver(app).pipe("side", [{"id": 1, "tier": "gold"}]).pipe("in", [{"id": 1, "at": None}])
+    with pytest.raises(SamzaError, match=rf"{kind}: enough"):
+        driver.run()
