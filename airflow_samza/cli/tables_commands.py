@@ -20,6 +20,7 @@ from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_rollback import PREVIOUS
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.runs.version_text import describe_version, rollback_text
+from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
@@ -137,8 +138,10 @@ def rollback(
     push_id: PushId = None,
 ) -> None:
     """Make what an older version of a table read current again, as a new version."""
-    files = open_filesystem(place.environment().root)
-    made = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}")
+    environment = place.environment()
+    files = open_filesystem(environment.root)
+    bound = bind_system(system, environment.systems.get(system) or SystemBinding("log"), environment.root)
+    made = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}", bound)
     typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 

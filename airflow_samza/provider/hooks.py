@@ -284,9 +284,12 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         from airflow_samza.runs.table_rollback import rollback
         from airflow_samza.runs.table_versions import newest
         from airflow_samza.runs.version_text import rollback_text
+        from airflow_samza.systems.bindings import bind_system
+        from airflow_samza.systems.system import SystemBinding
 
         place = self.pushed_table(application, table, config)
-        made = rollback(self.files, place.system, place.topic, to, push_id)
+        bound = bind_system(place.system, self.bindings().get(place.system) or SystemBinding("log"), self.root)
+        made = rollback(self.files, place.system, place.topic, to, push_id, bound)
         return made, rollback_text(made, newest(self.files, place.system, place.topic))
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:

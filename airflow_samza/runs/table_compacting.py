@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import must_read, numbers, write_once
+from airflow_samza.runs.folders import numbers, read, write_once
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.table_compactions import Compaction, Compactions
 from airflow_samza.runs.table_folder import TableFolder
@@ -65,7 +65,14 @@ def compact(
     missing = [task for task in tasks if not files.exists(staged_path(folder, number, task))]
     if missing:
         stage(missing)
-    found = [must_read(files, staged_path(folder, number, task)) for task in tasks]
+    found = [record for task in tasks if (record := read(files, staged_path(folder, number, task))) is not None]
+    if len(found) < len(tasks):
+        raise TopicError(
+            f"The compaction of version {number} of table {version.table!r} was given up: retention has given the version up meanwhile.",
+            hint="Nothing is lost: a later push compacts what comes of it.",
+            stream=folder.topic,
+            number=number,
+        )
     reach("compaction-before-publish")
     facts = _publish(files, system, folder, version, found)
     reach("compaction-after-publish")

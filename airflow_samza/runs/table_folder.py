@@ -34,6 +34,11 @@ class TableFolder:
         return f"{self.path}/expired"
 
     @property
+    def attempts(self) -> str:
+        """The folder of attempts at marks, of versions and of chains: none is made of what was pinned meanwhile."""
+        return f"{self.path}/attempts"
+
+    @property
     def compactions(self) -> str:
         """The folder of compactions, by the number of the version."""
         return f"{self.path}/compactions"

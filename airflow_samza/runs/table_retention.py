@@ -1,7 +1,9 @@
 """Giving up old versions of a pushed table: never the current one, nor what it or a living run reads.
 
-A version is marked first, and the pins are looked at again afterwards; whoever pins a version looks for the mark after its pin. So one
-of the two always sees the other. The rows of sections that no version needs any more are superseded, and go with the log's next sweep.
+A version is marked first, and a mark is never taken back (:mod:`airflow_samza.runs.table_marks`). What is marked is asked for before the
+versions are listed, and what the listed ones need is found before anything is given up. A rollback pins its version until its own record
+stands: so where the version is marked all the same, that record is in every list which is made after the mark was seen. The rows of
+sections that no version needs any more are superseded, and go with the log's next sweep.
 
 Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version before it is: until
 then readers that have that one go on by the changes.
@@ -16,6 +18,7 @@ from airflow_samza.runs.folders import RunFolder, read, write_once
 from airflow_samza.runs.table_compacting import GENERATION, compaction_producer, staged_numbers
 from airflow_samza.runs.table_compactions import Compaction, Section
 from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_marks import make_mark
 from airflow_samza.runs.table_versions import TableVersion, expired_numbers, from_newest, newest, now
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
@@ -34,17 +37,18 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     """Gives up all versions but the newest ``keep``, the current one, and those that are pinned; returns the numbers given up now."""
     folder = TableFolder(system, topic)
     settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
-    known = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
     gone = expired_numbers(files, system, topic)
     current = newest(files, system, topic)
-    left = [version for version in known if version.number not in gone]
+    left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in gone]
     given_up = []
-    for version in left[:-keep]:
+    for version in left[keep:][::-1] if keep else ():
         if current is not None and version.number == current.number:
             continue
         if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
             given_up.append(version.number)
-    gone |= set(given_up)
+    gone = expired_numbers(files, system, topic)
+    known = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
+    current = newest(files, system, topic)
     kept = [version for version in known if version.number not in gone]
     needed = _needed(files, folder, kept, current)
     for version in known:
@@ -77,14 +81,8 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
 
 
 def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:
-    """Writes a mark unless one of the versions is pinned, before or after it stands."""
-    if any(is_pinned(files, folder, number) for number in numbers):
-        return False
-    write_once(files, mark, {"at": now()})
-    if any(is_pinned(files, folder, number) for number in numbers):
-        files.delete(mark)
-        return False
-    return True
+    """Makes a mark unless one of the versions is pinned, before or after; whether it stands."""
+    return make_mark(files, mark, folder.attempts, now(), lambda: any(is_pinned(files, folder, number) for number in numbers))
 
 
 def _needed(files: Filesystem, folder: TableFolder, kept: list[TableVersion], current: TableVersion | None) -> set[Section]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_samza.errors import PushError
+from airflow_samza.runs.forgotten_runs import RememberingSystem
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import (
     ROLLBACK,
@@ -20,6 +22,7 @@ from airflow_samza.runs.table_versions import (
     taken,
 )
 from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec, System
 
 PREVIOUS = "previous"
 """The version that was current before what is current now."""
@@ -48,10 +51,10 @@ def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> Ta
     return by_number(files, system, topic, found.number)
 
 
-def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str) -> TableVersion:
+def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str, bound: System | None = None) -> TableVersion:
     """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
 
-    A rollback of the same id finds its version.
+    A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are gone there is refused.
     """
     known = by_push_id(files, system, topic, push_id)
     if known is not None:
@@ -61,7 +64,16 @@ def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id:
     reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
     target = find_target(files, system, topic, to).number
     former = pin(files, system, topic, target, reader)
-    version = replace(
+    try:
+        if bound is not None:
+            _refuse_without_rows(bound, topic, former)
+        return add(files, system, topic, _brought_back(files, system, topic, former, push_id))
+    finally:
+        files.delete(TableFolder(system, topic).pin(target, reader))
+
+
+def _brought_back(files: Filesystem, system: str, topic: str, former: TableVersion, push_id: str) -> TableVersion:
+    return replace(
         former,
         number=highest_number(files, system, topic) + 1,
         push_id=push_id,
@@ -72,7 +84,20 @@ def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id:
         bytes=0,
         pushed_at=now(),
     )
-    try:
-        return add(files, system, topic, version)
-    finally:
-        files.delete(TableFolder(system, topic).pin(target, reader))
+
+
+def _refuse_without_rows(bound: System, topic: str, version: TableVersion) -> None:
+    """Refuses a version of which a section was given up: whatever its records say, it cannot be read."""
+    if not isinstance(bound, RememberingSystem):
+        return
+    stream = StreamSpec(topic, len(version.offsets))
+    for producer, generation in version.read_sections:
+        known = bound.standing(stream, producer)
+        if known is not None and known != generation:
+            raise PushError(
+                f"Version {version.number} of table {version.table!r} (push {version.push_id!r}) is listed, and its rows are gone.",
+                hint="Roll back to another version, or push the table anew.",
+                table=version.table,
+                number=version.number,
+                section=producer,
+            )

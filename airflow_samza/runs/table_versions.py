@@ -20,6 +20,7 @@ from airflow_samza.records import decoder
 from airflow_samza.runs.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.table_compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
 from airflow_samza.runs.table_folder import TableFolder
+from airflow_samza.runs.table_marks import withdraw_attempts
 from airflow_samza.systems.filesystem import Filesystem
 
 FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
@@ -319,10 +320,18 @@ def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVe
 
 
 def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) -> TableVersion:
-    """Keeps a version for a run (``<application>/<run id>``) until the run is closed; one that is expired is an error."""
+    """Keeps a version for a run (``<application>/<run id>``) until the run is closed; one that is expired is an error.
+
+    Looked at after the pin stands, and after what retention has begun against it is taken away (:mod:`airflow_samza.runs.table_marks`).
+    """
     folder = TableFolder(system, topic)
     files.put(folder.pin(number, reader), json.dumps({"reader": reader, "at": now()}).encode())
-    return by_number(files, system, topic, number)  # looked at after the pin stands: retention looks at pins after its mark
+    withdraw_attempts(files, folder.attempts)
+    try:
+        return by_number(files, system, topic, number)
+    except NoSuchVersion:
+        files.delete(folder.pin(number, reader))
+        raise
 
 
 def now() -> str:

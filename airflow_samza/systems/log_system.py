@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.log_commits import load_tail
 from airflow_samza.systems.log_consumer import LogConsumer
 from airflow_samza.systems.log_index import Control, LogIndex
 from airflow_samza.systems.log_producer import LogProducer, publish_segments
@@ -94,6 +95,11 @@ class LogSystem:
         """What tells a topic from another one that was made later under its name; None when there is no topic."""
         topic = find_topic(self.filesystem, self.name, stream.name)
         return topic.identity if topic is not None else None
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """The newest generation of a producer that has published to a topic; None when it never has."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        return load_tail(topic).seen.generations().get(producer) if topic is not None else None
 
     def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
         """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""

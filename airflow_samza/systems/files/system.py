@@ -10,6 +10,7 @@ from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
+from airflow_samza.systems.files.manifests import generation_key, list_manifests, producer_hash
 from airflow_samza.systems.files.options import FileOptions, declared_partitions, format_name, storage_options
 from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, refuse_file
 from airflow_samza.systems.files.reading import FilesConsumer
@@ -110,6 +111,12 @@ class FilesSystem:
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Makes an epoch's staged files visible; the facts are path, format, rows, bytes, files and what was superseded."""
         return publish(self._output(stream), stream, self._format(stream, None), publication)
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """The newest generation of a producer that has published to an output; None when it never has."""
+        mine = producer_hash(producer, stream.name)
+        found = [generation for known, generation, _ in list_manifests(self._output(stream)) if known == mine]
+        return max(found, key=generation_key, default=None)
 
     def _place(self, stream: StreamSpec) -> tuple[Location, str]:
         """The root of a stream and its path below it, from which nothing leads out."""

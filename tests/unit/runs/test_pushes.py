@@ -16,11 +16,12 @@ from airflow_samza.runs.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.push_checks import check_columns
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.stage_state import can_finish
-from airflow_samza.runs.table_retention import expire_versions
+from airflow_samza.runs.table_retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.log_maintenance import compact, sweep
+from airflow_samza.systems.system import Publication
 from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
 
 
@@ -303,3 +304,15 @@ def test_a_key_that_the_table_does_not_have_is_told(pushes: Pushes) -> None:
 def test_what_cannot_be_meant_is_refused_by_name(pushes: Pushes, wrong: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         pushes.request("a", **wrong)
+
+
+def test_a_rollback_to_a_version_whose_rows_are_gone_is_refused_and_the_current_one_stays(pushes: Pushes) -> None:
+    first = pushes.push("a", {1: "gold"})
+    pushes.push("b", {1: "silver"})
+    # As an earlier release could leave it: listed, and given up.
+    pushes.system.publish(TOPIC, Publication(first.sections[0][0], GIVEN_UP, 0, {}))
+    with pytest.raises(PushError, match=r"Version 1 of table 'profiles' \(push 'a'\) is listed, and its rows are gone\."):
+        rollback(pushes.files, "log", TOPIC.name, 1, "undo", pushes.system)
+    assert pushes.current().push_id == "b"
+    assert pushes.rows_of(pushes.current()) == {1: "silver"}
+    assert pushes.files.list(f"tables/log/{TOPIC.name}/pins/{1:020}") == []
