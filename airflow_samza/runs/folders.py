@@ -96,6 +96,11 @@ class StageFolder:
         return f"{self.path}/needs-runner.json"
 
     @property
+    def topics(self) -> str:
+        """The identities of the run's own topics that the stage writes, noted before its first epoch: another one is not written to."""
+        return f"{self.path}/topics.json"
+
+    @property
     def abort(self) -> str:
         """Written when the stage failed and nobody will try again: those who read what it writes stop."""
         return f"{self.path}/abort.json"
@@ -156,6 +161,11 @@ class RunFolder:
     def closed(self) -> str:
         """Written when the run is over: stage runners end."""
         return f"{self.path}/closed.json"
+
+    @property
+    def removing(self) -> str:
+        """Written before anything of the run is deleted: from here on it cannot be opened again, and whoever sweeps finishes."""
+        return f"{self.path}/removing.json"
 
     def drain(self, generation: int) -> str:
         """Written when the run, as planned in this generation, was asked to stop reading and to end every stream for good."""

@@ -26,11 +26,13 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.runs.data_interval import DataInterval, folder_of_values, needed_interval, render_path
 from airflow_samza.runs.folders import RunFolder, adopt, read
+from airflow_samza.runs.forgotten_runs import refuse_forgotten
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.state_changes import changed_state
+from airflow_samza.runs.topic_expiry import open_again
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
@@ -105,8 +107,10 @@ def prepare_run(
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
         refuse_endless(run, systems)
+        refuse_forgotten(files, run, systems)
         create_topics(run, systems)
         _check_outputs(run, systems)
+        open_again(files, folder)
         pin_versions(files, run)
     except SamzaError as error:
         if taken is not None and not error.retryable:

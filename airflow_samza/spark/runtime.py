@@ -30,7 +30,7 @@ from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, S
 from airflow_samza.runs.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.runs.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics
+from airflow_samza.runs.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics, reopen
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.class_archive import configured
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
@@ -175,7 +175,14 @@ class SparkRuntime:
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
         bindings = run_bindings(run.systems, self._systems)
-        return submit(self._files, handle, lambda: self._settings(run.reference, handle.run, bindings, conf), conf)
+        systems = bind_systems(bindings, self._root)
+        return submit(
+            self._files,
+            handle,
+            lambda: self._settings(run.reference, handle.run, bindings, conf),
+            conf,
+            lambda: reopen(self._files, systems, run),
+        )
 
     def push(
         self,

@@ -6,18 +6,20 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.runs.finish import output_stream
+from airflow_samza.runs.folders import read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_context import StageContext
+from airflow_samza.systems.log_topic import other_topic
 from airflow_samza.systems.spark_system import KIND
-from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 from airflow_samza.task.processor_digest import processor_digests
 from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
@@ -46,8 +48,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
         if len(program.sections) > 1:
             source, program = analyse_sections(spark, source)
         outputs = {stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
-        for bound in outputs.values():
-            context.systems[bound.system].admin.create([bound.spec])
+        make_topics(context, outputs)
         path = handle.folder.attempt(handle.attempt, "program")
         files.put_if_absent(path, source.to_json().encode())
         task = EpochTask(
@@ -65,6 +66,35 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
             digests=processor_digests(program),
         )
         yield StageSetup(spark, program, outputs, task)
+
+
+def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> None:
+    """Makes the topics that the stage writes. Once it has begun, its own must be there: one made anew would lack what it has written."""
+    path = context.handle.folder.topics
+    known = read(context.files, path)
+    own = {}
+    for stream_id, bound in outputs.items():
+        system = context.systems[bound.system]
+        is_own = context.run.is_own(stream_id) or bound.spec.through is not None
+        if is_own and known is not None and known.get(stream_id) and isinstance(system, IdentifyingSystem):
+            found = system.identity(bound.spec)
+            if found != known[stream_id]:
+                what = "it was deleted" if found is None else "it was deleted and made anew"
+                raise other_topic(bound.spec.through or bound.spec.name, what)
+        system.admin.create([bound.spec])
+        if is_own and isinstance(system, IdentifyingSystem):
+            own[stream_id] = system.identity(bound.spec)
+    if known is None:
+        write_once(context.files, path, own)
+
+
+@runtime_checkable
+class IdentifyingSystem(Protocol):
+    """A system whose topics can be told apart from others that had their names."""
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """The identity of a stream's topic; None when there is none, empty when it was made before there were identities."""
+        ...
 
 
 def _host_dir(context: StageContext, program: StageProgram) -> str | None:

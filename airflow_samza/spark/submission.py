@@ -35,10 +35,16 @@ from airflow_samza.spark.session import FIXED, is_per_job
 from airflow_samza.systems.filesystem import Filesystem
 
 
-def submit(files: Filesystem, handle: StageHandle, settings: Callable[[], RunnerSettings], spark_conf: Mapping[str, str]) -> StageHandle:
+def submit(
+    files: Filesystem,
+    handle: StageHandle,
+    settings: Callable[[], RunnerSettings],
+    spark_conf: Mapping[str, str],
+    reopen: Callable[[], None] | None = None,
+) -> StageHandle:
     """Re-attaches to the stage's attempt if it lives or has succeeded, else starts a new one; the handle of that attempt.
 
-    ``settings`` is called only when a runner may have to be started.
+    ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is open again.
     """
     supersede_older(files, handle)
     status = stage_status(files, handle)
@@ -54,7 +60,7 @@ def submit(files: Filesystem, handle: StageHandle, settings: Callable[[], Runner
         status = as_lost(files, handle, status, runner) if not status.is_final else status
         if status.state == SUCCEEDED:
             return known
-    return _attempt(files, handle, status, settings, spark_conf)
+    return _attempt(files, handle, status, settings, spark_conf, reopen or (lambda: files.delete(handle.run.closed)))
 
 
 def supersede_older(files: Filesystem, handle: StageHandle) -> None:
@@ -132,6 +138,7 @@ def _attempt(
     status: StageStatus,
     settings: Callable[[], RunnerSettings],
     spark_conf: Mapping[str, str],
+    reopen: Callable[[], None],
 ) -> StageHandle:
     folder = handle.folder
     known = replace(handle, attempt=newest_attempt(files, folder) + 1)
@@ -145,7 +152,7 @@ def _attempt(
     if can_finish(files, folder):  # everything is staged: no Spark is needed, ``finish`` goes on from here
         write_once(files, folder.attempt(known.attempt, "request"), {**request, "attempt": known.attempt})
         return known
-    files.delete(handle.run.closed)  # a run that is submitted to is open again
+    reopen()
     files.delete(folder.abort)
     wanted = settings()
     if status.state == FAILED:

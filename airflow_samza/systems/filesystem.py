@@ -77,6 +77,10 @@ class Filesystem(Protocol):
         """Deletes a directory and all in it; none there is fine."""
         ...
 
+    def delete_empty(self, directory: str) -> None:
+        """Deletes a directory in which nothing is; one that holds something, or is not there, stays as it is."""
+        ...
+
     def delete_temporary(self, directory: str, before: float) -> None:
         """Deletes what writers that died left half written in a directory before a time (seconds since 1970, UTC)."""
         ...
@@ -210,11 +214,7 @@ class LocalFilesystem:
     def _write_temporary(self, target: Path, data: bytes) -> Path:
         temporary = target.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         self.step("create", str(temporary))
-        try:
-            file = open(temporary, "xb")  # noqa: SIM115
-        except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file = open(temporary, "xb")  # noqa: SIM115
+        file = _created(temporary)
         try:
             with file:
                 self.step("write", str(temporary))
@@ -261,11 +261,7 @@ class LocalFilesystem:
         target = self._path(path)
         with storage_errors("write", str(target)):
             self.step("create", path)
-            try:
-                file = open(target, "xb")  # noqa: SIM115
-            except FileNotFoundError:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                file = open(target, "xb")  # noqa: SIM115
+            file = _created(target)
         return _Output(file, self, path, durable)  # type: ignore[return-value]
 
     def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
@@ -295,6 +291,11 @@ class LocalFilesystem:
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(self._path(directory))
 
+    def delete_empty(self, directory: str) -> None:  # noqa: D102
+        with contextlib.suppress(OSError):
+            self.step("delete", directory)
+            self._path(directory).rmdir()
+
     def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
         with storage_errors("delete", str(self._path(directory))), contextlib.suppress(FileNotFoundError):
             for path in self._path(directory).glob(f"{TEMPORARY_PREFIX}*"):
@@ -315,6 +316,16 @@ class LocalFilesystem:
     def make_dirs(self, directory: str) -> None:  # noqa: D102
         with storage_errors("write", str(self._path(directory))):
             self._path(directory).mkdir(parents=True, exist_ok=True)
+
+
+def _created(target: Path) -> BinaryIO:
+    """A new file, with the directories above it; a sweep may delete an empty one at just this moment, so they are made again."""
+    for _ in range(5):
+        try:
+            return open(target, "xb")
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+    return open(target, "xb")
 
 
 class _Output:

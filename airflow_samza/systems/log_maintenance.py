@@ -5,10 +5,11 @@ None of it changes an offset, and none of it needs a lock: a reader that opened 
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,9 @@ from airflow_samza.systems.log_commits import read_commits
 from airflow_samza.systems.log_index import Control, LogIndex, Run, read_floor
 from airflow_samza.systems.log_records import Segment
 from airflow_samza.systems.log_segments import SegmentReaders, SegmentWriter
-from airflow_samza.systems.log_topic import VERSION, Topic, list_topics, open_topic
+from airflow_samza.systems.log_topic import VERSION, Topic, list_half_deleted, list_topics, open_topic, own_files, topic_directory
 from airflow_samza.systems.topic_rows import arrow_schema
+from airflow_samza.systems.trash import empty_trash, move_to_trash, trash_place
 
 GRACE_MS = 3_600_000
 """Files that nobody names any more are kept for so long: readers that are at work may still need them."""
@@ -27,12 +29,17 @@ GRACE_MS = 3_600_000
 STAGED_GRACE_MS = 7 * 24 * GRACE_MS
 """Files that no commit has ever named are kept for so long: a stage may be waiting for its slowest task."""
 
-TRASH = "trash"
 COMPACTED = "compacted-"
 
+_LOOKS = 5
+"""So often a compaction begins anew when a sweep was faster; a segment that is missing then is really missing."""
 
-def mark_expired(topic: Topic, at: int) -> None:
-    """Marks a whole topic to be deleted by the first sweep after ``at`` (ms since 1970, UTC). Marking again sets a new time."""
+
+def mark_expired(topic: Topic, at: int | None) -> None:
+    """Marks a whole topic to be deleted by the first sweep after ``at`` (ms since 1970, UTC); None takes the mark away.
+
+    Marking again sets a new time.
+    """
     floor = read_floor(topic)
     _write_floor(topic, floor.commit, floor.offsets, at)
 
@@ -70,11 +77,18 @@ class Swept:
 
 
 def sweep(
-    filesystem: Filesystem, system: str, now: int | None = None, grace_ms: int = GRACE_MS, staged_grace_ms: int = STAGED_GRACE_MS
+    filesystem: Filesystem,
+    system: str,
+    now: int | None = None,
+    grace_ms: int = GRACE_MS,
+    staged_grace_ms: int = STAGED_GRACE_MS,
+    is_held: Callable[[str], bool] = lambda name: False,
+    dry: bool = False,
 ) -> Swept:
     """Deletes expired topics, and the files that no reader can need: of expired or superseded commits, compacted segments, dead attempts.
 
-    A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted.
+    A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted. Neither is an expired
+    one of which ``is_held`` says, by its name, that a run may still need it. ``dry`` only says what would be deleted.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     swept = Swept()
@@ -82,32 +96,58 @@ def sweep(
         try:
             topic = open_topic(filesystem, system, name)
             floor = read_floor(topic)
-            if floor.expires_at is not None and floor.expires_at <= now:
-                _delete_topic(topic)
-                swept.topics.append(name)
+            if floor.expires_at is not None and floor.expires_at <= now and not is_held(name):
+                if dry or delete_topic(topic, functools.partial(is_held, name)):
+                    swept.topics.append(name)
                 continue
-            _sweep_segments(topic, now, grace_ms, staged_grace_ms, swept)
-            for part in ("", "/commits", "/snapshots", "/compactions"):
+            _sweep_segments(topic, now, grace_ms, staged_grace_ms, swept, dry=dry)
+            for part in ("", "/commits", "/snapshots", "/compactions") if not dry else ():
                 filesystem.delete_temporary(f"{topic.directory}{part}", (now - max(grace_ms, staged_grace_ms)) / 1000)
+        except FileNotFoundError:
+            continue  # another sweep took it meanwhile
         except TopicError as error:
-            swept.damaged[name] = error
-    filesystem.delete_tree(TRASH)
+            if filesystem.exists(f"{topic_directory(name)}/topic.json"):
+                swept.damaged[name] = error
+    if not dry:
+        for name in list_half_deleted(filesystem):
+            _delete_parts(Topic(filesystem, system, name, 1, None))
+        empty_trash(filesystem)
     return swept
 
 
-def _delete_topic(topic: Topic) -> None:
-    # Renamed first: nobody ever opens a topic of which half is deleted. Topics that lie below it (a/b under a) stay.
-    place = f"{TRASH}/{uuid.uuid4().hex}"
-    for part in ("topic.json", "commits", "snapshots", "compactions", "segments", "expired.json"):
-        path = f"{topic.directory}/{part}"
-        if topic.filesystem.exists(path):
-            topic.filesystem.rename(path, f"{place}/{part}")
+def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> bool:
+    """Deletes a topic; False when it was found to be held, and given back, or another process was quicker.
+
+    It goes out of sight as a whole, and ``is_held`` is asked after that: who opens a run again says so first, and looks for its topics
+    then. So either the topic is given back, or the run sees that it is gone. Topics that lie below it (a/b under a) stay.
+    """
+    filesystem, parts = topic.filesystem, topic.directory.split("/")
+    if own_files(topic)[1]:
+        place = move_to_trash(filesystem, topic.directory)
+        if place is None:
+            return False
+        if is_held():
+            filesystem.rename(place, topic.directory)
+            return False
+        filesystem.delete_tree(place)
+    else:
+        if is_held():
+            return False
+        _delete_parts(topic)
+    for end in range(len(parts), 1, -1):
+        filesystem.delete_empty("/".join(parts[:end]))
+    return True
+
+
+def _delete_parts(topic: Topic) -> None:
+    """Deletes a topic beside topics below it: its record first, so that nobody opens a half; who comes later finishes it."""
+    place = trash_place()
+    for name in own_files(topic)[0]:
+        move_to_trash(topic.filesystem, f"{topic.directory}/{name}", f"{place}/{name}")
     topic.filesystem.delete_tree(place)
-    if not topic.filesystem.list(topic.directory):
-        topic.filesystem.delete_tree(topic.directory)
 
 
-def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int, swept: Swept) -> None:
+def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int, swept: Swept, *, dry: bool) -> None:
     directory = f"{topic.directory}/segments"
     # Listed before the commits are read: whatever is committed in between is then not in the list, or among the commits.
     names = topic.filesystem.list(directory)
@@ -129,7 +169,8 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
             size = topic.filesystem.size(path)
         except FileNotFoundError:
             continue
-        topic.filesystem.delete(path)
+        if not dry:
+            topic.filesystem.delete(path)
         swept.files += 1
         swept.bytes += size
 
@@ -149,8 +190,19 @@ def compact(topic: Topic) -> Compacted | None:
     """Merges all that readers see into one segment and one index; None when there is nothing to merge.
 
     Offsets, order and owners stay: a later generation still supersedes its former one. The former segments stay until a sweep.
-    Two compactions at once do no harm: the first that is written for a commit counts.
+    Two compactions at once do no harm: the first that is written for a commit counts. What is expired, superseded or compacted while it
+    reads, and swept, is left out: it looks again.
     """
+    for _ in range(_LOOKS):
+        try:
+            return _compact(topic)
+        except FileNotFoundError as error:
+            missing = str(error.filename or error)
+    name = missing.rpartition("/")[2].removesuffix(".arrow")
+    raise topic.damaged(topic.segment_path(name), "is missing")
+
+
+def _compact(topic: Topic) -> Compacted | None:
     index = LogIndex(topic)
     before = index.segments()
     if index.number == 0 or (index.compaction == index.number - 1 and len(before) <= 1):

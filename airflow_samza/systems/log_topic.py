@@ -185,7 +185,14 @@ def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int
         "created": time.time_ns() // 1_000_000,
         **({"owner": list(owner)} if owner else {}),
     }
-    made = filesystem.put_if_absent(f"{topic_directory(name)}/topic.json", json.dumps(record).encode())
+    path = f"{topic_directory(name)}/topic.json"
+    if not filesystem.exists(path) and filesystem.list(f"{topic_directory(name)}/commits") and not filesystem.exists(path):
+        raise TopicError(
+            f"The topic {name!r} cannot be made: the deletion of a former one was interrupted, and its commits are still there.",
+            hint="Finish it with: airflow-samza gc",
+            stream=name,
+        )
+    made = filesystem.put_if_absent(path, json.dumps(record).encode())
     topic = open_topic(filesystem, system, name)
     if not made:
         check_owner(name, topic.owner, owner)
@@ -214,16 +221,33 @@ def other_topic(name: str, what: str = "it was deleted and made anew") -> TopicE
     )
 
 
+def own_files(topic: Topic) -> tuple[list[str], bool]:
+    """The names in a topic's folder that are the topic's own, its record first, and whether they are all that is there.
+
+    ``written`` are the records of what Spark has written out, unless that is a topic below this one.
+    """
+    names = topic.filesystem.list(topic.directory)
+    own = [name for name in names if name in _OWN_NAMES]
+    if "written" in names and not topic.filesystem.exists(f"{topic.directory}/written/topic.json"):
+        own.append("written")
+    return sorted(own, key=lambda name: name != "topic.json"), len(own) == len(names)
+
+
 def list_topics(filesystem: Filesystem) -> Iterator[str]:
     """The names of all topics under the root, sorted."""
     yield from sorted(_walk(filesystem, ROOT, ()))
 
 
-def _walk(filesystem: Filesystem, directory: str, parts: tuple[str, ...]) -> Iterator[str]:
+def list_half_deleted(filesystem: Filesystem) -> list[str]:
+    """The names of topics whose deletion was interrupted: their record is gone, and commits are there."""
+    return sorted(_walk(filesystem, ROOT, (), half_deleted=True))
+
+
+def _walk(filesystem: Filesystem, directory: str, parts: tuple[str, ...], *, half_deleted: bool = False) -> Iterator[str]:
     names = filesystem.list(directory)
-    if parts and "topic.json" in names:
+    if parts and ("topic.json" in names if not half_deleted else "topic.json" not in names and "commits" in names):
         yield "/".join(unquote(part) for part in parts)
     for name in names:
         if name in _OWN_NAMES:  # a topic of such a name is percent-encoded
             continue
-        yield from _walk(filesystem, f"{directory}/{name}", (*parts, name))
+        yield from _walk(filesystem, f"{directory}/{name}", (*parts, name), half_deleted=half_deleted)

@@ -150,6 +150,11 @@ class WebHdfsFilesystem:
     def delete_tree(self, directory: str) -> None:  # noqa: D102
         self._client.delete(self._path(directory), recursive=True)
 
+    def delete_empty(self, directory: str) -> None:  # noqa: D102
+        if not self._entries(directory):
+            with contextlib.suppress(TopicError):  # something has come meanwhile: what is not recursive is refused then
+                self._client.delete(self._path(directory))
+
     def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
         for status in self._entries(directory):
             if status.name.startswith(TEMPORARY_PREFIX) and status.modified_ms < before * 1000:

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems import log_commits
 from airflow_samza.systems.log_fsck import Published, fsck, is_sound
 from airflow_samza.systems.log_maintenance import compact, expire, mark_expired, sweep
+from airflow_samza.systems.log_segments import SegmentReaders
 from airflow_samza.systems.log_system import LogSystem
 from airflow_samza.systems.log_tails import KNOWN_TAILS
 from airflow_samza.systems.producers_seen import MOST_RANGES, Standing
@@ -371,3 +373,59 @@ def test_what_is_known_of_a_producer_does_not_grow_with_the_epochs_that_it_left_
     assert all(standing.has(epoch) for epoch in range(0, 1000, 2))
     assert not standing.has(1000)
     assert not standing.has(997)
+
+
+def test_a_deletion_that_was_interrupted_is_finished_and_no_topic_takes_over_what_is_left(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    system.admin.create([StreamSpec("views/below", partitions=1)])
+    system.filesystem.delete("topics/views/topic.json")  # where a sweep dies that has taken the record away
+    with pytest.raises(TopicError, match=r"The topic 'views' cannot be made: the deletion of a former one was interrupted"):
+        system.admin.create([STREAM])
+    sweep(system.filesystem, "log")
+    system.admin.create([STREAM])
+    assert system.consumer(STREAM).head == (0, 0)
+    assert system.topics() == ["views", "views/below"]
+
+
+def test_a_topic_that_is_held_is_given_back_whole(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    before = everything(system)
+    asked: list[str] = []
+
+    def opened_meanwhile(name: str) -> bool:
+        asked.append(name)
+        return len(asked) > 1
+
+    mark_expired(system.topic("views"), 0)
+    assert sweep(system.filesystem, "log", is_held=opened_meanwhile).topics == []
+    assert asked == ["views", "views"]
+    assert everything(system) == before
+
+
+def test_a_compaction_begins_anew_when_a_sweep_took_what_it_was_about_to_read(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    for epoch in range(3):
+        publish(system, epoch, 10 * epoch)
+    read = SegmentReaders.read
+    swept: list[int] = []
+
+    def swept_meanwhile(readers: SegmentReaders, *given: Any, **more: Any) -> Any:
+        if not swept:
+            expire(system.topic("views"), now() + 1_000)
+            publish(system, 3, 90)
+            swept.append(sweep(system.filesystem, "log", now() + YEAR_MS).files)
+        return read(readers, *given, **more)
+
+    monkeypatch.setattr(SegmentReaders, "read", swept_meanwhile)
+    done = compact(system.topic("views"))
+    assert swept == [3]
+    assert done is None or done.segments_after == 1
+    assert sorted(value for _, _, value in everything(system) if isinstance(value, int)) == [90, 91, 92, 93]
+
+
+def test_a_compaction_of_a_segment_that_is_really_missing_is_told_in_a_sentence(system: LogSystem) -> None:
+    publish(system, 0, 0)
+    publish(system, 1, 10)
+    (segment,) = system.filesystem.list("topics/views/segments")[:1]
+    system.filesystem.delete(f"topics/views/segments/{segment}")
+    with pytest.raises(TopicError, match=f"{segment} is missing"):
+        compact(system.topic("views"))
