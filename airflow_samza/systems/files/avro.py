@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from airflow_samza.errors import RuntimeMissing, SamzaError, SchemaError
+from airflow_samza.systems.files.avro_blocks import BlockSource
 from airflow_samza.systems.files.formats import InputFile, TimeRange
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
@@ -90,9 +91,10 @@ class AvroInput:
     """An open Avro file."""
 
     def __init__(self, library: ModuleType, file: InputFile) -> None:
-        self.source = file.sequential()
+        self.source = BlockSource(file.sequential())
         with _damage_as_value_error():
             self.reader = library.reader(self.source)
+        self.source.codec = str(self.reader.codec or "")
         root = self.reader.writer_schema
         if not isinstance(root, dict) or root.get("type") != "record":
             raise SchemaError(
@@ -102,15 +104,16 @@ class AvroInput:
                 stream=file.stream,
             )
         named: dict[str, Any] = {}
-        try:
-            self._schema = pa.schema([_field(field, named, file) for field in root["fields"]])
-        except RecursionError:
-            raise SchemaError(
-                f"File {file.shown} of stream {file.stream!r} has an Avro type that contains itself, which no column can hold.",
-                hint="Write the file with a schema that is not recursive.",
-                file=file.shown,
-                stream=file.stream,
-            ) from None
+        with _damage_as_value_error():
+            try:
+                self._schema = pa.schema([_field(field, named, file) for field in root["fields"]])
+            except RecursionError:
+                raise SchemaError(
+                    f"File {file.shown} of stream {file.stream!r} has an Avro type that contains itself, which no column can hold.",
+                    hint="Write the file with a schema that is not recursive.",
+                    file=file.shown,
+                    stream=file.stream,
+                ) from None
 
     @property
     def schema(self) -> pa.Schema:
@@ -195,12 +198,25 @@ def _kind(schema: Any, named: dict[str, Any], file: InputFile, path: str) -> tup
     if name == "record":
         return pa.struct([_field(inner, named, file) for inner in schema["fields"]]), False
     if name == "array":
-        return pa.list_(_kind(schema["items"], named, file, path)[0]), False
+        items = _kind(schema["items"], named, file, path)[0]
+        if types.is_null(items) or (types.is_struct(items) and not items.num_fields) or _is_empty(schema["items"]):
+            raise SchemaError(
+                f"File {file.shown} of stream {file.stream!r} has column {path!r} as an array of Avro values that take no bytes.",
+                hint="A few bytes could stand for any number of them; write the file without the column.",
+                file=file.shown,
+                stream=file.stream,
+                column=path,
+            )
+        return pa.list_(items), False
     if name == "map":
         return pa.map_(pa.string(), _kind(schema["values"], named, file, path)[0]), False
     if name in _SIMPLE:
         return _SIMPLE[name], False
     return _kind(name, named, file, path)  # {"type": {…}} and {"type": "SomeName"}
+
+
+def _is_empty(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "fixed" and not schema.get("size")
 
 
 class AvroOutput:

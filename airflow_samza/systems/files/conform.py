@@ -18,13 +18,15 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.files.utf8 import is_text
 
 
 @dataclass(frozen=True)
 class Conformer:
     """Makes the batches of one file those of the stream: ``wanted`` columns, of which the file has ``names``.
 
-    With ``dictionaries`` columns that come dictionary-encoded stay so.
+    With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may be no UTF-8, which
+    is refused like a value of another type.
     """
 
     file: str
@@ -33,10 +35,19 @@ class Conformer:
     names: tuple[str, ...]
     options: FileOptions
     dictionaries: bool = False
+    any_bytes: bool = False
 
     @classmethod
     def check(
-        cls, found: pa.Schema, wanted: pa.Schema, *, file: str, stream: str, options: FileOptions, dictionaries: bool = False
+        cls,
+        found: pa.Schema,
+        wanted: pa.Schema,
+        *,
+        file: str,
+        stream: str,
+        options: FileOptions,
+        dictionaries: bool = False,
+        any_bytes: bool = False,
     ) -> Conformer:
         """The conformer of a file with this schema, or a :class:`SchemaError` that names file, column, both types and the remedy."""
         names = []
@@ -56,14 +67,15 @@ class Conformer:
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
                 _refuse_missing(file, stream, field, found)
-        return cls(file, stream, wanted, tuple(names), options, dictionaries)
+        return cls(file, stream, wanted, tuple(names), options, dictionaries, any_bytes)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch of the file as a batch of the wanted schema."""
         columns = []
         for field in self.wanted:
             if field.name in self.names:
-                column = self._cast(batch.column(batch.schema.get_field_index(field.name)), field)
+                column = self._text(batch.column(batch.schema.get_field_index(field.name)), field)
+                column = self._cast(column, field)
             else:
                 column = pa.nulls(batch.num_rows, field.type)
             if not field.nullable and column.null_count:
@@ -80,6 +92,22 @@ class Conformer:
         if not columns:
             return batch.select([])
         return batch_of(columns, self.wanted)
+
+    def _text(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """The column, if its text is UTF-8; of a dictionary only what rows use counts."""
+        if not self.any_bytes or is_text(column):
+            return column
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+            if is_text(column):
+                return column
+        raise SchemaError(
+            f"File {self.file} of stream {self.stream!r} has text in column {field.name!r} that is no UTF-8.",
+            hint=f"Declare {field.name!r} as binary, or write the file with text in UTF-8.",
+            file=self.file,
+            stream=self.stream,
+            column=field.name,
+        )
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if column.type.equals(field.type) or (self.dictionaries and is_encoded_as(column, field.type) and not column.dictionary.null_count):

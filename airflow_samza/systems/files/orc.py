@@ -10,10 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc, types
 
+from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats import BATCH_ROWS, InputFile, TimeRange, changed
 from airflow_samza.systems.files.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.files.times import NANOSECONDS
+
+LARGEST_STRIPE = 4 * 2**30
+"""Bytes that the columns read of a stripe take at least, by eight for each value."""
 
 
 class OrcFormat:
@@ -63,10 +67,23 @@ class OrcInput:
             raise changed(self.file.shown, self.file.stream, f"it has {count} stripes, the plan reads up to {end}")
         # Without any column a stripe would not tell its rows: read the first one and drop it.
         wanted = list(names) or self.orc.schema.names[:1]
+        self._refuse_huge(len(wanted))
         for stripe in range(start, count if end is None else end):
             batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
             for row in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(row, BATCH_ROWS)
+
+    def _refuse_huge(self, columns: int) -> None:
+        """Refuses stripes that no memory holds: they are read as a whole, and a few bytes can stand for any number of equal rows."""
+        rows = self.orc.nrows // max(self.orc.nstripes, 1)
+        if rows * columns * 8 > LARGEST_STRIPE:
+            raise SchemaError(
+                f"File {self.file.shown} of stream {self.file.stream!r} has stripes of {rows} rows,"
+                f" which take more than {LARGEST_STRIPE // 2**30} GiB when they are read.",
+                hint="Write the file with smaller stripes, or as Parquet, which is read in pieces; declare only columns that are needed.",
+                file=self.file.shown,
+                stream=self.file.stream,
+            )
 
     def close(self) -> None:
         """Gives the file back."""

@@ -144,7 +144,13 @@ class FilesConsumer:
         opened = open_format(self.format_name).open(file, declared, self.options)
         try:
             conformer = Conformer.check(
-                opened.schema, inside, file=file.shown, stream=file.stream, options=self.options, dictionaries=file.dictionaries
+                opened.schema,
+                inside,
+                file=file.shown,
+                stream=file.stream,
+                options=self.options,
+                dictionaries=file.dictionaries,
+                any_bytes=self.format_name in ("parquet", "orc"),
             )
             for batch in opened.batches(split.start, split.end, conformer.names, self.within):
                 if isinstance(batch, Unreadable):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.conform import Conformer
+from airflow_samza.systems.files.utf8 import is_text
 
 _LONGEST = 1 << 20
 """Bytes of a record that are kept: a quote that is never closed makes the rest of a file one record."""
@@ -34,13 +35,26 @@ def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
     except SchemaError as error:
         conformer.apply(batch.slice(0, 0))
         if batch.num_rows == 1:
-            yield Unreadable(to_lines(decoded(batch)).decode().rstrip("\n"), error.sentence)
+            yield Unreadable(to_lines(_shown(decoded(batch))).decode().rstrip("\n"), error.sentence)
             return
         middle = batch.num_rows // 2
         yield from fitting(conformer, batch.slice(0, middle))
         yield from fitting(conformer, batch.slice(middle))
     else:
         yield made
+
+
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A row as it can be shown: bytes that are no text are escaped, and nested values that hold some are left out."""
+    columns = []
+    for column in batch.columns:
+        if is_text(column):
+            columns.append(column)
+        elif column.type.num_fields:
+            columns.append(pa.array(["(text that is no UTF-8)"]))
+        else:
+            columns.append(pa.array([column.cast(pa.binary())[0].as_py().decode(errors="backslashreplace")]))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def as_text(data: bytes) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime as dt
+import lzma
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,9 @@ import pytest
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.avro_blocks import unpacks_to_more
 from airflow_samza.systems.files.parquet_footer import check_columns
-from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
 
 MICROS = 1_000_000
 
@@ -128,6 +132,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 import pyarrow as pa, pyarrow.parquet as pq
+from airflow_samza.systems.files.avro_blocks import unpacks_to_more
 from airflow_samza.systems.files.parquet_footer import check_columns
 from pathlib import Path
 for path in sorted(Path(sys.argv[1]).glob("case-*.parquet")):
@@ -199,3 +204,104 @@ def test_a_file_without_rows_is_read_back_and_one_that_ends_early_is_named(tmp_p
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(TopicError, match=f"cannot be read as {format_name}"):
         rows(tmp_path, stream)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_block_of_avro_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
+    tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fastavro
+
+    from airflow_samza.systems.files import avro_blocks
+
+    monkeypatch.setattr(avro_blocks, "LARGEST_BLOCK", 2 << 20)
+    schema = {"type": "record", "name": "m", "fields": [{"name": "a", "type": "bytes"}]}
+    stream = StreamSpec("in", 1, "a binary", path="in.avro")
+    for size, is_read in ((1 << 20, True), (3 << 20, False)):
+        with open(tmp_path / "in.avro", "wb") as file:
+            fastavro.writer(file, schema, [{"a": bytes(range(256)) * (size >> 8)}], codec=codec)
+        if is_read:
+            assert [batch.num_rows for batch in rows(tmp_path, stream)] == [1]
+        else:
+            with pytest.raises(TopicError, match=r"cannot be read as avro: .*a block of \d+ bytes unpacks to more than 2 MiB"):
+                rows(tmp_path, stream)
+
+
+def _deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("codec", "pack"),
+    [
+        ("zstandard", lambda data: pa.compress(data, "zstd", asbytes=True)),
+        ("deflate", _deflated),
+        ("bzip2", bz2.compress),
+        ("xz", lzma.compress),
+    ],
+)
+def test_what_packed_bytes_unpack_to_is_known_without_holding_it(codec: str, pack: Any) -> None:
+    data = bytes(10 << 20)
+    assert unpacks_to_more(pack(data), codec, (10 << 20) - 1)
+    assert not unpacks_to_more(pack(data), codec, 10 << 20)
+    assert not unpacks_to_more(b"no packed bytes" * 2000, codec, 1 << 20)
+
+
+def test_an_array_of_values_without_bytes_is_refused(tmp_path: Path) -> None:
+    import fastavro
+
+    for items in ("null", {"type": "record", "name": "n", "fields": []}, {"type": "fixed", "name": "f", "size": 0}):
+        schema = {"type": "record", "name": "m", "fields": [{"name": "a", "type": {"type": "array", "items": items}}]}
+        with open(tmp_path / "in.avro", "wb") as file:
+            fastavro.writer(file, schema, [])
+        with pytest.raises(SchemaError, match="'a' as an array of Avro values that take no bytes"):
+            rows(tmp_path, StreamSpec("in", 1, None, path="in.avro"))
+
+
+def test_stripes_of_more_rows_than_memory_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_samza.systems.files import orc
+
+    written(tmp_path, StreamSpec("out", 1, "a bigint, b bigint", format="orc"), pa.record_batch({"a": range(1000), "b": [1] * 1000}))
+    monkeypatch.setattr(orc, "LARGEST_STRIPE", 8000)
+    assert rows(tmp_path, StreamSpec("out", 1, "a bigint", format="orc"))[0].num_rows == 1000
+    with pytest.raises(SchemaError, match="has stripes of 1000 rows"):
+        rows(tmp_path, StreamSpec("out", 1, "a bigint, b bigint", format="orc"))
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Bytes that are called text."""
+    return pa.StringArray.from_buffers(len(column), column.buffers()[1], column.buffers()[2], column.buffers()[0], column.null_count)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc"])
+def test_text_that_is_no_utf8_is_a_bad_record_in_formats_that_take_any_bytes(tmp_path: Path, format_name: str) -> None:
+    from pyarrow import orc
+
+    texts = _as_text(pa.array(["ü".encode(), b"\xff\xfe", None, b"ab", b"\xc3", b"\xbc"]))
+    table = pa.table({"a": pa.array(range(6)), "s": texts, "l": pa.ListArray.from_arrays(range(7), texts)})
+    path = tmp_path / f"in.{format_name}"
+    pq.write_table(table, path) if format_name == "parquet" else orc.write_table(table, path)
+    for ddl, good in (("a bigint, s string", [0, 2, 3]), ("a bigint, l array<string>", [0, 2, 3]), ("a bigint", [0, 1, 2, 3, 4, 5])):
+        stream = StreamSpec("in", 1, ddl, path=path.name, tolerant=True)
+        consumer = system(tmp_path).consumer(stream, system(tmp_path).slice(stream))
+        for dictionaries in (False, True):
+            found = list(consumer.read(SystemStreamPartition("lake", "in", 0), None, dictionaries=dictionaries))
+            read = [run for run in found if isinstance(run, MessageRun)]
+            assert [row["a"] for run in read if not isinstance(run, UnreadableRun) for row in run.batch.to_pylist()] == good
+            bad = [text for run in read if isinstance(run, UnreadableRun) for text in run.texts]
+            assert len(bad) == 6 - len(good)
+            assert all('"a":' in text for text in bad)
+    with pytest.raises(SchemaError, match="has text in column 's' that is no UTF-8"):
+        rows(tmp_path, StreamSpec("in", 1, "a bigint, s string", path=path.name))
+
+
+def test_a_schema_of_avro_without_what_it_needs_is_damage(tmp_path: Path) -> None:
+    import fastavro
+
+    schema = {"type": "record", "name": "m", "fields": [{"name": "a", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5}}]}
+    with open(tmp_path / "in.avro", "wb") as file:
+        fastavro.writer(file, schema, [])
+    (tmp_path / "in.avro").write_bytes((tmp_path / "in.avro").read_bytes().replace(b'"precision"', b'"precisiom"'))
+    with pytest.raises(TopicError, match="cannot be read as avro: KeyError: 'precision'"):
+        rows(tmp_path, StreamSpec("in", 1, "a decimal(5,0)", path="in.avro"))
