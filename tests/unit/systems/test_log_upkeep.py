@@ -279,22 +279,21 @@ def test_fsck_misses_commits_that_somebody_knows_to_be_there(system: LogSystem, 
     assert is_sound(fsck(system.topic("views"), said))  # what was published in its place says that this is as it should be
 
 
-DAMAGED_CONTROL: list[object] = [
-    [],
-    [1],
-    [3, {}],
-    [2, None],
-    [2, []],
-    *([1, {"version": 1, "taskName": "t", "taskCount": 1, "timestamp": 0, **wrong}] for wrong in (
-        {"version": 2}, {"version": None}, {"taskName": 7}, {"taskCount": "1"}, {"taskCount": True}, {"timestamp": None},
-        {"timestamp": 0.5}, {"timestamp": "0"}, {"run": 1}, {"run": []},
-    )),
-    *([1, {name: value for name, value in {"version": 1, "taskName": "t", "taskCount": 1, "timestamp": 0}.items() if name != missing}]
-      for missing in ("version", "taskName", "taskCount", "timestamp")),
-    *([2, {"version": 1, "taskName": "t", "taskCount": 1, "streamId": "s", **wrong}] for wrong in (
-        {"version": 0}, {"taskName": []}, {"taskCount": {}}, {"streamId": None}, {"streamId": 1}, {"final": 1}, {"final": "no"},
-    )),
+WATERMARK: dict[str, object] = {"version": 1, "taskName": "t", "taskCount": 1, "timestamp": 0}
+END: dict[str, object] = {"version": 1, "taskName": "t", "taskCount": 1, "streamId": "s"}
+WRONG_IN_WATERMARKS: list[dict[str, object]] = [
+    {"version": 2}, {"version": None}, {"taskName": 7}, {"taskCount": "1"}, {"taskCount": True}, {"timestamp": None}, {"timestamp": 0.5},
+    {"timestamp": "0"}, {"run": 1}, {"run": []},
 ]  # fmt: skip
+WRONG_IN_ENDS: list[dict[str, object]] = [
+    {"version": 0}, {"taskName": []}, {"taskCount": {}}, {"streamId": None}, {"streamId": 1}, {"final": 1}, {"final": "no"},
+]  # fmt: skip
+DAMAGED_CONTROL: list[object] = [
+    *([], [1], [3, {}], [2, None], [2, []]),
+    *([1, {**WATERMARK, **wrong}] for wrong in WRONG_IN_WATERMARKS),
+    *([1, {name: value for name, value in WATERMARK.items() if name != missing}] for missing in WATERMARK),
+    *([2, {**END, **wrong}] for wrong in WRONG_IN_ENDS),
+]
 
 
 def test_fsck_finds_every_damaged_control_message_that_a_reader_refuses(system: LogSystem, tmp_path: Path) -> None:
