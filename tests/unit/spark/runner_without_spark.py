@@ -2,7 +2,8 @@
 
 ``python -m tests.unit.spark.runner_without_spark ROOT APPLICATION RUN KEY``, as the real one; the environment's ``RUNNER_DIALS`` names the
 folder. While the file ``disk-full`` is there, nothing can be written under any root; ``hold`` keeps tasks from starting;
-``spark-frozen`` is a Spark that answers nothing; ``clock`` holds the seconds by which the clock is wrong.
+``spark-frozen`` is a Spark that answers nothing; ``clock`` holds the seconds by which the clock is wrong, ``slow`` those that a job takes
+more.
 """
 
 from __future__ import annotations
@@ -55,8 +56,12 @@ class Dials:
     @property
     def clock(self) -> float:
         """The seconds by which the clock is wrong."""
+        return self.number("clock")
+
+    def number(self, name: str) -> float:
+        """What a dial is set to; 0.0 when it is not."""
         try:
-            return float((self.folder / "clock").read_text())
+            return float((self.folder / name).read_text())
         except FileNotFoundError:
             return 0.0
 
@@ -90,15 +95,14 @@ class _Rows(without_spark.Rows):
     def collect(self) -> None:
         self.dials.wait_while("hold")
         self.dials.wait_while("spark-frozen")
+        time.sleep(self.dials.number("slow"))
         super().collect()
 
 
-def main() -> int:
-    """Becomes the runner."""
-    dials = _Rows.dials = Dials(Path(os.environ[VARIABLE]))
+def quicken(dials: Dials) -> None:
+    """Has this process, a runner, obey the dials of clock and disk, and notice silence as soon as the environment says."""
     real = time.time
     time.time = lambda: real() + dials.clock
-    without_spark.without_spark(_Rows)
     pulse.SILENT_AFTER_SECONDS = float(os.environ.get(PULSE_SECONDS, pulse.SILENT_AFTER_SECONDS))
     pulse.ASK_SECONDS = min(pulse.ASK_SECONDS, pulse.SILENT_AFTER_SECONDS / 4)
     heart.LEAVE_SECONDS = min(heart.LEAVE_SECONDS, pulse.SILENT_AFTER_SECONDS)
@@ -107,13 +111,17 @@ def main() -> int:
         if operation in ("create", "write", "sync", "link", "replace") and dials.is_on("disk-full"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    fakes: dict[Any, dict[str, Any]] = {
-        LocalFilesystem: {"step": step},
-        server: {"open_driver_session": lambda name, settings, files: DialledSession(dials)},
-    }
-    for owner, changed in fakes.items():
-        for name, value in changed.items():
-            setattr(owner, name, value)
+    vars_of: Any = LocalFilesystem
+    vars_of.step = step
+
+
+def main() -> int:
+    """Becomes the runner."""
+    dials = _Rows.dials = Dials(Path(os.environ[VARIABLE]))
+    quicken(dials)
+    without_spark.without_spark(_Rows)
+    module: Any = server
+    module.open_driver_session = lambda name, settings, files: DialledSession(dials)
     return server.main(sys.argv[1:])
 
 

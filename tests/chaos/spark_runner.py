@@ -1,0 +1,17 @@
+"""The real stage runner, on a real Spark, whose clock and disk obey dials (:mod:`tests.unit.spark.runner_without_spark`)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from airflow_samza.spark import server
+from tests.unit.spark.runner_without_spark import VARIABLE, Dials, quicken
+
+if __name__ == "__main__":
+    quicken(Dials(Path(os.environ[VARIABLE])))
+    code = server.main(sys.argv[1:])
+    logging.shutdown()
+    os._exit(code)
