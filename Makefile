@@ -51,7 +51,7 @@ check: setup ## Do all that continuous integration does.
 	@.ci/run
 
 ##@ Now and then
-nightly: setup setup-browser ## Run what takes long: soaks, big data.
+nightly: setup setup-browser ## Run what takes long: soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
 	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/spark/test_epoch_crashes.py $(ARGS)

@@ -21,6 +21,9 @@ Decode = Callable[[Mapping[str, Any]], object]
 TELLS = "Nothing to do: it only tells, and the next one takes its place."
 DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the command line: --again."
 
+_TELLING = ("closed.json", "origin.json")
+"""Records of a run whose presence counts, or that only say where it comes from."""
+
 
 def checked(files: Filesystem, path: str, decode: Decode = dict, *, tells: bool = False) -> Iterator[Finding]:
     """What is wrong with one record, if it is there."""
@@ -41,8 +44,9 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
             yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json")
         for name in files.list(f"{run.path}/start/{generation}"):
             yield from checked(files, f"{run.path}/start/{generation}/{name}")
-    for name in ("closed", "origin"):
-        yield from checked(files, f"{run.path}/{name}.json", tells=True)
+    for name in files.list(run.path):
+        if name.endswith(".json"):
+            yield from checked(files, f"{run.path}/{name}", tells=name in _TELLING)
     for key in files.list(run.servers):
         for number in numbers(files, f"{run.servers}/{key}"):
             place = f"{run.servers}/{key}/{number}"
@@ -90,9 +94,10 @@ def _stages(files: Filesystem, run: RunFolder) -> Iterator[tuple[Generation, Sta
 
 
 def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Iterator[Finding]:
-    yield from checked(files, folder.result, StageResult.from_dict)
-    for path in (folder.abort, folder.needs_runner):
-        yield from checked(files, path)
+    for name in files.list(folder.path):
+        if name.endswith(".json"):
+            path = f"{folder.path}/{name}"
+            yield from checked(files, path, StageResult.from_dict if path == folder.result else dict)
     for number in numbers(files, folder.attempts):
         yield from checked(files, folder.attempt(number, "request"))
         yield from checked(files, folder.attempt(number, "status"), tells=True)
