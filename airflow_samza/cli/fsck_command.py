@@ -10,7 +10,7 @@ from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.run_fsck import fsck_run, published_by, written_by
-from airflow_samza.runs.state_fsck import fsck_state
+from airflow_samza.runs.state_fsck import fsck_state, fsck_tables
 from airflow_samza.systems.filesystem import Filesystem, open_filesystem
 from airflow_samza.systems.log_fsck import Finding, Published, is_sound
 from airflow_samza.systems.log_system import LogSystem
@@ -28,8 +28,11 @@ def fsck(environment: Environment, tell: Tell) -> bool:
     results = [_told("topic", name, topic_findings(log, name, said.get(name, ())), tell) for name in log.topics()]
     results += [_told("run", f"{run.application} {run.run_id}", list(fsck_run(files, run)), tell) for run in runs]
     results += [_told("state", name, findings, tell) for name, findings in fsck_state(files)]
+    results += [_told("table", name, findings, tell) for name, findings in fsck_tables(files)]
     results += [_told("output", path, _output_findings(environment, system, path), tell) for system, path in _outputs(files, runs)]
-    tell(f"{len(results)} topics, runs, states and outputs under {environment.root}: {sum(not sound for sound in results)} damaged.")
+    tell(
+        f"{len(results)} topics, runs, states, tables and outputs under {environment.root}: {sum(not sound for sound in results)} damaged."
+    )
     return all(results)
 
 

@@ -1,4 +1,4 @@
-"""Looks at the versions and leases of every application's state, and says what is damaged or missing. It changes nothing."""
+"""Looks at versions and leases of states, and at versions of pushed tables, and says what is damaged or missing. It changes nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from airflow_samza.runs.folders import numbers, read
 from airflow_samza.runs.lease import Lease
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.run_fsck import checked, state_findings
+from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.log_fsck import Finding
 
 ROOT = "state"
+TABLES = "tables"
 _REMEDY = "Restore it, or go back to a version that is whole: airflow-samza state reset."
 
 
@@ -20,6 +22,21 @@ def fsck_state(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
     """The findings on each folder of state under a root."""
     for name in files.list(ROOT):
         yield name, list(_findings(files, f"{ROOT}/{name}"))
+
+
+def fsck_tables(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
+    """The findings on the records of each pushed table under a root; its rows lie in a topic."""
+    for system in files.list(TABLES):
+        for name in files.list(f"{TABLES}/{system}"):
+            yield f"{system}.{name}", list(_table_findings(files, f"{TABLES}/{system}/{name}"))
+
+
+def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
+    for name in files.list(f"{folder}/versions"):
+        yield from checked(files, f"{folder}/versions/{name}", TableVersion.from_dict)
+    for kind in ("compactions", "expired"):
+        for name in files.list(f"{folder}/{kind}"):
+            yield from checked(files, f"{folder}/{kind}/{name}")
 
 
 def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:

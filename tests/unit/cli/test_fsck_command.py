@@ -149,3 +149,12 @@ def test_files_of_outputs_and_of_state_that_are_missing_are_named(root: Root) ->
     assert done.exit_code == 1
     assert f"{part} is missing" in done.stdout
     assert f"{state} is missing" in done.stdout
+
+
+def test_damaged_records_of_pushed_tables_are_named(root: Root) -> None:
+    folder = root.root / "tables" / "log" / "profiles" / "versions"
+    folder.mkdir(parents=True)
+    (folder / f"{1:020}.json").write_text('{"number": 1}')
+    done = root.fsck()
+    assert done.exit_code == 1
+    assert f"table log.profiles: damaged\n  {folder}/{1:020}.json is damaged: it has no" in done.stdout

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -100,13 +101,20 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
     (tmp_path / "looping_app.py").write_text(APPLICATION)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("looping_app", None)
-    monkeypatch.setattr(liveness, "FROZEN_AFTER_SECONDS", 3.0)
-    monkeypatch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
-    monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "3")
     made = Ground(tmp_path, runner_without_spark.use_instead(monkeypatch, tmp_path / "dials"))
     yield made
     made.close()
     sys.modules.pop("looping_app", None)
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Who is silent for seconds is given up meanwhile; on a machine under load that may strike anybody, so not for longer than needed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(liveness, "FROZEN_AFTER_SECONDS", 3.0)
+        patch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
+        patch.setenv(runner_without_spark.PULSE_SECONDS, "3")  # for runners that are started meanwhile
+        yield
 
 
 def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -> None:
@@ -131,10 +139,11 @@ def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     frozen = ground.process()
     frozen.suspend()
-    assert ground.end(handle) == LOST
-    with pytest.raises(StageLost, match=r"given no sign of life since \d\d:\d\d:\d\d UTC: it is frozen"):
-        ground.place.runtime.finish(handle)
-    again = ground.submit(ground.stages[0])
+    with impatience():
+        assert ground.end(handle) == LOST
+        with pytest.raises(StageLost, match=r"given no sign of life since \d\d:\d\d:\d\d UTC: it is frozen"):
+            ground.place.runtime.finish(handle)
+        again = ground.submit(ground.stages[0])
     assert (again.attempt, len(ground.runners())) == (handle.attempt + 1, 2)
     frozen.resume()
     frozen.wait(PATIENCE)  # it lets go of what was taken over, and ends
@@ -152,7 +161,8 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     frozen = ground.process()
     frozen.suspend()
-    assert ground.end(handle) == LOST
+    with impatience():
+        assert ground.end(handle) == LOST
     frozen.resume()
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     ground.dials.turn("hold", None)
@@ -162,7 +172,8 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
 
 def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground) -> None:
     ground.dials.turn("hold")
-    handle = ground.submit(ground.stages[0])
+    with impatience():
+        handle = ground.submit(ground.stages[0])
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     held_up = ground.process()
     ground.dials.turn("spark-frozen")
