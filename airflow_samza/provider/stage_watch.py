@@ -16,7 +16,7 @@ from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_state import StageHandle, StageStatus
+from airflow_samza.runs.stage_state import QUEUED, StageHandle, StageStatus
 
 LONGEST_NAP = 0.5
 """Seconds. A kill comes as a signal, after which a sleep goes on to its end; the task has 5 s until it is killed outright."""
@@ -25,6 +25,9 @@ SHORTEST_NAP = 0.1
 """Seconds. A warm stage on little data takes 0.2 s: what has just begun is asked more often, so that waiting adds a fifth to it at most."""
 
 GUARD_SECONDS = 10.0
+
+PATIENCE_SECONDS = 60.0
+"""For how long a root whose storage does not answer is asked again."""
 
 
 class StageService(Protocol):
@@ -76,6 +79,8 @@ class StageWatch:
         self.ended: dict[str, StageHandle] = {}
         self._waiting: dict[str, set[str]] = {}
         self._killed = False
+        self._seen: dict[str, StageStatus] = {}
+        self._blind_since: float | None = None
         self._submitted = self._guarded = time.monotonic()
 
     def take_up(
@@ -153,9 +158,25 @@ class StageWatch:
         return bool(self.active)
 
     def _look(self, handle: StageHandle) -> StageStatus:
-        status = self.service.status(handle)
+        try:
+            status = self._seen[handle.stage_id] = self.service.status(handle)
+        except (SamzaError, OSError) as error:
+            if isinstance(error, SamzaError) and "errno" not in error.facts:
+                raise
+            return self._not_seen(handle, error)
+        self._blind_since = None
         self.progress.look(handle, status)
         return status
+
+    def _not_seen(self, handle: StageHandle, error: Exception) -> StageStatus:
+        """The state as it was, while the root's storage does not answer: the stage goes on, and a shared filesystem comes back."""
+        now = time.monotonic()
+        if self._blind_since is None:
+            self._blind_since = now
+            self.log.warning("Stage %s cannot be looked at, and is looked at again: %s", handle.stage_id, error)
+        if now - self._blind_since >= PATIENCE_SECONDS:
+            raise error
+        return self._seen.get(handle.stage_id) or StageStatus(QUEUED, handle.attempt)
 
     def _ended(self, stage_id: str, status: StageStatus) -> StageResult:
         handle = self.ended[stage_id] = self.active.pop(stage_id)

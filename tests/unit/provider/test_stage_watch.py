@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.errors import TopicError
 from airflow_samza.provider import stage_watch
-from airflow_samza.provider.stage_watch import StageWatch
+from airflow_samza.provider.stage_watch import PATIENCE_SECONDS, StageWatch
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_state import RUNNING, SUCCEEDED, StageHandle, StageStatus
 
@@ -66,3 +67,39 @@ def test_a_long_stage_is_asked_at_the_poll_interval(clock: SimpleNamespace) -> N
     late = [moment for moment in service.asked if moment > 100]
     assert {round(after - before, 6) for before, after in pairwise(late)} == {10.0}
     assert len(service.asked) < 130
+
+
+class Stalling(Service):
+    """One whose records cannot be read for a while from the tenth second on; a stage that is given up is cancelled."""
+
+    def __init__(self, ends_at: float, clock: Any, stall: float, error: Exception) -> None:
+        super().__init__(ends_at, clock)
+        self.stall = stall
+        self.error = error
+        self.cancelled = False
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        if 10 <= self.clock.now < 10 + self.stall:
+            raise self.error
+        return super().status(handle)
+
+    def cancel(self, handle: StageHandle) -> None:
+        self.cancelled = True
+
+
+STALE = TopicError("The storage refused to read status.json: Stale file handle.", errno=116)
+
+
+@pytest.mark.parametrize("error", [STALE, OSError(5, "Input/output error")])
+def test_a_storage_that_does_not_answer_for_a_moment_costs_no_try(clock: SimpleNamespace, error: Exception) -> None:
+    service = Stalling(100, clock, stall=PATIENCE_SECONDS - 5, error=error)
+    watched(service, poll_interval=1)
+    assert not service.cancelled
+
+
+@pytest.mark.parametrize(("stall", "error"), [(2 * PATIENCE_SECONDS, STALE), (1.0, TopicError("The record is damaged."))])
+def test_what_does_not_pass_is_raised(clock: SimpleNamespace, stall: float, error: Exception) -> None:
+    service = Stalling(1000, clock, stall=stall, error=error)
+    with pytest.raises(TopicError):
+        watched(service, poll_interval=1)
+    assert service.cancelled
