@@ -231,6 +231,25 @@ def fsck(place: Place) -> None:
 
 
 @app.command()
+@at_place(SYSTEMS)
+def gc(
+    place: Place,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted, and why old runs stay.")] = False,
+    keep_runs: Annotated[
+        int | None, typer.Option("--keep-runs", metavar="N", help="Keep so many runs of each application; otherwise as configured, or 100.")
+    ] = None,
+    keep_runs_days: Annotated[
+        float | None, typer.Option("--keep-runs-days", metavar="DAYS", help="Keep no run for longer; otherwise as configured, or 30.")
+    ] = None,
+) -> None:
+    """Delete what has expired under the root: topics, old runs, and what dead processes have left. What is needed stays."""
+    from airflow_samza.cli import gc_command
+
+    environment = place.environment()
+    typer.echo(gc_command.collect(environment, gc_command.keep_of(environment, keep_runs, keep_runs_days), dry=dry_run))
+
+
+@app.command()
 def version() -> None:
     """Show the versions of this package and of what it runs on."""
     import platform

@@ -2,6 +2,8 @@
 
     [env.dev]
     root = "/data/samza"                  # topics and run records; a relative path starts at this file's folder
+    keep_runs = 100                       # so many runs of an application stay on record,
+    keep_runs_days = 30                   # and for so many days
 
     [env.dev.systems.logs]
     kind = "files"
@@ -30,11 +32,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.runs.kept_runs import Keep
 from airflow_samza.systems.system import SystemBinding
 
 FILE = "samza.toml"
 DEFAULT_ROOT = ".samza"
-_KEYS = ("root", "default_system", "systems", "config", "spark")
+_KEYS = ("root", "default_system", "systems", "config", "spark", "keep_runs", "keep_runs_days")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Environment:
     config: Mapping[str, str] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
+    keep: Keep = field(default_factory=Keep)
 
 
 def find_environment(
@@ -168,6 +172,7 @@ class _Section:
             default_system=self.text(default, "default_system") if default is not None else None,
             config=self.settings(section, "config"),
             spark_conf=self.settings(section, "spark"),
+            keep=Keep(int(self.number(section, "keep_runs", Keep().runs)), self.number(section, "keep_runs_days", Keep().days)),
             origin=f"[env.{self.name}] of {self.file}",
         )
 
@@ -212,6 +217,12 @@ class _Section:
         """Refuse what is no single value; what it is, is said, and never the value, which may be a secret."""
         if not isinstance(value, str | int | float) or value != value:
             raise self.refusal(key, f"is not a text, a number or true or false but {_kind_of(value)}", "Write one of these.")
+
+    def number(self, section: Mapping[str, Any], key: str, default: float) -> float:
+        value = section.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 1:
+            raise self.refusal(key, "is not a number from 1", f"Write one: {key} = {default:g}.")
+        return value
 
     def table(self, section: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = section.get(key, {})

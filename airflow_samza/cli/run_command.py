@@ -97,6 +97,7 @@ def run_application(
         _close(runtime, run, succeeded, tell)
         if not succeeded:
             _tell_what_stays(runtime, run, reference, tell)
+    runtime.upkeep.sweep_after(run.application, environment.keep, tell)
     return run, results
 
 

@@ -17,7 +17,11 @@ from airflow_samza.runs.run_plan import RunPlan
 
 
 class SamzaCleanupOperator(SamzaOperator):
-    """Ends a run: its stage runners stop, and its intermediate topics are marked as expired; nothing is deleted yet.
+    """Ends a run: its stage runners stop, and its intermediate topics are marked as expired.
+
+    What has expired of the application by then is deleted: topics of earlier runs, and runs beyond ``[samza] keep_runs`` and
+    ``keep_runs_days`` (:class:`~airflow_samza.provider.retention_operator.SamzaRetentionOperator`). That takes ten seconds at most; the
+    rest is left to the next run.
 
     They are kept ``[samza] keep_topics_after_success`` hours when every stage has succeeded, else
     ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
@@ -55,3 +59,4 @@ def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> Non
     tell(f"{outcome}: the run is closed{kept}.")
     for topic in closed.topics:
         tell(f"  {topic}")
+    hook.sweep_after(run.application, tell)

@@ -65,6 +65,21 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "720",
                         "default": "168",
                     },
+                    "keep_runs": {
+                        "description": "How many runs of an application stay on record. Older ones are deleted with their topics, but for "
+                        "those that are open or still needed.",
+                        "version_added": "0.1.0",
+                        "type": "integer",
+                        "example": "500",
+                        "default": "100",
+                    },
+                    "keep_runs_days": {
+                        "description": "For how many days a run stays on record.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "90",
+                        "default": "30",
+                    },
                     "driver_start_timeout": {
                         "description": "How many seconds a driver that spark-submit starts may take until it reports; "
                         "a full cluster lets it wait.",

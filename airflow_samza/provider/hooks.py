@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +30,7 @@ from airflow_samza.spark.masters import parse_master
 if TYPE_CHECKING:
     from airflow_samza.provider.plan_ticket import PlanTicket
     from airflow_samza.runs.data_interval import DataInterval
+    from airflow_samza.runs.kept_runs import Keep
     from airflow_samza.runs.progress import ProgressReport
     from airflow_samza.runs.run_plan import RunPlan
     from airflow_samza.runs.stage_result import StageResult
@@ -302,6 +303,19 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         succeeded = self.has_succeeded(run)
         keep = after_success if succeeded else after_failure
         return ClosedRun(succeeded, runtime.close(run, succeeded=succeeded, keep_seconds=keep.total_seconds()), keep)
+
+    @property
+    def keep(self) -> Keep:
+        """How many runs of an application are kept, and for how long: ``[samza] keep_runs`` and ``keep_runs_days``."""
+        from airflow_samza.runs.kept_runs import Keep
+
+        usual = Keep()
+        runs = conf.getint(CONFIG_SECTION, "keep_runs", fallback=usual.runs)
+        return Keep(runs, conf.getfloat(CONFIG_SECTION, "keep_runs_days", fallback=usual.days))
+
+    def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
+        """Deletes what has expired of an application, in ten seconds at most; fails never, and tells what it did."""
+        self.get_conn().upkeep.sweep_after(application, self.keep, tell)
 
     def has_succeeded(self, run: RunPlan) -> bool:
         """Whether the newest generation of every stage of this plan has succeeded, as the run's records say."""

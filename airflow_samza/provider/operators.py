@@ -6,6 +6,7 @@ from airflow_samza.provider.cleanup_operator import SamzaCleanupOperator
 from airflow_samza.provider.drain_operator import SamzaDrainOperator
 from airflow_samza.provider.plan_operator import PLAN_TEXT, SamzaPlanOperator
 from airflow_samza.provider.push_operators import TablePushOperator, TableRollbackOperator
+from airflow_samza.provider.retention_operator import SamzaRetentionOperator
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stream_operator import SamzaStreamOperator
 
@@ -15,6 +16,7 @@ __all__ = [
     "SamzaDrainOperator",
     "SamzaOperator",
     "SamzaPlanOperator",
+    "SamzaRetentionOperator",
     "SamzaStreamOperator",
     "TablePushOperator",
     "TableRollbackOperator",

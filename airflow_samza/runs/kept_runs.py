@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
@@ -69,9 +70,10 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
     found = []
     for run_id in files.list(f"runs/{application}"):
         folder = RunFolder(application, run_id)
-        at = over_since(files, folder, now)
-        if at is not None:
-            found.append(OverRun(folder, at))
+        with suppress(SamzaError):  # what is damaged stays for fsck
+            at = over_since(files, folder, now)
+            if at is not None:
+                found.append(OverRun(folder, at))
     return sorted(found, key=lambda run: (-run.at, run.folder.run_id))
 
 

@@ -7,9 +7,10 @@ Nothing here decides by itself: which runs stay is said in :mod:`airflow_samza.r
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.kept_runs import Keep, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.names import safe
@@ -19,8 +20,9 @@ from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_sweep import orphaned_state
 from airflow_samza.runs.topic_expiry import own_topics
 from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_maintenance import Swept, sweep
+from airflow_samza.systems.log_maintenance import Swept, delete_topic, sweep
 from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log_topic import Topic
 from airflow_samza.systems.trash import empty_trash
 
 SWEEP_SECONDS = 10.0
@@ -63,16 +65,19 @@ def sweep_application(
         if until is not None and time.monotonic() >= until:
             swept.is_done = False
             break
-        run = replace(run, plans=load_plans(files, run.folder))
-        going = files.exists(run.folder.removing)
-        if going or number >= keep.runs or run.at < now - keep.days * 86400:
-            why = None if going else reasons.of(run)
-            if why is None:
-                remove_run(files, systems_of, run, now, swept, dry=dry)
-                continue
-            swept.kept[f"{name}/{run.folder.run_id}"] = why
-        slim_run(files, systems_of, run, now, swept, dry=dry)
-        lineages.update(_lineages(run.plans))
+        try:
+            run = replace(run, plans=load_plans(files, run.folder))
+            going = files.exists(run.folder.removing)
+            if going or number >= keep.runs or run.at < now - keep.days * 86400:
+                why = None if going else reasons.of(run)
+                if why is None:
+                    remove_run(files, systems_of, run, now, swept, dry=dry)
+                    continue
+                swept.kept[f"{name}/{run.folder.run_id}"] = why
+            slim_run(files, systems_of, run, now, swept, dry=dry)
+            lineages.update(_lineages(run.plans))
+        except SamzaError as error:  # the others need not wait until this one is repaired
+            swept.kept[f"{name}/{run.folder.run_id}"] = f"it cannot be looked at: {error.sentence}"
     for lineage in sorted(lineages):
         for path in orphaned_state(files, lineage):
             swept.leftovers.append(path)
@@ -106,6 +111,9 @@ def sweep_root(
         found.runs.kept.update(swept.kept)
     for log in logs:
         found.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
+        for topic in _orphans(files, log, now):
+            if dry or delete_topic(topic):
+                found.logs[log.name].topics.append(topic.name)
     for lineage in files.list("state"):
         for path in orphaned_state(files, f"state/{lineage}"):
             if path not in found.runs.leftovers:
@@ -124,6 +132,20 @@ def sweep_log(files: Filesystem, log: LogSystem, *, now: float | None = None, dr
     at = None if now is None else int(now * 1000)
     held = OpenTopics(files)
     return sweep(log.filesystem, log.name, at, is_held=held.holds, dry=dry)
+
+
+def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
+    """Topics that belong to a run which is not on record: its plan was never made to the end."""
+    for name in log.topics():
+        try:
+            topic = log.topic(name)
+        except TopicError:  # fsck names it
+            continue
+        made = log.made(name)
+        if topic.owner and name.count("/") >= 2 and made is not None and made / 1000 < now - _HALF_WRITTEN_SECONDS:
+            run = RunFolder(topic.owner[0], name.split("/")[1])
+            if not run.plan_generations(files):
+                yield topic
 
 
 class OpenTopics:

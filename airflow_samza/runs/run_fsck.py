@@ -21,7 +21,7 @@ Decode = Callable[[Mapping[str, Any]], object]
 TELLS = "Nothing to do: it only tells, and the next one takes its place."
 DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the command line: --again."
 
-_TELLING = ("closed.json", "origin.json")
+_TELLING = ("closed.json", "origin.json", "removing.json", "slimmed.json")
 """Records of a run whose presence counts, or that only say where it comes from."""
 
 

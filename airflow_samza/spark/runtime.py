@@ -36,6 +36,7 @@ from airflow_samza.spark.class_archive import configured
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.spark.prepare import prepare_run
+from airflow_samza.spark.root_upkeep import RootUpkeep
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import DEFAULT_IDLE_SECONDS
@@ -361,6 +362,11 @@ class SparkRuntime:
         while time.monotonic() < deadline and self.live_runners(run):
             time.sleep(POLL_SECONDS)
         return marked
+
+    @property
+    def upkeep(self) -> RootUpkeep:
+        """Deletes what has expired under the root."""
+        return RootUpkeep(self._files, self._systems)
 
     def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
         """The run's runners whose process lives."""

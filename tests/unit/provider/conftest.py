@@ -19,6 +19,7 @@ import pytest  # noqa: E402
 from airflow_samza.application.loader import load_application  # noqa: E402
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
 from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
+from airflow_samza.runs.kept_runs import Keep  # noqa: E402
 from airflow_samza.runs.names import Generation  # noqa: E402
 from airflow_samza.runs.progress import ProgressReport  # noqa: E402
 from airflow_samza.runs.run_plan import BoundStream, RunPlan  # noqa: E402
@@ -99,6 +100,13 @@ class RememberingRuntime:
     def close(self, run: RunPlan, *, succeeded: bool, keep_seconds: float) -> list[str]:
         self.calls.append(("close", succeeded, keep_seconds))
         return ["a-topic"]
+
+    @property
+    def upkeep(self) -> RememberingRuntime:
+        return self
+
+    def sweep_after(self, application: str, keep: Keep, tell: Any) -> None:
+        self.calls.append(("sweep", application, keep))
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
         """The calls of one name."""

@@ -53,4 +53,6 @@ def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -
         "keep_topics_after_failure": 168.0,
         "driver_start_timeout": 600.0,
         "class_archives": "",
+        "keep_runs": "100",
+        "keep_runs_days": 30.0,
     }

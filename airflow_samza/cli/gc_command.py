@@ -1,0 +1,46 @@
+"""``airflow-samza gc``: deletes what has expired under a root, of all applications, or says what that would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.run_command import runtime_of
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs.kept_runs import Keep
+from airflow_samza.runs.retention import SweptRoot
+from airflow_samza.runs.stage_result import size
+
+
+def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:
+    """How many runs are kept, and for how long: as the command line says, else the environment."""
+    for name, value, least in (("--keep-runs", runs, 1), ("--keep-runs-days", days, 0)):
+        if value is not None and value < least:
+            raise ConfigError(f"{name} is {value}.", hint=f"Give a number from {least}.", key=name, value=value)
+    known = environment.keep
+    return Keep(known.runs if runs is None else runs, known.days if days is None else days)
+
+
+def collect(environment: Environment, keep: Keep, *, dry: bool) -> str:
+    """Deletes, or with ``dry`` only looks, and says what that came to."""
+    return "\n".join(swept_lines(runtime_of(environment).upkeep.sweep_root(keep, dry=dry), dry=dry))
+
+
+def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
+    """What a sweep of a root came to, a line for each thing that went, and for each run that stays though it is old."""
+    done = "Would delete" if dry else "Deleted"
+    for run in swept.runs.runs:
+        yield f"{done} the run {run}."
+    topics = [*swept.runs.topics, *(name for log in swept.logs.values() for name in log.topics if name not in swept.runs.topics)]
+    for topic in topics:
+        yield f"{done} the topic {topic}."
+    for path in swept.runs.leftovers:
+        yield f"{done} {path}."
+    for run, why in sorted(swept.runs.kept.items()):
+        yield f"Kept the run {run}: {why}."
+    for name, log in swept.logs.items():
+        for topic in sorted(log.damaged):
+            yield f"Left alone, because it is damaged: {topic} (airflow-samza topics fsck {topic})"
+        if log.files:
+            yield f"{done} {log.files:,} files ({size(log.bytes)}) of topics of {name} that nobody names any more."
+    yield f"{done} {len(swept.runs.runs):,} runs, {len(topics):,} topics and {len(swept.runs.leftovers):,} other folders."

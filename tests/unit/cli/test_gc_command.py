@@ -1,0 +1,50 @@
+"""``airflow-samza gc``: says what it deletes, and with ``--dry-run`` what it would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from airflow_samza.cli.app import app
+from tests.unit.spark.runs_here import Here
+
+PRODUCING = "tests.unit.spark.carrying_apps:producing"
+SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    made = Here(tmp_path)
+    for run in range(7):
+        rows = [{"member": n % 3, "page": f"p{n}", "n": n} for n in range(3)]
+        made.log.append("clicks", pa.Table.from_pylist(rows, SCHEMA), key=["member"], partitions=2)
+        plan = made.plan(PRODUCING, f"run-{run}")
+        made.stages(plan)
+        made.runtime.close(plan, keep_seconds=-1.0)
+    return made
+
+
+def gc(here: Here, *options: str) -> str:
+    done = CliRunner().invoke(app, ["gc", "--root", str(here.root), *options])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_it_tells_what_it_would_delete_and_then_deletes_just_that(here: Here) -> None:
+    told = gc(here, "--dry-run", "--keep-runs", "1")
+    assert "Would delete the run producing/run-0." in told
+    assert "Kept the run producing/run-2: it left version 3 of the state." in told
+    assert here.log.filesystem.exists("runs/producing/run-0")
+    done = gc(here, "--keep-runs", "1")
+    assert done == told.replace("Would delete", "Deleted")
+    assert here.log.filesystem.list("runs/producing") == [f"run-{n}" for n in range(2, 7)]
+    assert gc(here, "--keep-runs", "1").endswith("Deleted 0 runs, 0 topics and 0 other folders.\n")
+
+
+def test_a_number_that_keeps_nothing_is_refused(here: Here) -> None:
+    done = CliRunner().invoke(app, ["gc", "--root", str(here.root), "--keep-runs", "0"])
+    assert done.exit_code != 0
+    assert "--keep-runs is 0." in done.output
