@@ -9,10 +9,13 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import psutil
+
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.runs.folders import replace
 from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.runs.stage_state import FAILED
+from airflow_samza.spark import pulse as pulse_module
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.pulse import Pulse
 from airflow_samza.spark.runner_records import RunnerRecords
@@ -42,6 +45,7 @@ class Heart:
         self._output = output
         self._spark: DriverSession | None = None
         self._pulse: Pulse | None = None
+        self._frozen_seconds = 0.0
         self.gone: StageLost | None = None
         """Why Spark was given up."""
 
@@ -77,6 +81,7 @@ class Heart:
         """Gives up a Spark that has stopped to answer: whoever waits hears of it, and a retry starts another runner."""
         spark, pulse = self._spark, self._pulse
         if spark is None or pulse is None:
+            self._look_after_start()
             return
         pulse.tick()
         if self.gone is not None or not pulse.is_gone:
@@ -92,6 +97,22 @@ class Heart:
         spark.kill()
         threading.Thread(target=self._leave, name="leave", daemon=True).start()
 
+    def _look_after_start(self) -> None:
+        """Ends a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
+        java = next((child for child in _children() if _is_frozen(child)), None)
+        self._frozen_seconds = self._frozen_seconds + HEARTBEAT_SECONDS if java is not None else 0.0
+        if java is None or self.gone is not None or self._frozen_seconds < pulse_module.SILENT_AFTER_SECONDS:
+            return
+        self.gone = StageLost(
+            f"Java was frozen for {self._frozen_seconds:.0f} s before Spark was up (process {java.pid}).",
+            hint="Try again: another runner starts another one.",
+        )
+        log.error("%s", self.gone)
+        with suppress(SamzaError, OSError):
+            self._records.refuse_all(self.gone, "Java is frozen")
+        with suppress(psutil.Error):
+            java.kill()
+
     def _leave(self) -> None:
         """Ends this process also while a thread waits for an answer of Spark that never comes."""
         time.sleep(LEAVE_SECONDS)
@@ -100,3 +121,22 @@ class Heart:
         with suppress(SamzaError, OSError):
             carry(self._files, self._output, self._folder.log)
         os._exit(1)
+
+
+def _children() -> list[psutil.Process]:
+    try:
+        return psutil.Process().children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _is_frozen(process: psutil.Process) -> bool:
+    """Whether a process is a Java that is stopped, or waits for a disk; how one that starts never is for long."""
+    try:
+        return process.name() == "java" and process.status() in (
+            psutil.STATUS_STOPPED,
+            psutil.STATUS_TRACING_STOP,
+            psutil.STATUS_DISK_SLEEP,
+        )
+    except psutil.Error:
+        return False

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 
 import psutil
 
 from airflow_samza.runs import heartbeats
-from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.liveness import identity
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.spark.heart import Heart
 from airflow_samza.spark.masters import SubmitOptions
+from airflow_samza.spark.runner_records import RunnerRecords
 from airflow_samza.spark.stage_job import silent
 from airflow_samza.systems.filesystem import open_filesystem
 from tests.e2e.bad_input.page import row
@@ -129,6 +134,27 @@ def _(scene: Scene) -> str:
         raise silent(session, NEW_YEAR, "views")
 
     return raised(fail)
+
+
+@row("launch", "A Java that is frozen while it starts", "by the stage")
+def _(scene: Scene) -> str:
+    files = open_filesystem(str(scene.folder / "samza"))
+    folder = RunnerFolder(RunFolder("page-views", "run-1"), "key", 1)
+    java = scene.folder / "java"
+    java.symlink_to(shutil.which("sleep") or "sleep")
+    started = subprocess.Popen([str(java), "600"])
+    started.send_signal(signal.SIGSTOP)
+    scene.monkeypatch.setattr("airflow_samza.spark.heart.HEARTBEAT_SECONDS", 41.0)
+    heart = Heart(files, folder, RunnerRecords(files, folder), "")
+    while heart.gone is None:
+        heart._look_after_start()
+    started.wait()
+
+    def fail() -> None:
+        assert heart.gone is not None
+        raise heart.gone
+
+    return raised(fail).replace(f"process {started.pid}", "process 4712")
 
 
 def _spark_submit(scene: Scene, *lines: str) -> SubmitOptions:

@@ -3,7 +3,7 @@
 ``python -m tests.unit.spark.runner_without_spark ROOT APPLICATION RUN KEY``, as the real one; the environment's ``RUNNER_DIALS`` names the
 folder. While the file ``disk-full`` is there, nothing can be written under any root; ``hold`` keeps tasks from starting;
 ``spark-frozen`` is a Spark that answers nothing; ``clock`` holds the seconds by which the clock is wrong, ``slow`` those that a job takes
-more.
+more. ``start-frozen`` is a Java that is frozen before it is a Spark.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -115,13 +118,25 @@ def quicken(dials: Dials) -> None:
     vars_of.step = step
 
 
+def open_session(dials: Dials) -> DialledSession:
+    """What starts a Spark, here a process called java where it is to be frozen."""
+    if dials.is_on("start-frozen"):
+        java = dials.folder / "java"
+        java.symlink_to(shutil.which("sleep") or "sleep")
+        started = subprocess.Popen([str(java), "600"])
+        started.send_signal(signal.SIGSTOP)
+        started.wait()
+        raise RuntimeError("[JAVA_GATEWAY_EXITED] Java ended.")
+    return DialledSession(dials)
+
+
 def main() -> int:
     """Becomes the runner."""
     dials = _Rows.dials = Dials(Path(os.environ[VARIABLE]))
     quicken(dials)
     without_spark.without_spark(_Rows)
     module: Any = server
-    module.open_driver_session = lambda name, settings, files: DialledSession(dials)
+    module.open_driver_session = lambda name, settings, files: open_session(dials)
     return server.main(sys.argv[1:])
 
 

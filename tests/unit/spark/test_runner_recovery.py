@@ -187,6 +187,17 @@ def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground) -
     assert len(ground.runners()) == 2
 
 
+def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(ground: Ground) -> None:
+    ground.dials.turn("start-frozen")
+    with impatience():
+        handle = ground.submit(ground.stages[0])
+    assert ground.end(handle) == FAILED
+    with pytest.raises(StageLost, match=r"Java was frozen for \d+ s before Spark was up \(process \d+\)"):
+        ground.place.runtime.finish(handle)
+    ground.dials.turn("start-frozen", None)
+    ground.the_rest()
+
+
 def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to_it(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
