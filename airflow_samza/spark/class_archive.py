@@ -22,7 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.private_folder import is_ours_alone, named_folder
 from airflow_samza.spark.java import find_java
 from airflow_samza.spark.masters import parse_master
 
@@ -66,9 +67,19 @@ class ClassArchive:
             for name in os.listdir(self.folder):
                 match = _NAME.fullmatch(name)
                 path = os.path.join(self.folder, name)
-                if match and (match[1], match[2]) == (self.place, self.state) and os.path.getsize(path) == int(match[3]):
+                if not match or (match[1], match[2]) != (self.place, self.state) or os.path.getsize(path) != int(match[3]):
+                    continue
+                if self._is_safe(path):
                     return path
         return None
+
+    def _is_safe(self, path: str) -> bool:
+        """Java runs what is in an archive: so it is ours or root's, and nobody else may write it or its folder."""
+        try:
+            named_folder(self.folder, may_be_roots=True)
+        except ConfigError:
+            return False
+        return is_ours_alone(path, may_be_roots=True)
 
     def path(self, size: int) -> str:
         """Where an archive of so many bytes belongs."""
@@ -89,6 +100,9 @@ class ClassArchive:
             return "Java takes no colon, quote or backslash in its path. Name another folder."
         try:
             os.makedirs(self.folder, exist_ok=True)
+            named_folder(self.folder, may_be_roots=True)
+        except ConfigError as error:
+            return f"{error.sentence} {error.hint}"
         except OSError as error:
             return f"it cannot be created ({error.strerror}). Create it for the user that runs stages, or name another folder."
         if not os.access(self.folder, os.W_OK | os.X_OK):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ from airflow_samza.spark.warm_tables import EpochTables, FilledTables
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.spark.worker_rows import one_row, read_over
 from airflow_samza.storage.host_files import HostFiles, sweep_host
-from airflow_samza.storage.local_store import host_folder
+from airflow_samza.storage.local_store import host_part
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.filesystem import open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
@@ -355,7 +356,7 @@ def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
     """The copies of a task's state on this host. ``$NAME`` in the folder's name is what the host's environment says; "": the default."""
-    folder = host_folder(host_dir)
+    folder = os.path.dirname(host_part("state", host_dir))
     _sweep_once(folder)
     return HostFiles(folder, root, f"{stage_folder}/{task}")
 

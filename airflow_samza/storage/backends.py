@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_samza.config import Config
 from airflow_samza.storage.expiring import ExpiringStore, with_times
-from airflow_samza.storage.local_store import host_folder
+from airflow_samza.storage.local_store import host_part
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
 
@@ -49,7 +48,7 @@ def _made(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyVa
 
     return RocksStore(
         layout,
-        os.path.join(host_folder(config.store_local_dir), "rocksdb"),
+        host_part("rocksdb", config.store_local_dir),
         most_key_bytes=settings.most_key_bytes or MOST_KEY_BYTES,
         most_value_bytes=settings.most_value_bytes or MOST_VALUE_BYTES,
         most_bytes=settings.most_bytes,

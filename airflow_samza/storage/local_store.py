@@ -16,7 +16,6 @@ import mmap
 import os
 import re
 import shutil
-import tempfile
 import time
 import uuid
 import zlib
@@ -28,6 +27,7 @@ import pyarrow as pa
 
 from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
+from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
 
 try:
@@ -51,7 +51,10 @@ _checked: set[tuple[str, int]] = set()
 
 
 def host_folder(configured: str | None = None) -> str:
-    """The folder of this host for all that is kept on it: the configured one (``$NAME``: of its environment), else a temporary one."""
+    """The folder of this host for all that is kept on it: the configured one (``$NAME``: of its environment), else a temporary one.
+
+    A folder into which others could write is a :class:`~airflow_samza.errors.ConfigError`: what they put there would be believed.
+    """
     if configured:
         found = os.path.expandvars(configured)
         unset = re.search(r"\$(\w+|\{\w+\})", found)
@@ -62,13 +65,23 @@ def host_folder(configured: str | None = None) -> str:
                 key=STORE_LOCAL_DIR,
                 value=configured,
             )
+        with contextlib.suppress(OSError):  # a folder that cannot be made, nobody has planted; who writes there tells why not
+            named_folder(found)
         return found
-    return os.path.join(tempfile.gettempdir(), f"airflow-samza-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+    return scratch_folder()
+
+
+def host_part(name: str, configured: str | None = None) -> str:
+    """The folder of this name in the host's folder, which nobody but us can enter."""
+    found = os.path.join(host_folder(configured), name)
+    with contextlib.suppress(OSError):
+        private_folder(found)
+    return found
 
 
 def default_folder(root: str, configured: str | None = None) -> str:
     """The folder for the columnar stores of one root, in the host's folder."""
-    return os.path.join(host_folder(configured), "stores", hashlib.sha256(root.encode()).hexdigest()[:16])
+    return os.path.join(host_part("stores", configured), hashlib.sha256(root.encode()).hexdigest()[:16])
 
 
 @dataclass(frozen=True)

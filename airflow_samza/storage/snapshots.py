@@ -7,6 +7,7 @@ names the former file. A file is written once, under a name that no other attemp
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import threading
 import time
@@ -40,14 +41,26 @@ class Files(Protocol):
         ...
 
 
+Content = bytes
+"""The type, which has another meaning inside of the class."""
+
+
 @dataclass(frozen=True)
 class StateFile:
-    """One table of a snapshot: where it lies (from the root), its rows and bytes, and the CRC-32 of the file."""
+    """One table of a snapshot: where it lies (from the root), its rows and bytes, and the CRC-32 and SHA-256 of the file.
+
+    The second is of use where others might have put a file in the place of ours; a record of a former version has none.
+    """
 
     path: str
     rows: int
     bytes: int
     checksum: int
+    sha256: str = ""
+
+    def is_content(self, data: pa.Buffer | Content) -> bool:
+        """Return whether these bytes, of the file's size, are what was written."""
+        return zlib.crc32(data) == self.checksum and (not self.sha256 or hashlib.sha256(data).hexdigest() == self.sha256)
 
 
 class KnownTables:
@@ -170,7 +183,7 @@ def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles)
 
 
 def _fetched(files: Files, op_id: str, file: StateFile, host: HostFiles | None, restored: Restored) -> pa.Table:
-    near = host.read(file.path, file.bytes, file.checksum) if host is not None else None
+    near = host.read(file.path, file.bytes, file.is_content) if host is not None else None
     if near is not None:
         restored.host += file.bytes
         return _decoded(near)
@@ -201,8 +214,8 @@ def _write(
     if before is not None and known is not None and known.find(files.location(before.path)) is table:
         return before
     data = _encode(table)
-    file = StateFile(path, table.num_rows, data.size, zlib.crc32(data))
-    if before is not None and (before.rows, before.bytes, before.checksum) == (file.rows, file.bytes, file.checksum):
+    file = StateFile(path, table.num_rows, data.size, zlib.crc32(data), hashlib.sha256(data).hexdigest())
+    if before is not None and dataclasses.replace(before, path=path) == file:
         return before
     with files.open_output(path, durable=durable) as output:
         output.write(data)
@@ -220,7 +233,7 @@ def _checked(files: Files, op_id: str, file: StateFile) -> bytes:
         raise _damaged(files, op_id, file, "is missing") from None
     if len(data) != file.bytes:
         raise _damaged(files, op_id, file, f"has {len(data)} bytes, and {file.bytes} were written")
-    if zlib.crc32(data) != file.checksum:
+    if not file.is_content(data):
         raise _damaged(files, op_id, file, "does not have the content that was written (its checksum differs)")
     return data
 

@@ -6,15 +6,12 @@ can enter; they are named after their content, so a copy never grows old.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
-import stat
-import tempfile
 import uuid
 from pathlib import Path
 
-from airflow_samza.errors import TopicError
+from airflow_samza.private_folder import scratch_folder
 from airflow_samza.systems.filesystem import Filesystem
 
 _SHOWN = 4 << 20
@@ -39,18 +36,8 @@ def scratch_path(files: Filesystem, path: str) -> str:
     here = files.local_path(path)
     if here is not None:
         return here
-    folder = Path(tempfile.gettempdir()) / f"airflow_samza-{getpass.getuser()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise TopicError(
-            f"The folder {folder} belongs to somebody else, or others may enter it; code and settings are not left there.",
-            hint="Delete it, or set TMPDIR to a folder of your own.",
-            path=str(folder),
-        )
-    place = folder / hashlib.sha256(files.location(path).encode()).hexdigest()[:16]
-    place.mkdir(mode=0o700, exist_ok=True)
-    return str(place / path.rpartition("/")[2])
+    folder = scratch_folder("roots", hashlib.sha256(files.location(path).encode()).hexdigest()[:16])
+    return os.path.join(folder, path.rpartition("/")[2])
 
 
 def carry(files: Filesystem, written: str, path: str, before: int = -1) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,41 @@ def test_a_damaged_copy_is_read_from_the_root_again_with_a_warning(
     assert restored(files, described, here).root == len(content)
     assert "is damaged: it is read from the root again" in caplog.text
     assert restored(files, described, here).host == len(content)
+
+
+def forged(content: bytes, like: bytes) -> bytes:
+    """Other bytes of the same length and CRC-32: four of them are free, and CRC-32 is linear in them."""
+    target, place = zlib.crc32(like), len(content) - 4
+    start = zlib.crc32(content[:place] + b"\0" * 4)
+    columns = [zlib.crc32(content[:place] + (1 << bit).to_bytes(4, "little")) ^ start for bit in range(32)]
+    rows = [(column, 1 << bit) for bit, column in enumerate(columns)]
+    wanted, free = target ^ start, 0
+    for bit in range(32):
+        pivot = next((row for row in rows if row[0] >> bit & 1), None)
+        assert pivot is not None
+        rows = [(row[0] ^ pivot[0], row[1] ^ pivot[1]) if row[0] >> bit & 1 else row for row in rows if row is not pivot]
+        if wanted >> bit & 1:
+            wanted, free = wanted ^ pivot[0], free ^ pivot[1]
+    return content[:place] + free.to_bytes(4, "little")
+
+
+def test_a_planted_copy_of_the_same_checksum_is_not_believed(files: LocalFilesystem, tmp_path: Path) -> None:
+    here = on(tmp_path, "here")
+    described = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, host=here)
+    (copy,) = here.place.iterdir()
+    content = copy.read_bytes()
+    planted = forged(content.replace(b"nlde", b"usuk") + b"", content)
+    assert (len(planted), zlib.crc32(planted), planted == content) == (len(content), zlib.crc32(content), False)
+    copy.unlink()
+    copy.write_bytes(planted)
+    assert restored(files, described, here).root == len(content)
+
+
+def test_state_of_a_former_version_is_read_by_its_checksum(files: LocalFilesystem, tmp_path: Path) -> None:
+    here = on(tmp_path, "here")
+    described: Any = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, host=here)
+    assert len(described["a"]["rows"].pop("sha256")) == 64
+    assert restored(files, described, here).host > 0
 
 
 def test_a_disk_that_takes_nothing_costs_only_what_it_would_have_saved(
