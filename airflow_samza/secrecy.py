@@ -67,14 +67,22 @@ def is_secret_name(name: str) -> bool:
     return any(word in joined for word in WORDS) or any(part in WHOLE_WORDS for part in parts)
 
 
+def gives_away(name: str, value: object) -> bool:
+    """Return whether an option is secret by its name, or shows a password in its value: it may stand in no code and no file.
+
+    >>> gives_away("pwd", "x"), gives_away("url", "jdbc:h2:x;password=x"), gives_away("url", "jdbc:postgresql://host/db")
+    (True, True, False)
+    """
+    return is_secret_name(name) or (isinstance(value, str) and without_passwords(value) != value)
+
+
 def holds_secret(name: str, value: object) -> bool:
-    """Return whether an option is secret by its name, or by a password (or a JDBC URL, in which one may stand anywhere) in its value.
+    """Return whether an option gives a secret away, or is a URL of JDBC, in which one may stand anywhere: no text shows it.
 
     >>> holds_secret("url", "jdbc:postgresql://host/db"), holds_secret("url", "https://me:hush@host/"), holds_secret("url", "https://host/")
     (True, True, False)
     """
-    text = value if isinstance(value, str) else ""
-    return is_secret_name(name) or text.startswith("jdbc:") or without_passwords(text) != text
+    return gives_away(name, value) or (isinstance(value, str) and value.startswith("jdbc:"))
 
 
 def secret_names(options: Mapping[str, Any]) -> frozenset[str]:

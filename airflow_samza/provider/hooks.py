@@ -333,13 +333,16 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def test_connection(self) -> tuple[bool, str]:
         """Whether the root can be used, and the Spark be reached; for the button in the connection's form."""
         try:
+            from airflow_samza.spark.cluster_doors import open_doors
             from airflow_samza.spark.launcher import check_place
 
             self.get_conn()
             place = self.spark_place()
             master = parse_master(place.master)
             check_place(master, place.submit)
-            return True, f"The root can be used, and stages run on {master.shown}."
+            warning = open_doors(master, place.conf)
+            unless = f" Unless the cluster's own settings say otherwise, {warning}" if warning is not None else ""
+            return True, f"The root can be used, and stages run on {master.shown}.{unless}"
         except (SamzaError, OSError) as error:
             return False, str(error)
 

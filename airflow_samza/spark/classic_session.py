@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from airflow_samza.spark.bindings_json import bindings_to_json
+from airflow_samza.spark.cluster_doors import open_doors
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.placement import Executor
@@ -20,6 +22,8 @@ from airflow_samza.systems.system import SystemBinding
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
+log = logging.getLogger("airflow_samza.runner")
 
 _POOL = "spark.scheduler.pool"
 """Within one pool jobs queue behind each other, also where the scheduler is fair."""
@@ -35,6 +39,9 @@ class ClassicSession:
     def __init__(self, name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> None:
         self._master = master
         self._session = start_session(name, master, conf, class_archives)
+        warning = open_doors(parse_master(master), dict(self._session.sparkContext.getConf().getAll()))
+        if warning is not None:
+            log.warning("%s", warning)
         self._shared: dict[tuple[tuple[str, str], ...], SparkSession] = {}
         self._making = threading.Lock()
 

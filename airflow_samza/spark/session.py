@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.secrecy import is_secret_name, shown, without
 from airflow_samza.spark.class_archive import archived_classes, wanted
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.java import find_java
+from airflow_samza.spark.local_java import LONGEST_SOCKET_FOLDER, SOCKET_FOLDER, local_doors, unseen_settings
+from airflow_samza.spark.masters import parse_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
-
-# A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind its folder for temporary files.
-LONGEST_TEMPORARY_FOLDER = 60
 
 DEFAULTS: Mapping[str, str] = {
     # Stages of one run share the cores evenly instead of queueing behind each other.
@@ -56,13 +56,13 @@ FIXED: Mapping[str, str] = {
 def is_per_job(key: str) -> bool:
     """Whether a setting can differ between two stages of one runner; any other needs a runner of its own."""
     static_sql = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation", "spark.sql.catalog.")
-    return key.startswith("spark.sql.") and not key.startswith(static_sql)
+    return key.startswith("spark.sql.") and not key.startswith(static_sql) and not is_secret_name(key)  # a stage's request is a file
 
 
 def refuse_static(conf: Mapping[str, str]) -> None:
     """Refuses settings that are made when a Spark Connect server starts: nobody who only connects to it can change them."""
     for key, value in conf.items():
-        raise _static(key, value, "a Spark Connect server")
+        raise _static(key, shown({key: value})[key], "a Spark Connect server")
 
 
 def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
@@ -70,6 +70,7 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
     from pyspark.errors import PySparkException
 
     for key, value in conf.items():
+        told = shown(conf)[key]
         try:
             session.conf.set(key, value)
         except PySparkException as error:
@@ -78,10 +79,13 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
             if "CANNOT_MODIFY_CONFIG" not in str(error) and "CANNOT_MODIFY_STATIC_CONFIG" not in str(error):
                 reason = next(iter(str(error).strip().splitlines()), "")
                 raise ConfigError(
-                    f"The Spark setting {key} cannot be {value!r}: {reason}", hint="Correct it, or leave it out.", key=key, value=value
+                    f"The Spark setting {key} cannot be {told!r}: {without(reason, [value] if told != value else [])}",
+                    hint="Correct it, or leave it out.",
+                    key=key,
+                    value=told,
                 ) from error
             if key not in FIXED or session.conf.get(key) != value:
-                raise _static(key, value, place) from error
+                raise _static(key, told, place) from error
 
 
 def _static(key: str, value: str, place: str) -> ConfigError:
@@ -92,6 +96,16 @@ def _static(key: str, value: str, place: str) -> ConfigError:
         key=key,
         value=value,
     )
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Starts Java, unless one runs already: PySpark itself would give it all settings on its command line."""
+    from pyspark import SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
+        return
+    with unseen_settings(settings):
+        SparkContext._ensure_initialized()
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:
@@ -110,11 +124,14 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
 
     from pyspark.sql import SparkSession
 
+    doors = local_doors(conf) if parse_master(master).is_local else {}
+    short = {} if SOCKET_FOLDER in doors or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER else {UNIX_SOCKETS: "false"}
+    settings = {**DEFAULTS, **short, **doors, **conf, **FIXED}
     builder = SparkSession.builder.appName(name).master(master)
-    short = {} if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY_FOLDER else {UNIX_SOCKETS: "false"}
-    for key, value in {**DEFAULTS, **short, **conf, **FIXED}.items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     with archived_classes(wanted(class_archives, master, conf)):
+        _start_java({"spark.app.name": name, "spark.master": master, **settings})
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session

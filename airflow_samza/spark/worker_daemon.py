@@ -9,6 +9,13 @@ import gc
 import importlib
 import os
 
+from airflow_samza.errors import SamzaError
+from airflow_samza.private_folder import scratch_folder
+
+SOCKET_FOLDER = "PYTHON_WORKER_FACTORY_SOCK_DIR"
+LONGEST_SOCKET_FOLDER = 60
+"""A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind the folder."""
+
 # Loaded before the fork. Each costs every worker 0.1–1 s when it has to load it by itself. Nobody here uses pandas, but
 # pyarrow loads it at the first conversion of a Python list.
 PRELOADED = (
@@ -48,11 +55,24 @@ def quiet_collector() -> None:
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
 
+def close_sockets() -> None:
+    """Lets nobody else enter where the daemon and its workers listen: on hosts of a cluster Spark names a folder for all users."""
+    given = os.environ.get(SOCKET_FOLDER)
+    if given is not None:
+        try:
+            folder = scratch_folder("sockets")
+        except (SamzaError, OSError):  # the folder that Spark names serves, too
+            return
+        if len(folder) <= LONGEST_SOCKET_FOLDER:
+            os.environ[SOCKET_FOLDER] = folder
+
+
 if __name__ == "__main__":
     # Arrow's own threads would compete with Spark's: a task runs on one core. Read before pyarrow makes its pool.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     preload()
     quiet_collector()
+    close_sockets()
     from pyspark import daemon
 
     daemon.manager()
