@@ -27,6 +27,7 @@ from airflow_samza.application.stream_declarations import PushedTableOptions, St
 from airflow_samza.application.system_times import SystemTime, read_schema, stamped_schema
 from airflow_samza.application.table_declarations import TableDeclarations
 from airflow_samza.schema import Schema
+from airflow_samza.secrecy import gives_away
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ class ApplicationDescriptor:
         location = SourceLocation.of_caller()
         if kind is not None and (not isinstance(kind, str) or not kind.strip()):
             refuse(f"System {name!r} has kind={kind!r}", hint='Write for example kind="log", or leave it to the environment.', system=name)
-        secret = next((option for option in options if _looks_secret(option)), None)
+        secret = next((option for option in options if gives_away(option, options[option])), None)
         if secret is not None:
             refuse(
                 f"System {name!r} has the option {secret!r}, which looks like a secret",
@@ -387,7 +388,3 @@ class ApplicationDescriptor:
 
 class StreamApplicationDescriptor(ApplicationDescriptor):
     """``app`` of a high-level application."""
-
-
-def _looks_secret(option: str) -> bool:
-    return any(word in option.lower() for word in ("password", "secret", "token", "credential", "private_key", "access_key"))

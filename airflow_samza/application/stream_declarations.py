@@ -18,6 +18,7 @@ from airflow_samza.application.system_times import SystemTime
 from airflow_samza.application.watermark_strategies import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.schema import Schema
+from airflow_samza.secrecy import gives_away
 
 _WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", StreamRole.SIDE_INPUT: "side input"}
 _SLICES = ("timestamp", "checkpoint")
@@ -165,7 +166,14 @@ def checked_partitions(partitions: object, where: str) -> int | None:
 def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], ...]:
     """Options as pairs of texts, sorted, as descriptors hold them (True and False as Java writes them)."""
     if options is not None and not isinstance(options, Mapping):
-        refuse(f"options is {options!r}", hint='Give a dict: options={"mergeSchema": "true"}.')
+        refuse(f"options is {type(options).__name__}", hint='Give a dict: options={"mergeSchema": "true"}.')
+    secret = next((str(name) for name, value in (options or {}).items() if gives_away(str(name), value)), None)
+    if secret is not None:
+        refuse(
+            f"The option {secret!r} looks like a secret, and options in code are written into plans",
+            hint="Keep secrets in the connection that the environment binds to the system's name.",
+            option=secret,
+        )
     return tuple(
         sorted((str(name), str(value).lower() if isinstance(value, bool) else str(value)) for name, value in (options or {}).items())
     )

@@ -42,8 +42,7 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
     if kind == "jdbc":
         return _database(name, conn_id, connection)
     if kind == "spark_sql":
-        options = extra_of(conn_id, connection)
-        return SystemBinding("spark", options, frozenset(option for option in options if _looks_secret(option)))
+        return SystemBinding("spark", extra_of(conn_id, connection))
     raise ConfigError(
         f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
         hint=f"Types that can: {SUPPORTED}. Kafka and cloud stores come in later versions.",
@@ -79,10 +78,6 @@ def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
     if connection.password:
         options["password"] = connection.password
     return SystemBinding("spark", options, frozenset({"password", "url"}))  # a URL may hold a password, too
-
-
-def _looks_secret(option: str) -> bool:
-    return any(word in option.lower() for word in ("password", "secret", "token", "credential", "key"))
 
 
 def root_of(conn_id: str, connection: Any) -> str:

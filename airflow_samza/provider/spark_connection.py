@@ -34,7 +34,7 @@ class SparkPlace:
 
     master: str = field(default=DEFAULT_MASTER, repr=False)
     submit: SubmitOptions = field(default_factory=SubmitOptions)
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPlace:

@@ -18,6 +18,7 @@ from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.table_compacting import COMPACT_AFTER
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import FULL, INCREMENTAL
+from airflow_samza.secrecy import gives_away
 
 SHRINKS_AT_MOST = 0.5
 """What ``max_change_ratio`` None means: a full push may grow, and lose half of the rows at most."""
@@ -49,7 +50,7 @@ class PushRequest:
     topic: str
     partitions: int
     key: tuple[str, ...]
-    source: Mapping[str, Any]
+    source: Mapping[str, Any] = field(repr=False)
     schema: str | None = None
     mode: str = FULL
     columns: Sequence[str] | Mapping[str, str] | None = None
@@ -105,6 +106,16 @@ class PushRequest:
                 f"The source of the push of table {self.table!r} has {shown} as its {kind}.",
                 hint='Give the reader\'s options: {"jdbc": {"url": …, "dbtable": …}}.' if kind == "jdbc" else "Give a text.",
                 key="source",
+            )
+        options = given if kind == "jdbc" else self.source.get("options")
+        named = options.items() if isinstance(options, Mapping) else ()
+        secret = next((str(name) for name, value in named if gives_away(str(name), value)), None)
+        if secret is not None:
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} has the option {secret!r}, which is secret, and a request is a file.",
+                hint="Keep it in a connection: source_conn_id=… of the operator, or secrets={…} of SparkRuntime.push.",
+                key="source",
+                value=secret,
             )
         if isinstance(self.columns, str):
             self._refuse("columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.')

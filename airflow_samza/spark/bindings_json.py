@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import StageLost
-from airflow_samza.secrecy import secret_names
 from airflow_samza.systems.system import SystemBinding
 
 SEALED = ":sealed"
@@ -24,10 +23,7 @@ SEALED = ":sealed"
 
 def bindings_to_json(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
     """The JSON form, secrets included."""
-    return {
-        name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret | secret_names(b.options))}
-        for name, b in bindings.items()
-    }
+    return {name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret)} for name, b in bindings.items()}
 
 
 def bindings_from_json(data: Mapping[str, Any]) -> dict[str, SystemBinding]:
@@ -57,7 +53,7 @@ def without_secrets(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
     return {
         name: {
             "kind": b.kind,
-            "options": {key: str(value) for key, value in sorted(b.options.items()) if key not in b.secret | secret_names(b.options)},
+            "options": {key: str(value) for key, value in sorted(b.options.items()) if key not in b.secret},
         }
         for name, b in sorted(bindings.items())
     }

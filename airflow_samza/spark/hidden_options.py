@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.secrecy import is_secret_name, secret_names, without, without_passwords
+from airflow_samza.secrecy import gives_away, secret_names, without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,7 +135,7 @@ def _secret_options(message: Any) -> Iterator[str]:
             continue
         if field.message_type.GetOptions().map_entry:
             if field.name == "options":
-                yield from (name for name, text in value.items() if is_secret_name(name) or without_passwords(text) != text)
+                yield from (name for name, text in value.items() if gives_away(name, text))
         elif field.is_repeated:
             for item in value:
                 yield from _secret_options(item)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError
+from airflow_samza.secrecy import is_secret_name, without_passwords
 
 LOCAL = "local"
 STANDALONE = "standalone"
@@ -120,4 +121,5 @@ def parse_master(url: str) -> Master:
 
 
 def _without_token(url: str) -> str:
-    return re.sub(r";token=[^;]*", "", url)
+    kept = [part for part in url.split(";") if not is_secret_name(part.partition("=")[0])]
+    return without_passwords(";".join(kept))

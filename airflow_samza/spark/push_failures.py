@@ -10,6 +10,7 @@ from typing import Any
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SourceUnavailable, StageFailed
 from airflow_samza.runs.push_request import PushRequest
+from airflow_samza.secrecy import without
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.worker_errors import python_failure
 
@@ -92,9 +93,7 @@ def first_words(text: str) -> str:
 
 def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:
     text = str(error)
-    said = first_words(text)
-    for secret in filter(None, map(str, secrets.values())):
-        said = said.replace(secret, "***")
+    said = without(first_words(text), secrets.values())
     for words, what, package in _LACKING:
         if words in text:
             return RuntimeMissing(

@@ -30,7 +30,7 @@ class RunnerSettings:
     package: str = ""
     master: str = DEFAULT_MASTER
     submit: SubmitOptions = field(default_factory=SubmitOptions)
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     idle_seconds: float = DEFAULT_IDLE_SECONDS
     class_archives: str | None = None
     owner: str = ""

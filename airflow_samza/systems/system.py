@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from airflow_samza.control.messages import ControlMessage
+from airflow_samza.secrecy import secret_names, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,6 +151,8 @@ Envelope = MessageRun | ControlEnvelope
 class SystemBinding:
     """What a system's name means in one environment: its kind, its options, and which options are secret.
 
+    ``secret`` names those that the environment keeps as secrets; what is secret by the list (:mod:`airflow_samza.secrecy`) is added.
+
     ``kind`` is ``memory``, ``log``, ``files``, … ; options of ``log`` and ``files``: ``root`` (a path or filesystem URL).
     """
 
@@ -157,9 +160,11 @@ class SystemBinding:
     options: Mapping[str, Any] = field(default_factory=dict)
     secret: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "secret", self.secret | secret_names(self.options))
+
     def __repr__(self) -> str:
-        shown = {name: "***" if name in self.secret else value for name, value in self.options.items()}
-        return f"SystemBinding(kind={self.kind!r}, options={shown!r})"
+        return f"SystemBinding(kind={self.kind!r}, options={shown(self.options, self.secret)!r})"
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from airflow_samza.application.app_descriptor import StreamApplicationDescriptor
+from airflow_samza.application.application import stream_application
+from airflow_samza.errors import ConfigError, InvalidApplication
+from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.secrecy import HIDDEN, holds_secret, is_secret_name, secret_names, shown, without, without_passwords
+from airflow_samza.spark.bindings_json import without_secrets
+from airflow_samza.spark.masters import parse_master
+from airflow_samza.spark.runner_settings import RunnerSettings
+from airflow_samza.spark.session import is_per_job, refuse_static
+from airflow_samza.systems.system import SystemBinding
 
 SECRET = [
     "password",
@@ -111,3 +122,56 @@ def test_options_for_people_hide_what_is_secret() -> None:
 
 def test_a_secret_that_is_part_of_another_is_hidden_with_it() -> None:
     assert without("it is abcdef, or abc", ["abc", "abcdef", "", None]) == f"it is {HIDDEN}, or {HIDDEN}"
+
+
+@pytest.mark.parametrize("options", [{"sas": "hush"}, {"endpoint": "https://me:hush@host/"}, {"sasl.jaas.config": "hush"}])
+def test_a_secret_that_nobody_marked_is_shown_by_no_binding(options: dict[str, str]) -> None:
+    binding = SystemBinding("kafka", {"root": "/data", **options})
+    assert binding.secret == frozenset(options)
+    assert "hush" not in repr(binding)
+    assert "hush" not in str(without_secrets({"events": binding}))
+    assert "/data" in repr(binding)
+
+
+@pytest.mark.parametrize("options", [{"api_key": "hush"}, {"url": "jdbc:h2:mem:x;PASSWORD=hush"}])
+def test_rejects_an_option_in_code_when_it_is_a_secret(options: dict[str, str]) -> None:
+    name = next(iter(options))
+
+    @stream_application("shop")
+    def shop(app: StreamApplicationDescriptor) -> None:
+        app.input_stream("events", schema="a bigint", system="db", options=options)
+
+    with pytest.raises(InvalidApplication, match=f"The option '{name}' looks like a secret, and options in code are written") as caught:
+        shop.spec()
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", [{"jdbc": {"url": "jdbc:x", "pwd": "hush"}}, {"path": "/a", "options": {"sas": "hush"}}])
+def test_rejects_a_push_when_its_source_holds_a_secret(source: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="which is secret, and a request is a file") as caught:
+        PushRequest("app", "apps:app", "tiers", "first", "log", "tiers-push", 2, ("id",), source)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_request_and_settings_of_a_runner_show_no_options() -> None:
+    request = PushRequest("app", "apps:app", "tiers", "first", "log", "tiers-push", 2, ("id",), {"jdbc": {"url": "jdbc:hush"}})
+    settings = RunnerSettings("/data", {}, conf={"spark.hadoop.fs.s3a.secret.key": "hush"})
+    assert "hush" not in repr(request)
+    assert "hush" not in repr(settings)
+
+
+def test_a_master_is_shown_without_what_is_secret() -> None:
+    master = parse_master("sc://host:15002/;user_id=me;TOKEN=hush;x-api-key=hush;use_ssl=true")
+    assert master.shown == "sc://host:15002/;user_id=me;use_ssl=true"
+
+
+def test_a_secret_setting_of_spark_is_no_setting_of_a_stage_whose_request_is_a_file() -> None:
+    assert is_per_job("spark.sql.shuffle.partitions")
+    assert not is_per_job("spark.sql.vault.password")
+
+
+def test_a_secret_setting_that_spark_refuses_is_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        refuse_static({"spark.ssl.keyPassword": "hush"})
+    assert "hush" not in str(caught.value)
+    assert "hush" not in str(caught.value.facts)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.secrecy import without
 from airflow_samza.systems.webhdfs.address import is_hdfs
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
@@ -123,9 +124,7 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
             value=shown,
         ) from error
     except (OSError, TypeError) as error:
-        reason = str(error)
-        for name in secret:
-            reason = reason.replace(str(options.get(name) or "\0"), "***")
+        reason = without(str(error), [options.get(name) for name in secret])
         raise RuntimeMissing(
             f"The filesystem of {shown} does not open: {reason}.",
             hint="Check the connection's storage options.",

@@ -179,6 +179,11 @@ def _(scene: Scene) -> str:
     return asked(scene, "profiles", {"path": "/in", "fromat": "csv"})
 
 
+@row("push", "A source with a secret in it", PUSH)
+def _(scene: Scene) -> str:
+    return asked(scene, "profiles", {"jdbc": {"url": "jdbc:h2:mem:x", "dbtable": "profiles", "password": "hush"}})
+
+
 @row("push", "A push that keeps the last of a key and does not say by what", PUSH)
 def _(scene: Scene) -> str:
     return raised(lambda: pushes(scene).request("monday", on_duplicate="last"))

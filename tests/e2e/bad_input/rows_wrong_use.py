@@ -161,6 +161,12 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("call", "A secret among the options of a stream in code", CALL)
+def _(scene: Scene) -> str:
+    scene.application('app.input_stream("views", schema="id bigint", options={"sas": "hunter2"})')
+    return scene.plan()
+
+
 @row("call", "The application does nothing", CALL)
 def _(scene: Scene) -> str:
     scene.application("pass")
