@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from airflow_samza.errors import ConfigError
 
 HOST_AFFINITY = "job.host-affinity.enabled"
+SHOW_MESSAGES = "job.messages.shown"
 HOST_AFFINITY_BEFORE = "yarn.samza.host-affinity.enabled"
 INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
 INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
@@ -158,6 +159,11 @@ class Config(Mapping[str, str]):
     def host_affinity(self) -> bool:
         """Whether tasks come back to the hosts where their state is: they do unless it is switched off."""
         return self.boolean(self.host_affinity_key or HOST_AFFINITY, True)
+
+    @property
+    def messages_shown(self) -> bool:
+        """Whether errors, reports and logs quote messages that fail: they do unless it is switched off."""
+        return self.boolean(SHOW_MESSAGES, True)
 
     @property
     def host_affinity_key(self) -> str | None:

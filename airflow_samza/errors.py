@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from airflow_samza.quoting import printable
+
 
 class SamzaError(Exception):
     """Any error that this package raises on purpose.
@@ -23,10 +25,10 @@ class SamzaError(Exception):
     """Whether trying the same thing again can help; the Airflow face maps False to *no retry*."""
 
     def __init__(self, sentence: str, *, hint: str = "", **facts: object) -> None:
-        self.sentence = sentence
-        self.hint = hint
+        self.sentence = printable(sentence)
+        self.hint = printable(hint)
         self.facts = facts
-        super().__init__(sentence)
+        super().__init__(self.sentence)
 
     def __str__(self) -> str:
         return f"{self.sentence}\n  Hint: {self.hint}" if self.hint else self.sentence

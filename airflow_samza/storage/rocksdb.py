@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from rocksdict import Checkpoint, DBCompressionType, Options, Rdict, SstFileWriter, WriteBatch, WriteOptions
 
 from airflow_samza.errors import StoreError
+from airflow_samza.quoting import quoted
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_bytes import KeyBytes
 from airflow_samza.storage.local_store import not_written
@@ -135,7 +136,7 @@ class RocksStore:
         if len(data) > self._most_value or len(at) > self._most_key:
             what, size, most = ("value", len(data), self._most_value) if len(data) > self._most_value else ("key", len(at), self._most_key)
             raise StoreError(
-                f"The store {self.layout.name!r} is given a {what} of {size} bytes for the key {key!r:.80}, and {most} is the most.",
+                f"The store {self.layout.name!r} is given a {what} of {size} bytes for the key {quoted(key, 80)}, and {most} is the most.",
                 hint=f"Put less under one key (several entries, a reference), or raise stores.{self.layout.name}.max.{what}.bytes.",
                 store=self.layout.name,
                 bytes=size,

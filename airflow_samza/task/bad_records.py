@@ -23,6 +23,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.quoting import are_shown, printable, told
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.json_values import to_lines
@@ -150,7 +151,7 @@ class BadRecords:
         self.count += len(texts)
         stream, partition = origin or (self._reading.stream if self._knows_stream else None, self._reading.partition)
         for text, error, offset in zip(texts, errors, offsets, strict=True):
-            if len(self.samples) >= SAMPLES:
+            if len(self.samples) >= SAMPLES or not are_shown():
                 break
             parts = [] if stream is None else [stream, f"partition {partition}"]
             parts += [] if offset is None else [f"offset {offset}"]
@@ -163,7 +164,7 @@ class BadRecords:
                 pa.array([None if stream is None else partition] * count, pa.int32()),
                 pa.array(offsets, pa.int64()),
                 pa.array([self._spec.op_id] * count, pa.string()),
-                pa.array(errors, pa.string()),
+                pa.array([_said(error) for error in errors], pa.string()),
                 pa.array(texts, pa.string()),
                 pa.array([self._clock() * 1000] * count, pa.timestamp("us", "UTC")),
             ]
@@ -233,5 +234,5 @@ def _said(error: BaseException | str) -> str:
     elif isinstance(error, SamzaError):
         text = error.sentence
     else:
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return text if len(text) <= _ERROR_LENGTH else text[: _ERROR_LENGTH - 1] + "…"
+        text = told(error, _ERROR_LENGTH)
+    return printable(text if len(text) <= _ERROR_LENGTH else text[: _ERROR_LENGTH - 1] + "…")

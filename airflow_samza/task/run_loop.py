@@ -16,6 +16,7 @@ from airflow_samza.control.end_of_stream import task_name, task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.quoting import show_messages
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.bad_records import Reading, readable
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
@@ -72,6 +73,7 @@ class SectionRun:
         limit: int | None = None,
         shut_down: bool = False,
     ) -> None:
+        show_messages(Config(program.spec.config).messages_shown)
         self._program = program
         self._section = program.sections[section]
         self._task = task

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.quoting import quoted
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
@@ -94,7 +95,7 @@ class SideStore:
             parts = key if len(self._key) > 1 else (key,)
             value = {**dict(zip(self._key, parts, strict=True)), **value}
         if value is not None and self._key_of(value) != key:
-            raise WrongEntry(f"the row under the key {key!r} has the key {self._key_of(value)!r}")
+            raise WrongEntry(f"the row under the key {quoted(key)} has the key {quoted(self._key_of(value))}")
         self._written[key] = value if value is None else self._copies.of(value)
         if len(self._written) > _MOST:
             self.flush()
@@ -119,7 +120,7 @@ class SideStore:
                 self._store.write(self._writer.write(list(rows.values())))
             except ShapeError as error:
                 key, row = list(rows.items())[error.index]
-                raise WrongEntry(f"the row {row!r:.200} under the key {key!r} does not fit: {error.why}") from None
+                raise WrongEntry(f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}") from None
         if gone:
             self._store.delete(pa.RecordBatch.from_arrays(self._columns(gone), schema=self._keys.to_arrow()))
 
@@ -136,7 +137,7 @@ class SideStore:
         try:
             parts = [row[name] if isinstance(row, Mapping) else getattr(row, name) for name in self._key]
         except (KeyError, AttributeError):
-            raise WrongEntry(f"the row {row!r:.200} lacks the key's columns ({', '.join(self._key)})") from None
+            raise WrongEntry(f"the row {quoted(row, 200)} lacks the key's columns ({', '.join(self._key)})") from None
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _shown(self, key: Any, row: Any) -> Any:
@@ -144,6 +145,6 @@ class SideStore:
         try:
             shown = self._reader.read(self._writer.write([row]))[0]
         except ShapeError as error:
-            raise WrongEntry(f"the row {row!r:.200} under the key {key!r} does not fit: {error.why}") from None
+            raise WrongEntry(f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}") from None
         self._written[key] = shown
         return shown

@@ -15,6 +15,7 @@ from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import MessageError, SamzaError
+from airflow_samza.quoting import MOST, told
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
@@ -206,7 +207,7 @@ class SideTable:
         location = user_location(process, error.__traceback__)
         stream, partition = failed.place
         at = f" ({location})" if location is not None else ""
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        what = told(error, MOST)
         return MessageError(
             f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the message "
             f"{shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}{at}.",

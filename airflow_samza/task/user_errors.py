@@ -14,25 +14,22 @@ from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.user_code import let_interrupts_through
 from airflow_samza.errors import MessageError, SamzaError
+from airflow_samza.quoting import one_line, quoted, told
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _LIBRARIES = tuple({_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
-_SHOWN = 300
-"""Characters of a message in an error: enough to recognise it, and logs stay readable."""
+_MOST = 2000
+"""Characters of what a user's exception says."""
 
 
 def shortened(message: object) -> str:
     """A message for people, cut when it is long; a message whose ``repr`` raises is named by its type."""
-    try:
-        text = repr(message)
-    except Exception:
-        text = f"<{type(message).__name__}>"
-    return cut_short(text)
+    return quoted(message)
 
 
 def cut_short(text: str) -> str:
-    """A text for people, cut when it is long."""
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    """A text for people, on one line, cut when it is long."""
+    return one_line(text)
 
 
 def user_location(function: object, traceback: TracebackType | None) -> SourceLocation | None:
@@ -53,7 +50,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
         return error
     let_interrupts_through(error)
     location = user_location(function, error.__traceback__)
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    what = told(error, _MOST)
     made = _message_error(
         f"{name_of(function)} in {spec.title} failed with {what}, on the message {shortened(message)}",
         location,

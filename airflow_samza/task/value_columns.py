@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
 
 if TYPE_CHECKING:
@@ -68,10 +69,7 @@ def _parts(value: Any, kind: DataType) -> list[tuple[Any, DataType, str]]:
 
 
 def _shown(value: Any) -> str:
-    try:
-        return f"{value!r:.80}"
-    except Exception:  # a repr of the user's
-        return f"<{type(value).__name__}>"
+    return quoted(value, 80)
 
 
 # -- plain values ------------------------------------------------------------------------------------------------------

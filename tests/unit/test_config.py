@@ -84,6 +84,7 @@ def test_rejects_standby_copies_when_the_old_key_switches_host_affinity_off() ->
 WRONG = {
     "app.mode": "SOMETIMES",
     "job.host-affinity.enabled": "sometimes",
+    "job.messages.shown": "sometimes",
     "yarn.samza.host-affinity.enabled": "sometimes",
     "job.intermediate.stream.whole.messages": "perhaps",
     "job.standbytasks.replication.factor": "0",

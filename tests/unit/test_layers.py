@@ -17,8 +17,9 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("quoting",),
     ("errors",),
-    ("config", "records", "row", "schema", "secrecy"),
+    ("config", "records", "row", "schema", "secrecy", "private_folder"),
     ("murmur3",),
     ("partitioner",),
     ("application",),
@@ -36,11 +37,13 @@ FUNCTIONS_ONLY = "in functions"
 ANYWHERE = "anywhere"
 
 THIRD_PARTY: dict[str, dict[str, str]] = {
+    "quoting": {},
     "errors": {},
     "config": {},
     "records": {"msgspec": FUNCTIONS_ONLY},
     "row": {},
     "secrecy": {},
+    "private_folder": {},
     "application": {},
     "planner": {},
     "control": {},

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, date_text, days_of, moment_text, numbers_of
 from airflow_samza.task.expressions.expression import EvaluationFailure, masked, values_of
@@ -86,7 +87,7 @@ def read_date(text: str) -> int:
         days = _day_of(-int(year) if sign == "-" else int(year), int(month or 1), int(day or 1))
         if days is not None:
             return days
-    raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {text!r:.80} is no date.")
+    raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {quoted(text, 80)} is no date.")
 
 
 def _day_of(year: int, month: int, day: int) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.expression import EvaluationFailure
 
@@ -42,7 +43,7 @@ def texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
 
 def _invalid(array: Any, good: Any, target: DataType) -> EvaluationFailure:
     first = array.filter(pc.fill_null(pc.invert(good), False))[0].as_py()
-    return EvaluationFailure("CAST_INVALID_INPUT", f"The text {first!r:.80} is no {target.ddl()}.")
+    return EvaluationFailure("CAST_INVALID_INPUT", f"The text {quoted(first, 80)} is no {target.ddl()}.")
 
 
 def _integers(target: DataType) -> Conversion:
@@ -81,7 +82,7 @@ def read_number(text: str, target: DataType) -> str:
         return sign + digits if digits else "nan" if "NaN" in found.group() else f"{sign}inf"
     special = _SPECIAL.get(text.strip(_JAVA_SPACE).lower())
     if special is None:
-        raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {text!r:.80} is no {target.ddl()}.")
+        raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {quoted(text, 80)} is no {target.ddl()}.")
     return special
 
 

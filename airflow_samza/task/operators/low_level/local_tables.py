@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.refusals import refuse
 from airflow_samza.errors import StoreError
+from airflow_samza.quoting import quoted
 from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.own_copies import OwnCopies
 from airflow_samza.task.table_store import TableStore
@@ -84,7 +85,7 @@ class TaskTable:
             written = self._writer.write([row])
         except ShapeError as error:
             refuse(
-                f"The task puts {row!r:.200} into the table {self._table.table_id!r}: {error.why}",
+                f"The task puts {quoted(row, 200)} into the table {self._table.table_id!r}: {error.why}",
                 hint=f"Its rows are {self._writer.expected}.",
                 kind=StoreError,
                 table=self._table.table_id,
@@ -93,7 +94,7 @@ class TaskTable:
         if parts != (key if isinstance(key, tuple) else (key,)):
             shown = parts if len(parts) > 1 else parts[0]
             refuse(
-                f"The task puts a row whose key is {shown!r} under the key {key!r} into the table {self._table.table_id!r}",
+                f"The task puts a row whose key is {quoted(shown)} under the key {quoted(key)} into the table {self._table.table_id!r}",
                 hint=f"The key of a row stands in {', '.join(self._store.key)}: put it under that.",
                 kind=StoreError,
                 table=self._table.table_id,
@@ -132,7 +133,7 @@ class TaskTable:
         except Misfit:
             wrong = keys[0]
         refuse(
-            f"The table {self._table.table_id!r} is asked for the key {wrong!r:.80}",
+            f"The table {self._table.table_id!r} is asked for the key {quoted(wrong, 80)}",
             hint=f"Its key is {', '.join(f'{name} {self._store.schema[name].type.ddl()}' for name in self._store.key)}.",
             kind=StoreError,
             table=self._table.table_id,

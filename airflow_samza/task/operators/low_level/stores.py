@@ -12,6 +12,7 @@ import pyarrow as pa
 from airflow_samza.application.descriptors import StoreDescriptor
 from airflow_samza.application.refusals import refuse
 from airflow_samza.errors import StoreError
+from airflow_samza.quoting import quoted
 from airflow_samza.row import row_class
 from airflow_samza.schema import Field, Schema
 from airflow_samza.storage.store import KeyValueStore, Values
@@ -92,7 +93,7 @@ class TaskStore:
             raise ShapeError(0, f"it is no tuple of {len(self._keys)} values")
         except ShapeError as error:
             refuse(
-                f"The store {self._declared.name!r} is asked for the key {key!r:.80}: {error.why}",
+                f"The store {self._declared.name!r} is asked for the key {quoted(key, 80)}: {error.why}",
                 hint=f"Its key is {_told(self._declared.key, len(self._keys) == 1)}.",
                 kind=StoreError,
                 store=self._declared.name,
@@ -103,7 +104,7 @@ class TaskStore:
             return self._values.plain(value)
         except ShapeError as error:
             refuse(
-                f"The task puts {value!r:.200} into the store {self._declared.name!r}: {error.why}",
+                f"The task puts {quoted(value, 200)} into the store {self._declared.name!r}: {error.why}",
                 hint=f"Its value is {_told(self._declared.value, self._declared.plain_value)}.",
                 kind=StoreError,
                 store=self._declared.name,

@@ -14,6 +14,7 @@ import pyarrow as pa
 from airflow_samza.application.refusals import refuse
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import StageError
+from airflow_samza.quoting import quoted
 
 EVENT, PROCESSING = "event", "processing"
 
@@ -156,7 +157,7 @@ def _order(key: object) -> Any:
     if isinstance(key, tuple):
         return (2, tuple(_order(part) for part in key))
     refuse(
-        f"The key of a timer is {key!r:.80}",
+        f"The key of a timer is {quoted(key, 80)}",
         hint="Use a text, an integer, or a tuple of them: it is kept from epoch to epoch.",
         kind=StageError,
         value=repr(key),
