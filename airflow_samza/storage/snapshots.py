@@ -60,7 +60,7 @@ class StateFile:
 
     def is_content(self, data: pa.Buffer | Content) -> bool:
         """Return whether these bytes, of the file's size, are what was written."""
-        return zlib.crc32(data) == self.checksum and (not self.sha256 or hashlib.sha256(data).hexdigest() == self.sha256)
+        return hashlib.sha256(data).hexdigest() == self.sha256 if self.sha256 else zlib.crc32(data) == self.checksum
 
 
 class KnownTables:
