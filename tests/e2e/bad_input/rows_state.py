@@ -120,6 +120,14 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-2")
 
 
+@row("state", "A run is made anew under the id of one whose records are gone", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene)
+    here.whole(APPLICATION, "run-1")
+    here.log.filesystem.delete_tree("runs/page-views/run-1")
+    return _plan(here, "run-1", state="fresh")
+
+
 @row("state", 'slice="checkpoint" where no offsets are counted', PLAN)
 def _(scene: Scene) -> str:
     scene.application(f'app.input_stream("views", system="lake", schema=View, partitions=2, slice="checkpoint").send_to({OUT})')
