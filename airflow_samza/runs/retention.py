@@ -15,7 +15,7 @@ from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.kept_runs import Keep, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.run_removal import SweptRuns, remove_run, slim_run
+from airflow_samza.runs.run_removal import SweptRuns, is_slim, remove_run, slim_run
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_sweep import orphaned_state
 from airflow_samza.runs.topic_expiry import own_topics
@@ -66,9 +66,12 @@ def sweep_application(
             swept.is_done = False
             break
         try:
-            run = replace(run, plans=load_plans(files, run.folder))
             going = files.exists(run.folder.removing)
-            if going or number >= keep.runs or run.at < now - keep.days * 86400:
+            is_old = number >= keep.runs or run.at < now - keep.days * 86400
+            if not going and not is_old and is_slim(files, run):
+                continue  # most are
+            run = replace(run, plans=load_plans(files, run.folder))
+            if going or is_old:
                 why = None if going else reasons.of(run)
                 if why is None:
                     remove_run(files, systems_of, run, now, swept, dry=dry)

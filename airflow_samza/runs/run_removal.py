@@ -44,9 +44,7 @@ def slim_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float,
 
     A note says what was done, so that the next sweep passes it over, until the run is opened and closed again.
     """
-    note = f"{run.folder.path}/slimmed.json"
-    done = read(files, note)
-    if done is not None and done.get("over") == run.at:
+    if is_slim(files, run):
         return
     left = False
     for plan in run.plans:
@@ -55,7 +53,17 @@ def slim_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float,
         if dry or _deleted(files, path, run.folder):
             swept.leftovers.append(path)
     if not left and not dry:
-        replace(files, note, {"over": run.at})
+        replace(files, _note(run), {"over": run.at})
+
+
+def is_slim(files: Filesystem, run: OverRun) -> bool:
+    """Whether nothing is left of a run that it needs no more, as the note says."""
+    done = read(files, _note(run))
+    return done is not None and done.get("over") == run.at
+
+
+def _note(run: OverRun) -> str:
+    return f"{run.folder.path}/slimmed.json"
 
 
 def remove_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False) -> bool:
