@@ -32,4 +32,4 @@ def test_a_damaged_file_is_read_or_refused_by_a_sentence(tmp_path: Path, format_
     assert done.returncode == 0, f"case {case} ended the process ({done.returncode}); again: {again}\n{done.stderr[-2000:]}"
     assert not (tmp_path / "found").exists(), f"{json.loads((tmp_path / 'found').read_text())['wrong']}\nagain: {again}"
     assert done.stderr == ""
-    assert int(case) > 0 or share < 1
+    assert case != "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import datetime as dt
+import gc
 import lzma
 import os
 import subprocess
@@ -12,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -159,6 +161,18 @@ def test_a_sound_footer_is_looked_through_without_a_byte_of_the_file(tmp_path: P
     for table in (pa.table({"a": [1, 2], "b": [[1], None]}), pa.table({"a": pa.array([], pa.int64())}), pa.table({})):
         pq.write_table(table, tmp_path / "a.parquet")
         check_columns(pq.ParquetFile(tmp_path / "a.parquet").metadata, (tmp_path / "a.parquet").stat().st_size)
+
+
+def test_what_was_read_of_a_file_goes_with_it(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, 1 << 20)
+    pq.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet")
+    stream = StreamSpec("in", 1, "a bigint", path="a.parquet")
+    pool, held = pa.default_memory_pool(), []
+    for _ in range(4):
+        assert sum(batch.num_rows for batch in rows(tmp_path, stream)) == len(numbers)
+        gc.collect()
+        held.append(pool.bytes_allocated())
+    assert held[-1] < held[0] + numbers.nbytes
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
