@@ -22,7 +22,7 @@ def check_columns(metadata: pq.FileMetaData, size: int) -> None:
     except OSError as error:
         if _NOTHING not in str(error):
             raise
-        # Arrow keeps the error with what it has read ahead, which the frames of its traceback keep in turn: a circle that nobody would open.
+        # Arrow keeps the error with what it has read ahead, and the frames of its traceback keep that: a circle that nobody would open.
         error.__traceback__ = None
 
 
