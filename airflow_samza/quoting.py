@@ -65,6 +65,11 @@ def quoted(message: object, most: int = MOST) -> str:
     return one_line(text, most)
 
 
+def plainly(text: object, most: int = MOST) -> str:
+    """Return what holds a value of a message, as the text that it is."""
+    return one_line(str(text), most) if are_shown() else NOT_SHOWN
+
+
 def told(error: BaseException, most: int) -> str:
     """Return what an exception of a user's code says, which mostly quotes the message; its kind alone where messages are not shown."""
     text = str(error) if are_shown() else ""

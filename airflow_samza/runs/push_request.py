@@ -65,6 +65,7 @@ class PushRequest:
     interval: tuple[str, str] | None = None
     after: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
+    messages_shown: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""

@@ -98,6 +98,7 @@ def _stage(
             folder=attempt.handle.folder.path,
             epoch=epoch,
             push=request.push_id,
+            messages_shown=request.messages_shown,
         )
         frame = partitioned(request, rows, schema).mapInArrow(task, RESULT_SCHEMA)
         refuse_unwanted(files, attempt)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import StageFolder, write_once
 from airflow_samza.runs.run_plan import stream_spec
@@ -37,6 +38,7 @@ class PushTask:
     folder: str
     epoch: int
     push: str
+    messages_shown: bool = True
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages the rows of one partition, which come with equal keys beside each other, and leaves a manifest."""
@@ -53,6 +55,7 @@ class PushTask:
 
     def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
         """The manifest of the task, written."""
+        show_messages(self.messages_shown)
         files = open_filesystem(self.root)
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         producer = system.producer(stream_spec(self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
@@ -152,7 +155,7 @@ class _Found:
         self.duplicates += count
         for row in pc.indices_nonzero(same).to_pylist()[: _EXAMPLES - len(self.examples)]:
             values = [column[row].as_py() for column in keys]
-            self.examples.append(str(values[0] if len(values) == 1 else tuple(values)))
+            self.examples.append(plainly(values[0] if len(values) == 1 else tuple(values)))
         return pc.invert(same)
 
     def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:

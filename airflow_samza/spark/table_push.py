@@ -11,6 +11,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableKind
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.config import Config
 from airflow_samza.errors import PushError, UnknownName
 from airflow_samza.runs import folders
 from airflow_samza.runs import table_versions as versions
@@ -128,6 +129,7 @@ def prepare_push(
         interval=interval.iso() if interval is not None and not interval.is_empty else None,
         after=versions.highest_number(files, place.system, place.topic),
         config=dict(config or {}),
+        messages_shown=Config(spec.config).messages_shown,
         **{name: value for name, value in options.items() if value is not None},
     )
 

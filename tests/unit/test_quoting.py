@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +15,8 @@ from hypothesis import strategies as st
 from airflow_samza import StreamApplicationDescriptor, dead_letter, stream_application
 from airflow_samza.errors import ConfigError, MessageError, SamzaError
 from airflow_samza.quoting import MOST, one_line, printable, quoted, show_messages
+from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding, SystemStreamPartition
 from airflow_samza.testing import TestDriver
 
 CURSOR = "\x1b[2J\x1b[31m\u202e\x07"
@@ -96,3 +101,29 @@ def test_the_next_application_of_a_process_is_not_hidden_because_the_last_one_wa
 def test_rejects_a_switch_that_is_neither_on_nor_off() -> None:
     with pytest.raises(ConfigError, match=r"job\.messages\.shown"):
         TestDriver(failing, config={"job.messages.shown": "maybe"}).pipe("words", []).run()
+
+
+SECRET = "4711-secret"
+UNREADABLE = {
+    "in.jsonl": ("n bigint", '{"n": "SECRET"}\n{"n": 1}\n'),
+    "list.jsonl": ("n bigint", '["SECRET"]\n{"n": 1}\n'),
+    "in.csv": ("n bigint", "n\nSECRET\n1\n"),
+    "in.parquet": ("n int", SECRET),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("are", [True, False], ids=["shown", "hidden"])
+def test_what_a_files_reader_says_quotes_no_value_where_none_is_shown(tmp_path: Path, name: str, are: bool) -> None:
+    ddl, text = UNREADABLE[name]
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"n": [471_100_000_000]}), tmp_path / name)
+    else:
+        (tmp_path / name).write_text(text.replace("SECRET", SECRET))
+    lake = FilesSystem("lake", SystemBinding("files", {"root": str(tmp_path)}))
+    stream = StreamSpec("in", 1, ddl, path=name)
+    show_messages(are)
+    with pytest.raises(SamzaError) as caught:
+        list(lake.consumer(stream, lake.slice(stream)).read(SystemStreamPartition("lake", "in", 0), None))
+    assert ("4711" in str(caught.value)) is are
+    assert ("(not shown)" in str(caught.value)) is not are

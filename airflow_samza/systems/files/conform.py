@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
+from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 from airflow_samza.systems.files.options import FileOptions
@@ -117,7 +118,7 @@ class Conformer:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
                 f"File {self.file} of stream {self.stream!r} has values in column {field.name!r} ({shown(column.type)}) that do not fit"
-                f" the declared {shown(field.type)}: {str(error).splitlines()[0]}.",
+                f" the declared {shown(field.type)}: {plainly(str(error).splitlines()[0])}.",
                 hint=f"Declare {field.name!r} as {shown(column.type)}"
                 + (', or set the stream\'s option truncate_timestamps="true".' if types.is_timestamp(field.type) else "."),
                 file=self.file,

@@ -15,6 +15,7 @@ import pyarrow.csv as pacsv
 from pyarrow import types
 
 from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.quoting import plainly, quoted
 from airflow_samza.systems.files.conform import shown
 from airflow_samza.systems.files.csv_head import Head, read_head
 from airflow_samza.systems.files.csv_output import CsvOutput
@@ -240,14 +241,14 @@ class CsvInput:
         try:
             texts = self._texts(record, target)
         except pa.ArrowInvalid as error:
-            return _Bad(record, _PLACE.sub("", " ".join(str(error).split()))[:300])
+            return _Bad(record, plainly(_PLACE.sub("", " ".join(str(error).split()))))
         for place, field in enumerate(target):
             try:
                 parse_column(texts.column(place), field.type)
             except pa.ArrowInvalid:
                 value = texts.column(place)[0].as_py()
                 brief = value if len(value) <= 60 else value[:57] + "…"
-                return _Bad(record, f"{brief!r}, which is no {shown(field.type)}", field.name)
+                return _Bad(record, f"{quoted(brief)}, which is no {shown(field.type)}", field.name)
         return _Bad(record, f"{texts.num_rows} records where one should be")
 
     def _refusal(self, bad: _Bad) -> SamzaError:

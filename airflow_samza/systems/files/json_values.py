@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from airflow_samza.quoting import plainly
 from airflow_samza.systems.files.conform import shown
 from airflow_samza.systems.files.formats import concatenated
 from airflow_samza.systems.files.json_blocks import DEEPEST, is_too_deep
@@ -71,7 +72,7 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
                 for line in block.data.split(b"\n"):
                     from_lines(Block(offset, line), target)
                     offset += len(line) + 1
-            raise BadValue(f"a value that {shown(field.type)} cannot hold ({error})", field.name, block.offset) from None
+            raise BadValue(f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset) from None
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
 
 
@@ -97,7 +98,7 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
 
 
 def _brief(value: object) -> str:
-    text = json.dumps(value, default=str)
+    text = plainly(json.dumps(value, default=str))
     return text if len(text) <= 60 else text[:57] + "…"
 
 
