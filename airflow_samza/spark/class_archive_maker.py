@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
 from airflow_samza.spark.class_archive import EXTRA_CLASS_PATH, VARIABLE, ClassArchive, class_archive
+from airflow_samza.spark.masters import CHOOSES_A_SPARK
 
 try:
     import fcntl
@@ -106,7 +107,7 @@ def _sweep(archive: ClassArchive, spare: str) -> None:
 
 def _train(new: Path, extra_class_path: str, lock: int) -> None:
     """Has a process of its own run Spark; it holds the lock, too, in case that this one is killed."""
-    environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, *_BEHIND)}
+    environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, *_BEHIND, *CHOOSES_A_SPARK)}
     package = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "airflow_samza.spark.class_training", str(new), extra_class_path]

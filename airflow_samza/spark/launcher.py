@@ -19,7 +19,7 @@ from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.spark.handover import leave_settings, withdraw_settings
 from airflow_samza.spark.java import find_java
 from airflow_samza.spark.log_lines import telling_line
-from airflow_samza.spark.masters import YARN, Master, SubmitOptions, parse_master
+from airflow_samza.spark.masters import CHOOSES_A_SPARK, YARN, Master, SubmitOptions, parse_master
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import GAVE_WAY, POLL_SECONDS
 from airflow_samza.spark.spark_submit import check_hadoop_conf, find_spark_submit, properties_text, reach_master, submit_command
@@ -185,10 +185,11 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of the runner: ours on its path, wherever it was imported from."""
+    """The environment of the runner: ours on its path, wherever it was imported from. Its settings alone choose a Spark."""
     package = str(Path(__file__).resolve().parents[2])
     paths: Sequence[str] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONUNBUFFERED": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in CHOOSES_A_SPARK}
+    return {**kept, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONUNBUFFERED": "1"}
 
 
 _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)

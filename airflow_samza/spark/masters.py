@@ -30,6 +30,9 @@ MASTER_KEY = "spark.master"
 DEPLOY_MODE_KEY = "spark.submit.deployMode"
 """Spark's settings for the same; a place has them, so they are no settings of a stage."""
 
+CHOOSES_A_SPARK = frozenset({"SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"})
+"""Variables that pyspark obeys before the master that it is given; in a client of Spark Connect it sets some itself."""
+
 # A driver in the cluster waits for its place in a queue; ten minutes of a full cluster are no failure.
 DEFAULT_START_SECONDS = 600.0
 

@@ -79,7 +79,8 @@ def _package(path: Path) -> str:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    with connect_server(folder, told(folder)) as running:
+    with connect_server(folder, told(folder)) as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # a session sets it for its process, which is a runner's elsewhere
         made = Server(running, folder)
         yield made
         made.driver.stop()

@@ -103,6 +103,16 @@ def test_a_driver_that_does_not_come_in_time_is_told_and_its_handover_withdrawn(
     assert not psutil.pid_exists(int((launch.folder / "pid").read_text()))
 
 
+@pytest.mark.parametrize("name", ["SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"])
+def test_a_runner_of_a_process_that_is_a_client_of_spark_connect_takes_its_master_from_its_settings(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "connect")
+    settings = launch.settings(f"sys.exit('{name} is ' + os.environ.get('{name}', 'unset'))")
+    with pytest.raises(StageFailed, match=rf"Its last line: {name} is unset"):
+        ensure_runner(launch.files, RUN, settings)
+
+
 @pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
 def test_the_driver_gets_the_secrets_and_nobody_else(launch: Launch, deploy_mode: str) -> None:
     """The driver's program is run for real, as far as it goes without a Spark: it claims its place, and says why it ends."""
