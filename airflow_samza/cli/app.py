@@ -115,11 +115,14 @@ def run(
     master: Master = None,
     deploy_mode: DeployMode = None,
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--mode", "-m", metavar="MODE", help="staged: stage after stage; pipelined: all at once; continuous: until drained or stopped."
+            "--mode",
+            "-m",
+            metavar="MODE",
+            help="staged (unless said): stage after stage; pipelined: all at once; continuous: until drained or stopped.",
         ),
-    ] = "staged",
+    ] = None,
     until: Annotated[
         str | None, typer.Option("--for", metavar="LENGTH", help='Stop a run that goes on after so long: --for "10 minutes".')
     ] = None,

@@ -13,9 +13,9 @@ import typer
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.reporting import Terminated
-from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.run_plan import STAGED, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_result import StageResult, describe_result, size
 from airflow_samza.runs.stage_state import StageStatus
@@ -42,7 +42,7 @@ def run_application(
     master: str | None,
     deploy_mode: str | None,
     tell: Tell,
-    mode: str = "staged",
+    mode: str | None = None,
     until: str | None = None,
     state: str = LINEAGE,
     sections: Sequence[str] = (),
@@ -50,20 +50,26 @@ def run_application(
 ) -> tuple[RunPlan, list[StageResult]]:
     """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled, and resumed by running it again.
 
-    Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own keys. ``until`` is the length of time
-    after which a run without an end stops; ``state``, ``sections`` (``stream=run``) and ``tables`` (``table=version``) are as of
-    ``SparkRuntime.prepare``.
+    A run that was planned before goes on by its plan, unless ``again``: other options than then are rejected. Without ``mode`` a run is
+    staged, or goes on as it was planned. Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own
+    keys. ``until`` is the length of time after which a run without an end stops; ``state``, ``sections`` (``stream=run``) and ``tables``
+    (``table=version``) are as of ``SparkRuntime.prepare``.
     """
     from airflow_samza.application.loader import load_application
+    from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
-    from airflow_samza.runs.folders import RunFolder
     from airflow_samza.systems.filesystem import open_filesystem
 
-    name = run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    name = _name_of(run_id)
     application = load_application(reference)
-    folder = RunFolder(application.spec(environment.config).name, name)
-    known = folder.plan_generations(open_filesystem(environment.root))
-    generation = (known[-1] if known else 0) + (1 if again or not known else 0)
+    files = open_filesystem(environment.root)
+    before = planned_before(files, application.spec(environment.config).name, name)
+    asked = parse_interval(interval)
+    if before is not None and not again:
+        reject_other_options(before, environment.config, asked, mode)
+        mode = before.mode
+    mode = mode or STAGED
+    generation = (before.generation if before is not None else 0) + (1 if again or before is None else 0)
     runtime = runtime_of(environment, master, deploy_mode)
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     seconds = parse_length(until, mode)
@@ -71,7 +77,7 @@ def run_application(
         reference,
         name,
         generation=generation,
-        interval=parse_interval(interval),
+        interval=asked,
         config=environment.config,
         mode=mode,
         state=state,
@@ -80,6 +86,8 @@ def run_application(
         on_wait=lambda why: tell(f"Waiting: {why}"),
     )
     tell(explain(run.plan, run.engine_texts, run.notes))
+    if before is not None and not again:
+        tell_if_all_is_done(files, run, tell)
     results: list[StageResult] = []
     succeeded = False
     try:
@@ -99,6 +107,17 @@ def run_application(
             _tell_what_stays(runtime, run, reference, tell)
     runtime.upkeep.sweep_after(run.application, environment.keep, tell)
     return run, results
+
+
+def _name_of(run_id: str | None) -> str:
+    if run_id is not None and not run_id.strip():
+        raise ConfigError(
+            "--run-id is empty.",
+            hint="Name the run (is a variable of the shell not set?), or leave --run-id out: then the clock names it.",
+            key="--run-id",
+            value=run_id,
+        )
+    return run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
 
 
 def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> None:
@@ -192,14 +211,18 @@ def parse_length(text: str | None, mode: str) -> float | None:
 
     if text is None:
         return None
-    if mode == "staged":
+    if mode == STAGED:
         raise ConfigError(
             "--for limits a run that goes on, and a staged run ends by itself.",
             hint="Add --mode continuous, or leave --for out.",
             key="--for",
             value=text,
         )
-    return duration_ms(text) / 1000
+    try:
+        return duration_ms(text) / 1000
+    except InvalidApplication as error:  # no line of an application is to blame
+        hint = 'Write one such as --for "30 seconds", "5 minutes" or "1 hour".'
+        raise ConfigError(f"--for {text!r} is not a positive length of time.", hint=hint, key="--for", value=text) from error
 
 
 def parse_section(option: str) -> tuple[str, str]:

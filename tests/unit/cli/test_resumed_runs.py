@@ -1,0 +1,77 @@
+"""``airflow-samza run`` with the id of a run that is there: it goes on by its plan, or says why not. Runners have no Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.cli.environment import find_environment
+from airflow_samza.cli.run_command import run_application
+from airflow_samza.errors import ConfigError
+from tests.unit.spark.looping import APPLICATION, Place
+from tests.unit.spark.runner_without_spark import use_instead
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A function that runs the application as the run ``one``, and returns what was told."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[3]}:{tmp_path}")
+    (tmp_path / "looping_app.py").write_text(APPLICATION)
+    sys.modules.pop("looping_app", None)
+    Place(tmp_path).send(0, 40)
+    use_instead(monkeypatch, tmp_path / "dials")
+
+    def run(*config: str, run_id: str | None = "one", again: bool = False, interval: str | None = None, **more: str) -> list[str]:
+        told: list[str] = []
+        environment = find_environment(None, root="root", config=config)
+        run_application(
+            "looping_app:bounded",
+            environment,
+            interval=interval,
+            run_id=run_id,
+            again=again,
+            master=None,
+            deploy_mode=None,
+            tell=told.append,
+            **more,
+        )
+        return told
+
+    return run
+
+
+def test_a_run_goes_on_by_the_options_with_which_it_was_planned_alone(run: Run) -> None:
+    assert not any("has succeeded before" in text for text in run("x=1"))
+    for change, said in (
+        ({"config": ["x=2"]}, "--config x was '1', and is '2' now"),
+        ({"config": []}, "--config x was '1', and is not set now"),
+        ({"config": ["x=1", "api.key=hush"]}, r"--config api\.key was not set, and is \*\*\* now"),
+        ({"config": ["x=1"], "interval": "2026-01-01/2026-01-02"}, "--interval was not set, and is "),
+        ({"config": ["x=1"], "mode": "pipelined"}, "--mode was staged, and is pipelined now"),
+    ):
+        options = dict(change)
+        with pytest.raises(ConfigError, match=f"The run 'one' of 'looping' was planned with other options: {said}"):
+            run(*options.pop("config"), **options)
+    told = run("x=1")
+    assert any(text.startswith("Run one has succeeded before: nothing is read or written now") for text in told)
+    assert not any("has succeeded before" in text for text in run("x=2", again=True, mode="pipelined"))
+    assert any("has succeeded before" in text for text in run("x=2"))  # in the mode in which it was planned
+
+
+@pytest.mark.parametrize("run_id", ["", "  "])
+def test_an_empty_run_id_is_rejected(run: Run, run_id: str) -> None:
+    with pytest.raises(ConfigError, match="--run-id is empty"):
+        run(run_id=run_id)
+
+
+@pytest.mark.parametrize("length", ["-5 minutes", "0 minutes", "soon"])
+def test_a_length_that_is_none_names_the_option(run: Run, length: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--for '{length}' is not a positive length of time\\."):
+        run(mode="pipelined", until=length)
