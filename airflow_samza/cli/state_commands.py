@@ -10,7 +10,8 @@ import typer
 from airflow_samza.cli.options import ROOT, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns
 from airflow_samza.errors import StateError
-from airflow_samza.runs.lineage import is_reset
+from airflow_samza.runs.lease import newest_lease
+from airflow_samza.runs.lineage import is_reset, newest_number
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_upkeep import StateReport, report_state
 from airflow_samza.runs.state_upkeep import abandon as abandon_run
@@ -66,6 +67,12 @@ def reset(
 ) -> None:
     """Go back to an earlier version of the state, or forget it. Outputs stay as they are; the versions between stay for a while."""
     files, lineage = _lineage(application, place, app_id)
+    if not newest_number(files, lineage) and newest_lease(files, lineage) is None:
+        raise StateError(
+            f"No run of {lineage.application!r} has left a state under {files.location('')}, so there is nothing to set back.",
+            hint="Check the name of the application, its --app-id, and where its root is (--env, --root).",
+            application=lineage.application,
+        )
     what = f"version {to}" if to else "nothing: the next run reads its inputs from the oldest offset on"
     if not yes and not typer.confirm(f"Set the state of {lineage.application!r} back to {what}?", err=True):
         raise StateError("Nothing was changed.", hint="Answer y, or give --yes.", application=lineage.application)

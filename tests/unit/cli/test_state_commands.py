@@ -67,3 +67,11 @@ def test_a_run_of_the_command_line_may_name_the_section_and_the_state(carried: C
     done = CliRunner().invoke(app, ["run", "tests.unit.spark.carrying_apps:following", *arguments])
     assert done.exit_code == 1
     assert "The shared stream 'shared-clicks' does not exist yet" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--to", "1")])
+def test_reset_rejects_an_application_of_which_nothing_is_there(carried: Carried, options: tuple[str, ...]) -> None:
+    done = call("reset", "ap", *options, "--yes")
+    assert done.exit_code == 2
+    assert f"No run of 'ap' has left a state under {carried.files.location('')}, so there is nothing to set back." in done.stderr
+    assert carried.files.list("state") == ["app-1"]
