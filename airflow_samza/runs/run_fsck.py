@@ -12,7 +12,7 @@ from airflow_samza.runs.folders import RunFolder, StageFolder, numbers, read
 from airflow_samza.runs.names import Generation, producer_id
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.storage.snapshots import damaged_files
+from airflow_samza.storage.snapshots import MISSING, damaged_files
 from airflow_samza.systems.filesystem import Filesystem
 from airflow_samza.systems.log_fsck import Finding, Published
 
@@ -131,9 +131,10 @@ def _fsck_standing(files: Filesystem, folder: StageFolder, task: int, epoch: int
 
 
 def state_findings(files: Filesystem, described: Mapping[str, Any] | None, *, serious: bool = True) -> Iterator[Finding]:
-    """Files of state that are missing, or not as they were written."""
+    """Files of state that are missing, or not as they were written. Of stages that are over (not ``serious``) retention takes the files."""
     for error in damaged_files(files, described):
-        yield _of_state(error, serious)
+        if serious or error.facts.get("what") != MISSING:
+            yield _of_state(error, serious)
 
 
 def _of_state(error: StoreError, serious: bool) -> Finding:

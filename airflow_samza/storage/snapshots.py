@@ -199,6 +199,10 @@ def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
     return {file.path for _, _, file in _described(described)}
 
 
+MISSING = "is missing"
+"""What an error of :func:`damaged_files` says of a file that is not there (its fact ``what``)."""
+
+
 def damaged_files(files: Files, described: Mapping[str, Any] | None) -> Iterator[StoreError]:
     """The errors that reading a description's files would end in, one for each file that is missing or damaged."""
     for op_id, _, file in _described(described):
@@ -230,7 +234,7 @@ def _checked(files: Files, op_id: str, file: StateFile) -> bytes:
     try:
         data = files.read(file.path)
     except FileNotFoundError:
-        raise _damaged(files, op_id, file, "is missing") from None
+        raise _damaged(files, op_id, file, MISSING) from None
     if len(data) != file.bytes:
         raise _damaged(files, op_id, file, f"has {len(data)} bytes, and {file.bytes} were written")
     if not file.is_content(data):
@@ -250,6 +254,7 @@ def _damaged(files: Files, op_id: str, file: StateFile, what: str) -> StoreError
         hint="Clear the stage: its next generation builds its state anew from its inputs.",
         operator=op_id,
         path=where,
+        what=what,
     )
 
 

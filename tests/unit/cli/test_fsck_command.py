@@ -125,6 +125,16 @@ def test_damage_of_what_only_tells_is_mentioned_and_no_loss(root: Root) -> None:
     assert "it only tells" in done.stdout
 
 
+def test_state_files_that_retention_takes_from_stages_that_are_over_are_not_missed(root: Root) -> None:
+    states = [path for path in (root.root / "runs").rglob("*.arrow") if "state" in path.parts]
+    assert states
+    for path in states:
+        path.unlink()
+    done = root.fsck()
+    assert done.exit_code == 0, done.output
+    assert "is missing" not in done.stdout
+
+
 def test_a_topic_whose_last_commits_were_deleted_is_not_sound(root: Root) -> None:
     """What is left has no gap; the records of the runs know better."""
     topic = "copy"
