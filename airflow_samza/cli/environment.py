@@ -236,6 +236,8 @@ class _Section:
             raise self.refusal(key, f"is not a text but {_kind_of(value)}", form)
         if not value.strip():
             raise self.refusal(key, "is empty", form)
+        if "\0" in value:
+            raise self.refusal(key, "holds a NUL character, which no path or name has", form)
         return value
 
     def refusal(self, key: str, what: str, hint: str) -> ConfigError:

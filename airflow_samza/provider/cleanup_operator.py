@@ -37,7 +37,7 @@ class SamzaCleanupOperator(SamzaOperator):
 
     def execute(self, context: Any) -> None:
         """Closes the run."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             if self.plan is None:
                 self.tell("The run was never planned; there is nothing to clean up.")
                 return

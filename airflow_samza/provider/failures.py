@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_samza.errors import SamzaError, UpstreamCleared
+from airflow_samza.secrecy import without_passwords
+
+_COMMAND = re.compile(r"\bairflow-samza (?:state|topics|tables|status|fsck|gc)\b[^;,)'\n]*?(?=[;,)'\n]|\.?$)")
 
 
 def may_be_tried_again(error: SamzaError) -> bool:
@@ -34,16 +39,31 @@ class SamzaTaskRefused(AirflowFailException):  # type: ignore[misc]
 
 
 @contextmanager
-def mapped_failures(tell: Callable[[str], object] | None = None) -> Iterator[None]:
-    """Turns a :class:`SamzaError` of the body into Airflow's exception; ``tell`` gets the sentence for the task's log first."""
+def mapped_failures(tell: Callable[[str], object] | None = None, root: Callable[[], str] | None = None) -> Iterator[None]:
+    """Turns a :class:`SamzaError` of the body into Airflow's exception; ``tell`` gets the sentence for the task's log first.
+
+    Commands in its hint get the ``root``, so that they work wherever they are pasted.
+    """
     try:
         yield
     except SamzaError as error:
+        if root is not None and "airflow-samza " in error.hint:
+            with suppress(SamzaError):  # a connection without a root is an error by itself, and said as one
+                error.hint = with_root(error.hint, root())
         log_without_frames()
         if tell is not None:
             tell(str(error))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
         raise (SamzaTaskFailed(error) if may_be_tried_again(error) else SamzaTaskRefused(error)) from None
+
+
+def with_root(hint: str, root: str) -> str:
+    """Return a hint whose commands name the root: a task's log is read where no ``samza.toml`` is.
+
+    >>> with_root("Undo it: airflow-samza state reset views --to 1; then clear it.", "/data/samza")
+    'Undo it: airflow-samza state reset views --to 1 --root /data/samza; then clear it.'
+    """
+    return _COMMAND.sub(lambda found: f"{found[0]} --root {shlex.quote(without_passwords(root))}", hint)
 
 
 def log_without_frames() -> None:

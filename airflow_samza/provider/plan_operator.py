@@ -36,12 +36,12 @@ class SamzaPlanOperator(PlanningOperator):
 
     def execute_again(self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> dict[str, Any]:
         """Plans, now that the run that held the state has given it back."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             raise_what_the_trigger_met(event, self.task_id)
         return self._plan(context, deadline)
 
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             planned = self.plan_run(self.hook, context, generation_of(context), deadline)
             self.tell(planned.text)
             ticket = ticket_of(planned.run, self.shape)

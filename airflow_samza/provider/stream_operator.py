@@ -96,7 +96,7 @@ class SamzaStreamOperator(PlanningOperator):
 
     def execute_again(self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> dict[str, Any]:
         """Begins, now that what the task waited for is there: the application's state, or its producers."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             if not (event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)):  # it was only time to look again
                 raise_what_the_trigger_met(event, self.task_id)
         return self._begin(context, deadline)
@@ -115,7 +115,7 @@ class SamzaStreamOperator(PlanningOperator):
 
         ``stages`` are the handles of what was submitted, ``told`` those whose results the log has already.
         """
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             hook = self.hook
             handles = {stage_id: StageHandle.from_dict(handle) for stage_id, handle in stages.items()}
             first = next(iter(handles.values()))
@@ -152,7 +152,7 @@ class SamzaStreamOperator(PlanningOperator):
         return self.stage is None and self.plan is None
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             hook = self.hook
             if self.deferrable:
                 hook.refuse_short_lived(self.task_id, self.executor)

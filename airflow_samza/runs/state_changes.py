@@ -34,6 +34,21 @@ def changed_state(
     return errors + [_orphan(version, was, application) for was in lost]
 
 
+def dropped_and_there(meanings: Mapping[str, StateMeaning], dropped: tuple[str, ...], application: str) -> list[PlanChanged]:
+    """Return an error for each state of the application that it says is dropped: it would be gone on from."""
+    return [
+        PlanChanged(
+            f"The application {application!r} says dropped=[{meaning.name!r}], and still has {meaning.title}, "
+            "which goes on from its state.",
+            hint=f"Give it a new id, and it starts empty; or take {meaning.name!r} out of dropped.",
+            application=application,
+            operator=meaning.name,
+        )
+        for _, meaning in sorted(meanings.items())
+        if meaning.name in dropped
+    ]
+
+
 def _former(key: str, former: Mapping[str, str]) -> str:
     owner, store, name = key.partition(STORE)
     return f"{former.get(owner, owner)}{store}{name}"

@@ -135,7 +135,7 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
                 f"The run {run_id!r} is planned anew, and {'a later run has' if passed == 1 else f'{passed} later runs have'} gone on from "
                 "the state that it left.",
                 hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then clear them with it; "
-                'or run it apart from the others, with state="fresh".',
+                'or run it apart from the others, with state_from="fresh".',
                 application=lineage.application,
                 run=run_id,
                 version=own,

@@ -149,7 +149,7 @@ def _refuse_going_back(spec: ApplicationSpec, run_id: str, interval: DataInterva
         raise StateError(
             f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run {version.run_id!r} has "
             f"brought the state of {spec.name!r}.",
-            hint='Run it apart from the others, with a state of its own: state="fresh", or the id of the run before it.',
+            hint='Run it apart from the others, with a state of its own: state_from="fresh", or the id of the run before it.',
             application=spec.name,
             run=run_id,
         )

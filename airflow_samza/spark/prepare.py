@@ -31,11 +31,11 @@ from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
-from airflow_samza.runs.state_changes import changed_state
+from airflow_samza.runs.state_changes import changed_state, dropped_and_there
 from airflow_samza.runs.topic_expiry import open_again
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
-from airflow_samza.spark.carried_state import carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
+from airflow_samza.spark.carried_state import FRESH, carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
 from airflow_samza.spark.run_together import check_mode
 from airflow_samza.spark.serdes import check_serdes, serde_of
 from airflow_samza.spark.shared_sections import check_names, refuse_shared_outputs, section_slice
@@ -93,6 +93,13 @@ def prepare_run(
     _same_shape(outline, shape)
     check_mode(spec, mode)
     check_names(spec, sections or {})
+    if state not in (LINEAGE, FRESH) and not carries_state(spec):
+        raise ConfigError(
+            f"The application {spec.name!r} carries no state from run to run, and this run is to go on from that of {state!r}.",
+            hint='Leave state_from out; an application carries state when an input of it goes on from run to run (slice="checkpoint").',
+            key="state_from",
+            value=state,
+        )
     taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds, on_wait) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
@@ -190,6 +197,7 @@ def _planned(
     if contents:
         compiled = check_application(spec, plan, told, contents)
     meanings = state_meanings(spec, plan, told, contents) if carries_state(spec) else {}
+    raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
     if version is not None:
         raise_all(changed_state(version, meanings, former_names(spec), spec.dropped, spec.name))
     notes = with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version)

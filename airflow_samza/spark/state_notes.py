@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.lineage import Version
+from airflow_samza.runs.lineage import Version, is_reset
 from airflow_samza.runs.run_plan import BoundStream
 
 _SHOWN = 3
@@ -40,5 +40,7 @@ def slice_note(slice_: Mapping[str, Any], version: Version | None) -> str | None
     if offsets is None:
         return "reads the data interval, and ends for this run only"
     count = sum(end - start for start, end in offsets)
-    since = f"since the run {version.run_id} (version {version.number})" if version is not None else "of the first run"
+    since = "of the first run"
+    if version is not None:
+        since = f"since {'the reset' if is_reset(version) else f'the run {version.run_id}'} (version {version.number})"
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"

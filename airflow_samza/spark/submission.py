@@ -27,6 +27,7 @@ from airflow_samza.runs.stage_state import (
     runner_of,
     stage_status,
 )
+from airflow_samza.secrecy import shown
 from airflow_samza.spark.launcher import ensure_runner
 from airflow_samza.spark.masters import DEPLOY_MODE_KEY, MASTER_KEY
 from airflow_samza.spark.runner_settings import RunnerSettings
@@ -121,6 +122,13 @@ def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
                 hint="Name it in the Spark connection (host, deploy-mode), or on the command line with --master and --deploy-mode.",
                 key=key,
                 value=str(value),
+            )
+        if not key.startswith("spark."):
+            raise ConfigError(
+                f"The Spark setting {key} does not begin with 'spark.', and Spark would pass over it without a word.",
+                hint=f"Write spark.{key}, or spark.hadoop.{key} for a setting of Hadoop's.",
+                key=key,
+                value=shown({key: value})[key],
             )
         if key in FIXED and str(value) != FIXED[key]:
             raise ConfigError(

@@ -99,8 +99,8 @@ class InputHistory:
         if reader.number == self.version.number:
             return f"Clear the run that read it, {reader.run_id!r}, from its plan on; then it reads the newer one."
         return (
-            f"Clear the run that read it, {reader.run_id!r}, and those after it, from their plans on; first undo them: "
-            f"{reset} --to {reader.parent}"
+            f"First undo the run that read it, {reader.run_id!r}, and those after it: {reset} --to {reader.parent}; then clear them from "
+            "their plans on, in their order."
         )
 
 

@@ -210,3 +210,29 @@ def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
     scene.runtime()
     return raised(lambda: plan_shape(load_application(APPLICATION).spec()).stage("by-contry"))
+
+
+@row("plan", "A run goes on with other options than it was planned with", "by `airflow-samza run`")
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    scene.runtime().prepare(APPLICATION, "run-1", config={"day": "1"})
+    return scene.command("run", APPLICATION, "--run-id", "run-1", "--config", "day=2")
+
+
+@row("plan", "A run id that is empty", "by `airflow-samza run`")
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.command("run", APPLICATION, "--run-id", "")
+
+
+@row("plan", "A run that is to go on from another, of an application without state", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    return scene.prepare(state="monday")
+
+
+@row("plan", "A Spark setting that does not begin with spark.", PLAN)
+def _(scene: Scene) -> str:
+    return raised(lambda: scene.runtime(spark_conf={"master": "local[2]"}))

@@ -105,6 +105,15 @@ def _(scene: Scene) -> str:
     return _plan(_counted(scene, "views=count()", "by-member"), "run-2")
 
 
+@row("state", "State is said to be dropped of what is still there", PLAN)
+def _(scene: Scene) -> str:
+    here = _counted(scene, "views=count()", "per-member")
+    module = scene.folder / "dags/page_views.py"
+    scene.application(*module.read_text().replace('("page-views")', '("page-views", dropped=["per-member"])').splitlines())
+    _views(here, 2)
+    return _plan(here, "run-1")
+
+
 @row("state", "An input of which another run has replaced what was read", PLAN)
 def _(scene: Scene) -> str:
     import pyarrow as pa

@@ -138,6 +138,7 @@ def test_the_only_environment_needs_no_name(tmp_path: Path) -> None:
         ("[env.dev]\nroots = 'x'", "dev", r"env\.dev\.roots in .* is not known"),
         ("[env.dev]\nroot = 5", "dev", r"env\.dev\.root in .* is not a text but a whole number"),
         ("[env.dev]\nroot = ''", "dev", r"env\.dev\.root in .* is empty"),
+        ('[env.dev]\nroot = "a\\u0000b"', "dev", r"env\.dev\.root in .* holds a NUL character"),
         ("[env.dev.systems.logs]\nroot = '/x'", "dev", r"systems\.logs\.kind in .* is missing"),
         ("[env.dev]\nsystems = 5", "dev", r"env\.dev\.systems in .* is not a table"),
         ("[env.dev.systems]\nlogs = 'files'", "dev", r"systems\.logs in .* is not a table but a text"),

@@ -56,6 +56,13 @@ def test_no_hint_tells_somebody_at_the_command_line_to_clear_a_task() -> None:
         ("Clear its plan task with its downstream tasks: the run is then planned anew.", "Run it again with --again: the run is"),
         ("Remove it and clear the stage that wrote it, which publishes its files again.", "run again with --again what wrote it, which"),
         ("Submit it again, or clear it.", "Run it again with the same --run-id, and it goes on."),
+        (
+            "Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with its downstream: the next "
+            "generation replaces what it wrote.",
+            "Give the run another id (--run-id; a new Dag run).",
+        ),
+        ('Run it apart from the others, with state_from="fresh".', "Run it apart from the others, with --state-from fresh."),
+        ("First undo it; then clear them from their plans on, in their order.", "then run them again with --again, in their order."),
         ("Clear what failed of it, so that it finishes.", "Run it again under its name (--run-id), so that it finishes."),
     ],
 )

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.log import configure_logging, reset_logging
 
 from airflow_samza.errors import ConfigError, MessageError, PlanErrors, SamzaError, StageLost, UpstreamCleared
-from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.failures import SamzaTaskRefused, mapped_failures
 
 
 def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
@@ -69,6 +69,24 @@ def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> 
     logged(ConfigError("It is wrong."), log)
     logged(ZeroDivisionError("by zero"), log)
     assert json.loads(task_log.getvalue().splitlines()[1])["exception"][0]["frames"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        (
+            "First undo it: airflow-samza state reset views --to 1; then clear it.",
+            "First undo it: airflow-samza state reset views --to 1 --root '/my data'; then clear it.",
+        ),
+        ("To give it up: airflow-samza state abandon v run-12.00.5-x --force", "abandon v run-12.00.5-x --force --root '/my data'"),
+        ("Check the name with 'airflow-samza topics list'; it", "'airflow-samza topics list --root '/my data''; it"),
+        ("Free space (airflow-samza gc), or forget all: airflow-samza state reset.", "state reset --root '/my data'."),
+    ],
+)
+def test_commands_in_a_tasks_log_name_the_root(hint: str, said: str) -> None:
+    with pytest.raises(SamzaTaskRefused) as caught, mapped_failures(root=lambda: "/my data"):
+        raise ConfigError("It is wrong.", hint=hint)
+    assert said in str(caught.value)
 
 
 def test_other_errors_pass_as_they_are() -> None:

@@ -13,7 +13,7 @@ from airflow_samza.errors import ConfigError, StateBusy, TopicError
 from airflow_samza.runs.folders import read
 from airflow_samza.runs.lineage import version_of_run
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import abandon
+from airflow_samza.runs.state_upkeep import abandon, reset
 from tests.unit.spark.runs_here import Here, slice_of
 
 COUNTING = "tests.unit.spark.carrying_apps:counting"
@@ -229,3 +229,10 @@ def test_the_plan_says_what_is_read_since_which_run(here: Here) -> None:
     assert here.whole(COUNTING, "run-1").notes["clicks"]["clicks"].endswith("reads 5 offsets of the first run")
     clicks(here, 5, 1)
     assert here.plan(COUNTING, "run-2").notes["clicks"]["clicks"].endswith("reads 1 offset since the run run-1 (version 1)")
+
+
+def test_a_plan_after_a_reset_names_the_reset_and_no_run(here: Here) -> None:
+    clicks(here, 0, 5)
+    here.whole(COUNTING, "run-1")
+    reset(here.log.filesystem, LineageFolder("counting", "1"), 1)
+    assert here.plan(COUNTING, "run-2").notes["clicks"]["clicks"].endswith("since the reset (version 2)")

@@ -157,6 +157,12 @@ def test_state_that_is_said_to_be_dropped_goes(here: Here, written: Write) -> No
     here.whole(written(window(name="per-hour")), "run-3")  # it is gone for good, and the word with it
 
 
+def test_state_that_is_there_is_not_dropped(here: Here, written: Write) -> None:
+    append(here, 3)
+    sentence = rejected(here, written(window(), options=', dropped=["hourly"]')).sentence
+    assert sentence == "The application 'changing' says dropped=['hourly'], and still has window 'hourly', which goes on from its state."
+
+
 def test_state_without_rows_is_dropped_without_a_word(here: Here, written: Write) -> None:
     append(here)
     here.whole(written(window()), "run-1")

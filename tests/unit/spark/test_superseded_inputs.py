@@ -152,7 +152,7 @@ def test_a_shared_section_that_was_written_anew_is_refused_whoever_plans_next(he
     said = "'shared-0' of 'producing' has written its section of the shared stream 'shared-clicks' anew"
     with pytest.raises(StateError, match=said) as caught:
         here.plan(following, "follow-2")
-    assert caught.value.hint.startswith("Clear the run that read it, 'follow-0', and those after it")
+    assert caught.value.hint.startswith("First undo the run that read it, 'follow-0', and those after it")
 
 
 def test_a_continuous_reader_stops_when_what_it_has_read_is_written_anew(here: Here) -> None:
