@@ -29,7 +29,11 @@ def changed_state(
         for key, meaning in sorted(meanings.items())
         if (was := kept.get(_former(key, former))) is not None and any(meaning.changes(was))
     ]
-    taken = {_former(key, former) for key in meanings}
+    taken: dict[str, StateMeaning] = {}
+    for key, meaning in sorted(meanings.items()):
+        first = taken.setdefault(_former(key, former), meaning)
+        if first is not meaning and _former(key, former) in kept:
+            errors.append(_taken_twice(version, first, meaning, kept[_former(key, former)]))
     lost = [was for key, was in sorted(_kept(version, _TIMES | _COUNTED).items()) if key not in taken and was.name not in dropped]
     return errors + [_orphan(version, was, application) for was in lost]
 
@@ -79,6 +83,15 @@ def _misread(version: Version, meaning: StateMeaning, was: StateMeaning, applica
         operator=meaning.name,
         version=version.number,
         changes=changes,
+    )
+
+
+def _taken_twice(version: Version, one: StateMeaning, other: StateMeaning, was: StateMeaning) -> PlanChanged:
+    return PlanChanged(
+        f"Both {one.title} and {other.title} would go on from the state of {was.title} in version {version.number}.",
+        hint=f"Say renamed_from={was.name!r} at one of them alone, and give what is new an id that nothing had before.",
+        operator=other.name,
+        version=version.number,
     )
 
 

@@ -199,7 +199,7 @@ def _planned(
     meanings = state_meanings(spec, plan, told, contents) if carries_state(spec) else {}
     raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
     if version is not None:
-        raise_all(changed_state(version, meanings, former_names(spec), spec.dropped, spec.name))
+        raise_all(changed_state(version, meanings, former_names(spec, version), spec.dropped, spec.name))
     notes = with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version)
     return dataclasses.replace(
         run,

@@ -36,7 +36,7 @@ def write_starts(
     """
     if version is None or not version.stages:
         return {}
-    names = former_names(spec)
+    names = former_names(spec, version)
     going_on = {stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False}
     # Sections of a shared stream are chosen by their runs: a later one may begin before what was read.
     counted = {s for s, slice_ in going_on.items() if slice_.get("offsets") is not None and "sections" not in slice_}
@@ -49,18 +49,22 @@ def write_starts(
     return paths
 
 
-def former_names(spec: ApplicationSpec) -> dict[str, str]:
-    """The former id of every operator, table and stream that was renamed, by the present one (tables as ``table:<id>``)."""
+def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
+    """The former id of every operator, table and stream that was renamed since a version was left, by the present one.
+
+    Tables stand as ``table:<id>``. What the version knows by its present id was renamed before: ``renamed_from=`` may stay in the code.
+    """
+    known = {name for stage in version.plan.stages for name in (*stage.operators, *(f"table:{table_id}" for table_id in stage.tables))}
     found = {}
     for operator in spec.operators:
         former = getattr(operator, "renamed_from", None)
-        if former is not None:
+        if former is not None and operator.op_id not in known:
             prefix = operator.op_id.removesuffix(operator.name)
             found[operator.op_id] = f"{prefix}{former}"
             found[operator.name] = former  # the intermediate stream of a partition_by is named like it
             found[f"{spec.name}-{spec.app_id}-input-{operator.name}"] = f"{spec.name}-{spec.app_id}-input-{former}"
     for table_id, table in spec.tables.items():
-        if table.renamed_from is not None:
+        if table.renamed_from is not None and f"table:{table_id}" not in known:
             found[f"table:{table_id}"] = f"table:{table.renamed_from}"
     return found
 

@@ -211,3 +211,15 @@ def _consumer(scene: Scene) -> None:
         'minutes = app.shared_stream("minutes", system="log", schema="member_id bigint, country string", key="country", bounded=True)',
         f"minutes.send_to({OUT})",
     )
+
+
+@row("state", "Two operators would go on from one state", PLAN)
+def _(scene: Scene) -> str:
+    here = _counted(scene, "views=count()", "per-member")
+    _views(here, 2)
+    here.whole(APPLICATION, "run-1")
+    count = 'views.aggregate("member_id", views=count(), id="{0}", renamed_from="per-member")'
+    send = '.send_to(app.output_stream("{0}", system="log"))'
+    twice = [(count + send).format(name) for name in ("first", "second")]
+    scene.application(GOING_ON, *twice)
+    return _plan(here, "run-2")

@@ -146,6 +146,44 @@ def test_a_renamed_window_of_another_length_is_rejected(here: Here, written: Wri
     assert "window 'per-hour'" in rejected(here, renamed).sentence
 
 
+def test_renamed_from_may_stay_in_the_code(here: Here, written: Write) -> None:
+    append(here, 3, 4)
+    here.whole(written(window()), "run-1")
+    renamed = written(window(name="per-hour", more=', renamed_from="hourly"'))
+    append(here, 5)
+    here.whole(renamed, "run-2")
+    append(here, 6)
+    here.whole(renamed, "run-3")
+    append(here, 0, second=7200)
+    here.whole(renamed, "run-4")
+    assert [row["total"] for row in here.rows("out")] == [18]
+
+
+def test_a_renamed_partition_by_and_what_follows_go_on_in_every_run(here: Here, written: Write) -> None:
+    counted = (
+        'rows.partition_by("member", id="{part}"{p}).window(tumbling("1 hour"), key="member", total=sum_("n"), id="{id}"{w})'
+        '.send_to(app.output_stream("out", system="log"))'
+    )
+    append(here, 3)
+    here.whole(written(counted.format(part="by", p="", id="sums", w="")), "run-1")
+    renamed = written(counted.format(part="by-member", p=', renamed_from="by"', id="totals", w=', renamed_from="sums"'))
+    for run, number in enumerate((4, 5, 6), 2):
+        append(here, number)
+        here.whole(renamed, f"run-{run}")
+    append(here, 0, second=7200)
+    here.whole(renamed, "run-5")
+    assert [row["total"] for row in here.rows("out")] == [18]
+
+
+@pytest.mark.parametrize("more", [', renamed_from="hourly"', ""])
+def test_no_two_operators_go_on_from_one_state(here: Here, written: Write, more: str) -> None:
+    append(here, 3)
+    here.whole(written(window()), "run-1")
+    other = window(name="hourly" if not more else "again", more=more).replace('output_stream("out"', 'output_stream("out2"')
+    sentence = rejected(here, written(window(name="per-hour", more=', renamed_from="hourly"'), other)).sentence
+    assert "would go on from the state of window 'hourly' in version 1." in sentence
+
+
 def test_state_that_is_said_to_be_dropped_goes(here: Here, written: Write) -> None:
     append(here, 3, 4)
     here.whole(written(window()), "run-1")
