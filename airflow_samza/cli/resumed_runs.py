@@ -9,7 +9,9 @@ from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.folders import RunFolder, read
 from airflow_samza.runs.lease_holder import finished_stage
 from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.secrecy import HIDDEN, holds_secret
+from airflow_samza.spark.carried_state import FRESH
 from airflow_samza.systems.filesystem import Filesystem
 
 
@@ -21,10 +23,19 @@ def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan 
     return RunPlan.from_dict(record) if record is not None else None
 
 
-def reject_other_options(run: RunPlan, config: Mapping[str, str], interval: DataInterval | None, mode: str | None) -> None:
+def reject_other_options(
+    run: RunPlan,
+    config: Mapping[str, str],
+    interval: DataInterval | None,
+    mode: str | None,
+    state: str = LINEAGE,
+    sections: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] | None = None,
+) -> None:
     """Raise ConfigError when a run that was planned with other options is to go on.
 
-    ``config`` are all keys of the environment; ``interval`` and ``mode`` None are not given, and taken from the plan.
+    ``config`` are all keys of the environment; ``interval`` and ``mode`` None, ``state`` as it is by default, and streams and tables that
+    ``sections`` and ``tables`` do not name are not given, and taken from the plan.
     """
     for key in sorted({*run.config, *config}):
         if run.config.get(key) != config.get(key):
@@ -34,6 +45,17 @@ def reject_other_options(run: RunPlan, config: Mapping[str, str], interval: Data
         raise _other(run, "--interval", str(planned) if planned is not None else "not set", str(interval), "--interval")
     if mode is not None and mode != run.mode:
         raise _other(run, "--mode", run.mode, mode, "--mode")
+    if state not in (LINEAGE, _state_of(run)):
+        raise _other(run, "--state-from", _state_of(run), state, "--state-from")
+    for stream_id, asked in (sections or {}).items():
+        bound = run.streams.get(stream_id)
+        read = [named["run"] for named in (bound.slice or {}).get("sections", ())] if bound is not None else []
+        if read != [asked]:
+            raise _other(run, f"--section {stream_id}", ", ".join(read) or "not set", asked, "--section")
+    for table, asked in (tables or {}).items():
+        known = run.tables[table]["asked"] if table in run.tables else "not set"
+        if known != asked:
+            raise _other(run, f"--table {table}", known, asked, "--table")
 
 
 def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
@@ -43,6 +65,13 @@ def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], N
             f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
             "Add --again to run it anew."
         )
+
+
+def _state_of(run: RunPlan) -> str:
+    """What ``--state-from`` said when a run was planned."""
+    if run.state is None or run.state.kind == LINEAGE:
+        return LINEAGE
+    return run.state.source or FRESH
 
 
 def _other(run: RunPlan, option: str, planned: str, asked: str, key: str) -> ConfigError:

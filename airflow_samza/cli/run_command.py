@@ -65,8 +65,10 @@ def run_application(
     files = open_filesystem(environment.root)
     before = planned_before(files, application.spec(environment.config).name, name)
     asked = parse_interval(interval)
+    named_sections = _each_once("--section", map(parse_section, sections))
+    named_tables = _each_once("--table", map(parse_table, tables))
     if before is not None and not again:
-        reject_other_options(before, environment.config, asked, mode)
+        reject_other_options(before, environment.config, asked, mode, state, named_sections, named_tables)
         mode = before.mode
     mode = mode or STAGED
     generation = (before.generation if before is not None else 0) + (1 if again or before is None else 0)
@@ -81,8 +83,8 @@ def run_application(
         config=environment.config,
         mode=mode,
         state=state,
-        sections=_each_once("--section", map(parse_section, sections)),
-        tables=_each_once("--table", map(parse_table, tables)),
+        sections=named_sections,
+        tables=named_tables,
         on_wait=lambda why: tell(f"Waiting: {why}"),
     )
     tell(explain(run.plan, run.engine_texts, run.notes))

@@ -95,7 +95,10 @@ class InputHistory:
         assert self.version is not None
         reset = f"airflow-samza state reset {self.application}" + (f" --app-id {self.app_id}" if self.app_id != "1" else "")
         if reader is None:
-            return f"The run that read it is too long ago to be cleared: forget the state, and read anew what is there: {reset}"
+            return (
+                "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): remove what earlier runs "
+                f"wrote, and forget the state, so that the next run reads anew all that is there: {reset}"
+            )
         if reader.number == self.version.number:
             return f"Clear the run that read it, {reader.run_id!r}, from its plan on; then it reads the newer one."
         return (

@@ -5,12 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_samza.cli.environment import find_environment
+from airflow_samza.cli.resumed_runs import reject_other_options
 from airflow_samza.cli.run_command import run_application
 from airflow_samza.errors import ConfigError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.run_state import OWN, RunState
+from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.runner_without_spark import use_instead
 
@@ -63,6 +69,38 @@ def test_a_run_goes_on_by_the_options_with_which_it_was_planned_alone(run: Run) 
     assert any(text.startswith("Run one has succeeded before: nothing is read or written now") for text in told)
     assert not any("has succeeded before" in text for text in run("x=2", again=True, mode="pipelined"))
     assert any("has succeeded before" in text for text in run("x=2"))  # in the mode in which it was planned
+
+
+def planned(state: RunState | None = None, **more: Any) -> RunPlan:
+    plan = ExecutionPlan("looping", "1", (), (), (), (), ())
+    return RunPlan("looping", "1", "m:a", "one", 1, plan, more.pop("streams", {}), state=state, **more)
+
+
+BACKFILL = RunState(OWN, 3, "run-7")
+SECTIONS = {"minutes": BoundStream("minutes", "input", "log", StreamSpec("minutes"), {"sections": [{"run": "monday"}]})}
+TABLES = {"tiers": {"asked": "push-1"}}
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "said"),
+    [
+        (planned(), {"state": "fresh"}, "--state-from was lineage, and is fresh now"),
+        (planned(RunState(OWN)), {"state": "run-7"}, "--state-from was fresh, and is run-7 now"),
+        (planned(BACKFILL), {"state": "run-8"}, "--state-from was run-7, and is run-8 now"),
+        (planned(streams=SECTIONS), {"sections": {"minutes": "tuesday"}}, "--section minutes was monday, and is tuesday now"),
+        (planned(), {"sections": {"minutes": "tuesday"}}, "--section minutes was not set, and is tuesday now"),
+        (planned(tables=TABLES), {"tables": {"tiers": "push-2"}}, "--table tiers was push-1, and is push-2 now"),
+    ],
+)
+def test_state_sections_and_versions_are_those_of_the_plan(run: RunPlan, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"was planned with other options: {said}"):
+        reject_other_options(run, {}, None, None, **options)
+
+
+def test_what_was_planned_may_be_said_again_or_left_out() -> None:
+    run = planned(BACKFILL, streams=SECTIONS, tables=TABLES)
+    reject_other_options(run, {}, None, None)
+    reject_other_options(run, {}, None, None, "run-7", {"minutes": "monday"}, {"tiers": "push-1"})
 
 
 @pytest.mark.parametrize("run_id", ["", "  "])

@@ -116,7 +116,8 @@ def test_a_run_too_long_ago_to_be_cleared_is_answered_by_forgetting_the_state(he
     clear(here, fed[0])
     with pytest.raises(StateError) as caught:
         here.plan(READING, "read-8")
-    assert caught.value.hint.endswith("forget the state, and read anew what is there: airflow-samza state reset recounting")
+    assert caught.value.hint.endswith("reads anew all that is there: airflow-samza state reset recounting")
+    assert "remove what earlier runs wrote" in caught.value.hint
 
 
 def expire_all(topic: Topic) -> int:
