@@ -96,8 +96,8 @@ class InputHistory:
         reset = f"airflow-samza state reset {self.application}" + (f" --app-id {self.app_id}" if self.app_id != "1" else "")
         if reader is None:
             return (
-                "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): remove what earlier runs "
-                f"wrote, and forget the state, so that the next run reads anew all that is there: {reset}"
+                "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): remove what "
+                f"earlier runs wrote, and forget the state, so that the next run reads anew all that is there: {reset}"
             )
         if reader.number == self.version.number:
             return f"Clear the run that read it, {reader.run_id!r}, from its plan on; then it reads the newer one."
