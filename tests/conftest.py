@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,10 @@ def _java_options() -> str:
 
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _java_options())
+
+# A shell without job control has what it starts in the background ignore Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Applications of tests lie in a folder of their own, as a Dag bundle does: workers get them shipped.
 sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))
