@@ -32,6 +32,14 @@ class InputIntent:
     writer: str | None = None
     end: bool | None = None
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> InputIntent:
+        """The input that an intent described; offsets that are no ranges raise what unpacking them raises."""
+        made = cls(**data)
+        for begin, end in (made.slice or {}).get("offsets") or ():
+            range(begin, end)
+        return made
+
 
 @dataclass(frozen=True)
 class Intent:
@@ -92,7 +100,7 @@ class Intent:
         """The intent that :meth:`to_dict` described."""
         plain = dict(data)
         for kind in ("inputs", "side_inputs"):
-            plain[kind] = {name: InputIntent(**found) for name, found in data[kind].items()}
+            plain[kind] = {name: InputIntent.from_dict(found) for name, found in data[kind].items()}
         plain["active"] = tuple(data["active"]) if data["active"] is not None else None
         plain["standing"] = _by_task(data["standing"])
         return cls(**plain)

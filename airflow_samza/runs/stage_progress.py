@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.records import understood
 from airflow_samza.runs.epoch_records import Commit, Intent, Manifest, newest_intent, read_commit
 from airflow_samza.runs.folders import RunFolder, StageFolder, read
 from airflow_samza.runs.names import Generation
@@ -242,6 +243,7 @@ def _partitions(
     return tuple(found)
 
 
+@understood("of a task's manifest")
 def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest, record: Mapping[str, Any]) -> None:
     if manifest.checkpoint is None:  # a whole epoch: what this task read, it has read to the end
         for stream_id, told in record.get("report", {}).get("inputs", {}).items():
