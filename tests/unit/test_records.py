@@ -31,7 +31,7 @@ class Small:
 
 
 def decoded(text: str) -> Small:
-    return Small.from_dict(parse_record(text.encode(), "/root/small.json"))
+    return Small.from_dict(parse_record(text.encode(), "/samza/small.json"))
 
 
 def test_a_record_is_read() -> None:
@@ -64,20 +64,20 @@ def test_a_record_is_read() -> None:
 def test_rejects_a_record_with_its_place_and_what_is_wrong(text: str, why: str) -> None:
     with pytest.raises(RecordUnreadable) as caught:
         decoded(text)
-    assert caught.value.sentence == f"The record /root/small.json is damaged: {why}."
+    assert caught.value.sentence == f"The record /samza/small.json is damaged: {why}."
     assert "in Airflow clear its plan task, on the command line say run … --again" in caught.value.hint
 
 
 def test_a_key_that_is_missing_in_the_depths_names_the_file() -> None:
-    record = parse_record(b'{"a": {"b": {}}}', "/root/deep.json")
-    with pytest.raises(RecordUnreadable, match=r"The record /root/deep\.json is damaged: it has no 'c'"):
+    record = parse_record(b'{"a": {"b": {}}}', "/samza/deep.json")
+    with pytest.raises(RecordUnreadable, match=r"The record /samza/deep\.json is damaged: it has no 'c'"):
         record["a"]["b"]["c"]
     assert record.get("x") is None
 
 
 def test_a_record_is_a_dict_that_copies_and_pickles() -> None:
-    record = parse_record(b'{"a": {"b": 1}}', "/root/deep.json")
+    record = parse_record(b'{"a": {"b": 1}}', "/samza/deep.json")
     for again in (copy.copy(record), copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
         assert again == {"a": {"b": 1}}
         assert isinstance(again, Record)
-        assert again.location == "/root/deep.json"
+        assert again.location == "/samza/deep.json"

@@ -12,7 +12,7 @@ from airflow_samza.runs.liveness import FROZEN_AFTER_SECONDS, STALE_AFTER_SECOND
 
 HERE = identity()
 ELSEWHERE = {**HERE, "place": "another host"}
-RUNNER = "/root/runs/a/b/servers/key/1"
+RUNNER = "/samza/runs/a/b/servers/key/1"
 
 
 class Clocks:
