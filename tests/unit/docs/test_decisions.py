@@ -1,0 +1,36 @@
+"""Pages of docs/decisions have three parts and a line in the index; the files that they name and link exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "airflow_samza"
+DECISIONS = ROOT / "docs" / "decisions"
+PAGES = sorted(path.name for path in DECISIONS.glob("*.md") if path.name != "README.md")
+TEXTS = {name: (DECISIONS / name).read_text(encoding="utf-8") for name in PAGES}
+INDEX = (DECISIONS / "README.md").read_text(encoding="utf-8")
+
+
+def test_numbers_count_up_from_one() -> None:
+    assert [int(name.split("-")[0]) for name in PAGES] == list(range(1, len(PAGES) + 1))
+
+
+def test_a_decision_has_its_three_parts_and_is_short() -> None:
+    parts = {name: re.findall(r"^## (.+)\n\n(?=\S)", text, flags=re.MULTILINE) for name, text in TEXTS.items()}
+    assert not {name for name, found in parts.items() if found != ["Context", "Decision", "Consequence"]}
+    assert not {name for name, text in TEXTS.items() if text.count("\n") > 60}
+
+
+def test_the_index_names_every_decision_by_its_title() -> None:
+    titles = {name: re.match(rf"# ({int(name.split('-')[0])}\. .+)\n", text) for name, text in TEXTS.items()}
+    assert [(title, link) for title, link in re.findall(r"^- \[(.+)\]\((\d{4}-.+\.md)\)$", INDEX, flags=re.MULTILINE)] == [
+        (title and title[1], name) for name, title in titles.items()
+    ]
+
+
+def test_links_lead_to_files() -> None:
+    pages = {DECISIONS / "README.md": INDEX, **{DECISIONS / name: text for name, text in TEXTS.items()}}
+    links = [(page, link) for page, text in pages.items() for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert not [(page.name, link) for page, link in links if not (page.parent / link).exists()]
