@@ -1,9 +1,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo hdfs test unit lint format types check bench nightly constraints screenshot clean distclean
+.PHONY: help setup setup-browser demo hdfs test unit lint format types check bench nightly constraints wheel screenshot clean distclean
 
-PYTHON_IN_VENV := .venv/bin/python
+# VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
+VENV := .venv
+export VENV
+PYTHON_IN_VENV := $(VENV)/bin/python
 ARGS ?=
 # Processes that share the tests: those that start no servers, which use a core each, and those that do, which wait much of the time.
 WORKERS ?= 2
@@ -26,7 +29,7 @@ hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things w
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
 	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
-	@$(PYTHON_IN_VENV) -m airflow_samza.spark.class_archive .venv/class-archives || true  # without it, each Spark starts slower
+	@$(PYTHON_IN_VENV) -m airflow_samza.spark.class_archive $(VENV)/class-archives || true  # without it, each Spark starts slower
 	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs)" -n $(SERVER_WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
@@ -74,9 +77,12 @@ constraints: setup ## Resolve the dependencies anew into constraints.txt.
 	    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file constraints.txt
 	@git diff --stat -- constraints.txt
 
+wheel: setup ## Build wheel and sdist into dist/, and try the wheel in an empty environment beside Airflow.
+	@scripts/check-wheel.sh
+
 clean: ## Remove what runs, builds and checks leave behind (.demo included).
 	@rm -rf .demo .bench build dist spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
 
-distclean: clean ## Remove .venv, too.
-	@rm -rf .venv
+distclean: clean ## Remove .venv, too, and those of other Pythons.
+	@rm -rf .venv .venv-*

@@ -4,8 +4,9 @@
 #   CHROMIUM=/path/to/chromium   the browser to use; otherwise chromium, google-chrome or Playwright's own is looked for
 set -euo pipefail
 cd "$(dirname "$0")/.."
+VENV=${VENV:-.venv}
 
-found() { .venv/bin/python -m demo.browser >/dev/null 2>&1; }
+found() { "$VENV/bin/python" -m demo.browser >/dev/null 2>&1; }
 
 found && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -14,7 +15,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null || true
 else
     echo "There is no Chromium; Playwright fetches one." >&2
-    .venv/bin/python -m playwright install chromium >&2 || true
+    "$VENV/bin/python" -m playwright install chromium >&2 || true
 fi
 # It says what is missing when neither way has worked.
-.venv/bin/python -m demo.browser
+"$VENV/bin/python" -m demo.browser

@@ -2,12 +2,13 @@
 # Builds .venv with everything that the demo and the tests need, and looks for Java. Does nothing when all is up to date.
 #
 #   PYTHON=/path/to/python3   the Python to build .venv with; otherwise the first usable one of python3, python3.12, …
+#   VENV=.venv-3.13           another folder than .venv, for another Python
 #
 # pip itself installs, so pip's configuration (index, proxy, certificates) holds as everywhere else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-VENV=.venv
+VENV=${VENV:-.venv}
 STAMP=$VENV/.set-up
 
 say() { printf '%s\n' "$*" >&2; }
@@ -41,7 +42,7 @@ find_python() {
 
 # What .venv was made from. The folder is part of it, because a virtual environment that was moved or copied is broken.
 fingerprint() {
-    { pwd -P; "$VENV/bin/python" -VV; cat pyproject.toml constraints.txt; } 2>/dev/null | cksum
+    { pwd -P; "$VENV/bin/python" -VV; cat pyproject.toml constraints.txt; grep __version__ airflow_samza/__init__.py; } 2>/dev/null | cksum
 }
 
 build_venv() {

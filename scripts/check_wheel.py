@@ -1,0 +1,74 @@
+"""Checks of an installed wheel; ``check-wheel.sh`` runs them in an empty environment, away from this folder."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+import sys
+import zipfile
+
+import airflow_samza
+from airflow_samza import StreamApplicationDescriptor, TestDriver, count, stream_application
+
+
+def check_contents(wheel: str) -> None:
+    """Hold that a wheel has the package and its mark for type checkers, and nothing else."""
+    names = zipfile.ZipFile(wheel).namelist()
+    foreign = {name.partition("/")[0] for name in names} - {"airflow_samza"}
+    assert len(foreign) == 1, f"The wheel has more than the package and its metadata: {sorted(foreign)}."
+    assert "airflow_samza/py.typed" in names, "The wheel lacks py.typed, so that its types are unknown to users."
+
+
+def check_metadata() -> None:
+    """Hold that the version is one everywhere, and that this Python is one of the classifiers."""
+    metadata = importlib.metadata.metadata("airflow-samza")
+    assert metadata["Version"] == airflow_samza.__version__
+    python = f"Programming Language :: Python :: {sys.version_info[0]}.{sys.version_info[1]}"
+    assert python in metadata.get_all("Classifier", []), f"{python} is missing among the classifiers."
+
+
+def check_imports() -> None:
+    """Import every public name and every module: what they need must be among the dependencies."""
+    for name in airflow_samza.__all__:
+        getattr(airflow_samza, name)
+    modules = [found.name for found in pkgutil.walk_packages(airflow_samza.__path__, "airflow_samza.")]
+    for module in modules:
+        if not module.endswith(".__main__"):
+            importlib.import_module(module)
+    print(f"{len(airflow_samza.__all__)} public names, {len(modules)} modules")
+
+
+def check_application() -> None:
+    """Run an application in memory, with SQL on its way."""
+
+    @stream_application("page-views")
+    def page_views(app: StreamApplicationDescriptor) -> None:
+        views = app.input_stream("page-views", schema="country string, dwell_ms int", partitions=2)
+        counted = (
+            views.where("upper(country) <> 'NO'").partition_by("country", id="by-country").aggregate("country", views=count(), id="counted")
+        )
+        counted.send_to(app.output_stream("views-per-country"))
+
+    driver = TestDriver(page_views).pipe("page-views", [{"country": country, "dwell_ms": 1} for country in ("nl", "no", "nl")])
+    assert [(row.country, row.views) for row in driver.run().output("views-per-country")] == [("nl", 2)]
+
+
+def check_provider() -> None:
+    """Hold that Airflow finds the provider by its entry point, with its hook."""
+    from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
+
+    manager = ProvidersManagerTaskRuntime()
+    provider = manager.providers["airflow-samza"]
+    assert provider.version == airflow_samza.__version__
+    hook = manager.hooks["samza"]
+    assert hook is not None
+    print(f"Airflow {importlib.metadata.version('apache-airflow')} has the provider, its connection is called {hook.hook_name!r}")
+
+
+check_contents(sys.argv[1])
+check_metadata()
+check_imports()
+check_application()
+check_provider()
+print("The wheel works.")
