@@ -107,7 +107,7 @@ def _ensure(path: Path, rows: int, make: object, as_json: bool) -> None:
     pq.write_table(table, draft, row_group_size=max(1, rows // 8), compression="snappy")
     draft.rename(path)
     if as_json:
-        from airflow_samza.systems.files.json_values import to_lines
+        from airflow_samza.systems.files.formats.json_values import to_lines
 
         with lines.open("wb") as sink:
             for batch in table.to_batches(max_chunksize=100_000):

@@ -20,7 +20,7 @@ from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
 

@@ -25,8 +25,8 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.log_commits import read_commits
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.commits import read_commits
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.report import DOCS, between_markers

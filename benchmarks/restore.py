@@ -25,7 +25,7 @@ from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
 from airflow_samza.storage.snapshots import read_snapshot, write_snapshot
 from airflow_samza.storage.store import BASE, DELETED, KeyValueStore, StoreLayout
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from benchmarks.machine import describe_load, describe_machine
 
 LAYOUT = StoreLayout("profiles", Schema.of("member_id bigint"), Schema.of("name string, company string, age int, score double"))

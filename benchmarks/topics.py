@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_samza.partitioner import partition_array, split_by_partition
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.memory_system import MemorySystem
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
 BATCH = 65_536

@@ -12,7 +12,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.run_ends import ask_to_drain, ask_to_stop
 from airflow_samza.runs.run_list import plan_of
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
 def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> str:

@@ -11,9 +11,10 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.run_fsck import fsck_run, published_by, written_by
 from airflow_samza.runs.state_fsck import fsck_state, fsck_tables
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
-from airflow_samza.systems.log_fsck import Finding, Published, is_sound
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.fsck import Finding, Published, is_sound
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 
 Tell = Callable[[str], None]
@@ -55,7 +56,7 @@ def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> d
 
 def topic_findings(log: LogSystem, name: str, said: Iterable[Published]) -> list[Finding]:
     """The findings on a topic; one that cannot be opened at all is a finding, too."""
-    from airflow_samza.systems.log_fsck import fsck as find
+    from airflow_samza.systems.log.fsck import fsck as find
 
     try:
         return find(log.topic(name), list(said))

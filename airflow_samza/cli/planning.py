@@ -40,7 +40,7 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
             plan, {}, ("No system was asked (no --env, --root or --system): the counts are those that the application declares.",)
         )
     from airflow_samza.spark.prepare import preview_run
-    from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     run = preview_run(
         open_filesystem(environment.root),
@@ -95,7 +95,7 @@ def earlier_plan(reference: str, application: str, environment: Environment) -> 
         return _plan_in_file(Path(reference)), reference
     from airflow_samza.runs.folders import RunFolder, must_read
     from airflow_samza.runs.names import safe
-    from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     files = open_filesystem(environment.root)
     stored = [

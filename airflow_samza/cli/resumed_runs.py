@@ -12,7 +12,7 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.secrecy import HIDDEN, holds_secret
 from airflow_samza.spark.carried_state import FRESH
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan | None:

@@ -58,7 +58,7 @@ def run_application(
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
-    from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     name = _name_of(run_id)
     application = load_application(reference)
@@ -139,7 +139,7 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
     """After a run that did not succeed: processes that are still there, and how to go on."""
     from airflow_samza.runs.folders import RunFolder
     from airflow_samza.runs.stage_runners import processes_there
-    from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     with suppress(SamzaError, OSError):
         for host, process in processes_there(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):

@@ -16,7 +16,8 @@ from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_upkeep import StateReport, report_state
 from airflow_samza.runs.state_upkeep import abandon as abandon_run
 from airflow_samza.runs.state_upkeep import reset as reset_state
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 state = typer.Typer(help="Show and set right what an application carries from run to run.", no_args_is_help=True)
 

@@ -16,7 +16,8 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_state import FINAL, SUCCEEDED
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
 
 

@@ -21,7 +21,7 @@ from airflow_samza.runs.table_rollback import PREVIOUS
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.runs.version_text import describe_version, rollback_text
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
 tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)

@@ -12,9 +12,9 @@ from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.runs.stage_result import size
 
 if TYPE_CHECKING:
-    from airflow_samza.systems.log_consumer import LogConsumer
-    from airflow_samza.systems.log_fsck import Published
-    from airflow_samza.systems.log_system import LogSystem
+    from airflow_samza.systems.log.consumer import LogConsumer
+    from airflow_samza.systems.log.fsck import Published
+    from airflow_samza.systems.log.system import LogSystem
 
 FOLLOW_SECONDS = 0.5
 """How often a followed topic is asked for new commits; a question reads a folder's listing and a file or two."""
@@ -24,7 +24,7 @@ NEWEST_PRODUCERS = 10
 
 def list_text(log: LogSystem, matching: str = "") -> str:
     """A line per topic: partitions, messages, bytes, the last commit, and when it expires. A damaged topic says so in its line."""
-    from airflow_samza.systems.log_index import LogIndex
+    from airflow_samza.systems.log.index import LogIndex
 
     rows: list[list[object]] = []
     for name in log.topics():
@@ -44,7 +44,7 @@ def list_text(log: LogSystem, matching: str = "") -> str:
 
 def show_text(log: LogSystem, name: str) -> str:
     """All that is known of one topic: schema, partitions with their offsets, and who wrote."""
-    from airflow_samza.systems.log_index import LogIndex, Run
+    from airflow_samza.systems.log.index import LogIndex, Run
 
     topic = log.topic(name)
     index = LogIndex(topic)
@@ -90,7 +90,7 @@ def tail(log: LogSystem, name: str, *, partition: int | None, count: int, contro
     if count < 0:
         raise ConfigError(f"-n {count} is not a number of messages.", hint="Give 0 or more.", key="-n", value=count)
     topic = log.topic(name)
-    from airflow_samza.systems.log_index import LogIndex
+    from airflow_samza.systems.log.index import LogIndex
     from airflow_samza.systems.system import StreamSpec
     from airflow_samza.systems.topic_refusals import check_partition
 
@@ -133,7 +133,7 @@ def _lines(consumer: LogConsumer, system: str, name: str, partition: int, start:
 
 def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int:
     """The offset from which ``count`` messages follow; control messages count only when they are shown."""
-    from airflow_samza.systems.log_index import Run
+    from airflow_samza.systems.log.index import Run
 
     left = count
     start = index.head[partition]
@@ -151,7 +151,7 @@ def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int
 
 
 def _messages(index: Any) -> tuple[int, int]:
-    from airflow_samza.systems.log_index import Run
+    from airflow_samza.systems.log.index import Run
 
     entries = [entry for partition in range(index.topic.partitions) for entry in index.entries(partition)]
     user = sum(entry.rows for entry in entries if isinstance(entry, Run))
@@ -171,8 +171,8 @@ def _bytes(index: Any) -> int:
 
 def fsck(log: LogSystem, name: str, tell: Callable[[str], None], said: Sequence[Published] = ()) -> bool:
     """Tells what is wrong with a topic, a finding a line; whether it is sound. ``said``: what runs say to have published to it."""
-    from airflow_samza.systems.log_fsck import fsck as find
-    from airflow_samza.systems.log_fsck import is_sound
+    from airflow_samza.systems.log.fsck import fsck as find
+    from airflow_samza.systems.log.fsck import is_sound
 
     try:
         findings = find(log.topic(name), said)
@@ -197,7 +197,7 @@ def moment_before(age: str | None) -> int | None:
 
 def expire(topic: Any, before: int | None) -> str:
     """Expires the commits of a topic from before a moment, or the whole topic at once; says what was done."""
-    from airflow_samza.systems import log_maintenance
+    from airflow_samza.systems.log import maintenance as log_maintenance
 
     if before is None:
         log_maintenance.mark_expired(topic, time.time_ns() // 1_000_000)
@@ -208,8 +208,8 @@ def expire(topic: Any, before: int | None) -> str:
 
 def sweep(log: LogSystem, now: int) -> str:
     """Deletes what is due, and says what that was."""
-    from airflow_samza.systems.log_maintenance import GRACE_MS
-    from airflow_samza.systems.log_maintenance import sweep as delete
+    from airflow_samza.systems.log.maintenance import GRACE_MS
+    from airflow_samza.systems.log.maintenance import sweep as delete
 
     swept = delete(log.filesystem, log.name, now)
     lines = [f"Deleted the topic {name}." for name in swept.topics]

@@ -13,7 +13,7 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
-    from airflow_samza.systems.log_system import LogSystem
+    from airflow_samza.systems.log.system import LogSystem
 
 topics = typer.Typer(help="List, show, read, check and expire the topics of a log.", no_args_is_help=True)
 
@@ -65,7 +65,7 @@ def fsck(
 ) -> None:
     """Read every byte of a topic and say what is damaged, missing or left behind. Changes nothing; exit code 1 when rows are lost."""
     from airflow_samza.cli.fsck_command import published, run_folders
-    from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
@@ -109,7 +109,7 @@ def expire(
 def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Versions of a pushed table name their rows by offset; what is expired under them would be missing in silence."""
     from airflow_samza.runs.table_versions import newest
-    from airflow_samza.systems.filesystem import open_filesystem
+    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     current = newest(open_filesystem(place.environment().root), log.name, topic)
     if current is not None:
@@ -121,7 +121,7 @@ def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
 
 
 def _log(place: Place, of: str | None) -> LogSystem:
-    from airflow_samza.systems.log_system import LogSystem
+    from airflow_samza.systems.log.system import LogSystem
 
     environment = place.environment()
     if of is None:

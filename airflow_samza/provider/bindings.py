@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 from airflow_samza.systems.system import SystemBinding
-from airflow_samza.systems.webhdfs.address import is_hdfs
 
 GetConnection = Callable[[str], Any]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_samza.runs.table_folder import TableFolder
     from airflow_samza.runs.table_versions import TableVersion
     from airflow_samza.spark.runtime import SparkRuntime
-    from airflow_samza.systems.filesystem import Filesystem
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
 
 DEFAULT_CONNECTION = "samza_default"
@@ -212,7 +212,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     @property
     def files(self) -> Filesystem:
         """The records of runs."""
-        from airflow_samza.systems.filesystem import open_filesystem
+        from airflow_samza.systems.filesystems.opening import open_filesystem
 
         return open_filesystem(self.root)
 

@@ -16,7 +16,7 @@ from airflow_samza.runs.run_ends import is_aborted
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import newest_generation
 from airflow_samza.runs.stage_state import StageHandle, is_committed, newest_attempt, stage_status
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FAILED_STATES = frozenset({"failed", "upstream_failed", "skipped", "removed"})
 """States of a task that will not be tried again unless somebody clears it."""

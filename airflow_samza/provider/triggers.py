@@ -27,7 +27,8 @@ from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.systems.bindings import EMBEDDED
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
 PATIENCE_SECONDS = 300.0

@@ -16,7 +16,7 @@ from airflow_samza.errors import StageError, StageLost
 from airflow_samza.records import decoder
 from airflow_samza.runs.folders import StageFolder, adopt, must_read, numbers, read
 from airflow_samza.runs.totals import Totals
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.runs.state_left import before_commit
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, System
 
 Facts = Mapping[str, Mapping[str, Any]]

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_samza.errors import TopicError
 from airflow_samza.records import HINT, parse_record
 from airflow_samza.runs.names import Generation, run_folder, safe
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def write_once(files: Filesystem, path: str, record: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System
 
 

@@ -20,7 +20,7 @@ from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.runs.unread_outputs import UnreadOutputs
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 SILENT_SECONDS = 30 * 86400.0

@@ -21,7 +21,7 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.folders import adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.liveness import identity
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FINISHED = "finished"
 SUPERSEDED = "superseded"

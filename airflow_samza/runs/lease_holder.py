@@ -16,7 +16,7 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FREE = "free"
 DONE = "done"

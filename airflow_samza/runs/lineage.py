@@ -20,7 +20,7 @@ from airflow_samza.runs.folders import numbers, read, write_once
 from airflow_samza.runs.lease import FINISHED, Lease, begin, end, fenced
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_meaning import StateMeaning
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _PINNED_SECONDS = 30 * 86400.0
 """A run apart from the lineage takes hours, and may be cleared for some days; after that it is given up."""

@@ -15,7 +15,7 @@ from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 CURRENT, AS_OF_INTERVAL = "current", "as_of_interval"
 """What may be asked of a table beside the id of a push: the newest version, or the one that was current when the data interval began."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from airflow_samza.runs.epoch_records import Commit, Manifest
 from airflow_samza.runs.folders import StageFolder
 from airflow_samza.storage.snapshots import snapshot_files
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 EPOCHS_KEPT = 20
 """Old intents, manifests and commits are small, and say what happened; more of them would only make listings longer."""

@@ -24,8 +24,8 @@ from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_versions import FULL, TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
 log = logging.getLogger("airflow_samza.runner")

@@ -1,7 +1,7 @@
 """Keeps a root from growing: what a run's end, a command or a scheduled task deletes, of one application or of all.
 
 Nothing here decides by itself: which runs stay is said in :mod:`airflow_samza.runs.kept_runs`, in which order things go in
-:mod:`airflow_samza.runs.run_removal`, what a log still needs in :mod:`airflow_samza.systems.log_maintenance`.
+:mod:`airflow_samza.runs.run_removal`, what a log still needs in :mod:`airflow_samza.systems.log.maintenance`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from airflow_samza.runs.run_removal import SweptRuns, is_slim, remove_run, slim_
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_sweep import orphaned_state
 from airflow_samza.runs.topic_expiry import own_topics
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_maintenance import Swept, delete_topic, sweep
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.log_topic import Topic
-from airflow_samza.systems.trash import empty_trash
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.trash import empty_trash
+from airflow_samza.systems.log.maintenance import Swept, delete_topic, sweep
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic
 
 SWEEP_SECONDS = 10.0
 """So long at most the end of a run looks for what may be deleted; the next run's end goes on."""

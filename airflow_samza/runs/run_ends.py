@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from airflow_samza.runs.folders import RunFolder, StageFolder, read, write_once
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def ask_to_drain(files: Filesystem, run: RunFolder, generation: int, who: str = "") -> None:

@@ -13,8 +13,8 @@ from airflow_samza.runs.names import Generation, producer_id
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.storage.snapshots import MISSING, damaged_files
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_fsck import Finding, Published
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.fsck import Finding, Published
 
 Decode = Callable[[Mapping[str, Any]], object]
 

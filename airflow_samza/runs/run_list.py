@@ -12,7 +12,7 @@ from airflow_samza.runs.lease_holder import finished_stage
 from airflow_samza.runs.names import safe
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import all_runners
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.topic_expiry import expiry, find_own, own_topics
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_maintenance import delete_topic
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.trash import move_to_trash
+from airflow_samza.systems.log.maintenance import delete_topic
 from airflow_samza.systems.system import System
-from airflow_samza.systems.trash import move_to_trash
 
 
 @dataclass

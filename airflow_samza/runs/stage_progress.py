@@ -21,7 +21,7 @@ from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
 from airflow_samza.runs.table_versions import number_read
 from airflow_samza.runs.totals import GAUGES, Totals, counters, gauges
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 RATE_SECONDS = 30.0

@@ -16,7 +16,7 @@ from airflow_samza.runs import liveness
 from airflow_samza.runs.folders import RunFolder, numbers, read_told, write_once
 from airflow_samza.runs.heartbeats import SEEN
 from airflow_samza.runs.liveness import identity
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 ATTACH_SECONDS = 10.0
 """For how long a runner elsewhere is waited for that is to be asked for work: it gives a sign of life every second."""

@@ -12,7 +12,7 @@ from airflow_samza.runs.folders import RunFolder, StageFolder, numbers, read, re
 from airflow_samza.runs.liveness import process_is_there
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 QUEUED = "queued"
 """Asked for; the runner is starting, or busy."""

@@ -10,8 +10,8 @@ from airflow_samza.runs.lease import Lease
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.run_fsck import checked, state_findings
 from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_fsck import Finding
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.fsck import Finding
 
 ROOT = "state"
 TABLES = "tables"

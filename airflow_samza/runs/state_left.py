@@ -20,7 +20,7 @@ from airflow_samza.runs.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.run_state import LINEAGE
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def before_commit(files: Filesystem, run: RunPlan) -> None:

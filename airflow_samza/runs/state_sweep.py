@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_samza.runs.folders import numbers, read
 from airflow_samza.runs.lease import FINISHED
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def orphaned_state(files: Filesystem, lineage: str) -> list[str]:

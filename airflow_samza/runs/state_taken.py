@@ -19,7 +19,7 @@ from airflow_samza.runs.lineage import Version, find_version, finished_version, 
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _POLL_SECONDS = 0.5
 """Between two looks at a run that is waited for; a look reads a few small files, and runs take minutes."""

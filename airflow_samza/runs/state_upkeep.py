@@ -15,7 +15,7 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state
 from airflow_samza.runs.state_taken import Patience, take_lease
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _GRACE_SECONDS = 600.0
 

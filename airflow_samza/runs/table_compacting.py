@@ -19,7 +19,7 @@ from airflow_samza.runs.names import safe
 from airflow_samza.runs.table_compactions import Compaction, Compactions
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import INCREMENTAL, TableVersion, now
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
 COMPACT_AFTER = 24

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_samza.records import decoder
 from airflow_samza.runs.folders import must_read, numbers
 from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 Section = tuple[str, str]
 """Producer and generation of the commit that a push, or a compaction, has made."""

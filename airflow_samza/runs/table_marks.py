@@ -16,7 +16,7 @@ import json
 import uuid
 from collections.abc import Callable
 
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def make_mark(files: Filesystem, mark: str, attempts: str, at: str, is_pinned: Callable[[], bool]) -> bool:

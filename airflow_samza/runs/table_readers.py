@@ -15,7 +15,7 @@ from airflow_samza.runs.run_list import is_over, known_runs, plan_of
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_progress import newest_generation
 from airflow_samza.runs.table_versions import number_read
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)

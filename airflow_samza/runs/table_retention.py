@@ -20,7 +20,7 @@ from airflow_samza.runs.table_compactions import Compaction, Section
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_marks import make_mark
 from airflow_samza.runs.table_versions import TableVersion, expired_numbers, from_newest, newest, now
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
 PINNED_FOR = timedelta(days=30)

@@ -21,7 +21,7 @@ from airflow_samza.runs.table_versions import (
     pin,
     taken,
 )
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System
 
 PREVIOUS = "previous"

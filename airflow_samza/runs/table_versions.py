@@ -21,7 +21,7 @@ from airflow_samza.runs.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.table_compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_marks import withdraw_attempts
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
 """What a version is: all rows anew, changes to the version before it, or what an older version read."""

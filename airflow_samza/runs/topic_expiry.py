@@ -9,12 +9,12 @@ from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.folders import RunFolder, read, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_index import read_floor
-from airflow_samza.systems.log_maintenance import mark_expired
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.log_topic import Topic, find_topic
-from airflow_samza.systems.spark_system import SparkSystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.index import read_floor
+from airflow_samza.systems.log.maintenance import mark_expired
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic, find_topic
+from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.system import System
 
 KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from airflow_samza.runs.folders import RunFolder, numbers, read
 from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_commits import load_tail, read_commits
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.log_topic import Topic, find_topic
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.commits import load_tail, read_commits
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic, find_topic
 from airflow_samza.systems.system import System
 
 

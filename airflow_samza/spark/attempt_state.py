@@ -13,7 +13,7 @@ from airflow_samza.runs.folders import RunFolder, replace
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_state import FINAL, QUEUED, StageHandle, StageProgress, newest_attempt
 from airflow_samza.spark.troubles import Troubles
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 log = logging.getLogger("airflow_samza.runner")
 

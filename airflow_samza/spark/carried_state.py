@@ -19,7 +19,7 @@ from airflow_samza.runs.lineage import Version, find_version, newest_number, ver
 from airflow_samza.runs.run_state import LINEAGE, OWN, RunState
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_taken import Patience, give_back, source_version, take_lease
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FRESH = "fresh"
 """A run with a state of its own that starts from nothing."""

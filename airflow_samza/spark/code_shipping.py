@@ -22,8 +22,8 @@ from types import ModuleType
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.folders import RunFolder
-from airflow_samza.systems.filesystem import TEMPORARY_PREFIX, Filesystem
-from airflow_samza.systems.local_copies import local_copy
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
+from airflow_samza.systems.filesystems.local_copies import local_copy
 
 # Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in archives=.
 LARGEST_DATA_FILE = 10 * 1024 * 1024

@@ -34,8 +34,8 @@ from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.spark.worker_errors import find_error
-from airflow_samza.systems.spark_system import SparkSystem
-from airflow_samza.systems.spark_tables import SparkTable
+from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication
 from airflow_samza.task.user_errors import user_location
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.placement import Executor
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.local_copies import local_copy
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import local_copy
 from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from airflow_samza.spark.stage_loop import StageLoop
 from airflow_samza.spark.stage_setup import set_up_stage
 from airflow_samza.spark.table_writer import connect_tables
 from airflow_samza.spark.worker_errors import shown_as_written
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.spark_system import SparkSystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")

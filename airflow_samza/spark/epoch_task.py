@@ -32,7 +32,7 @@ from airflow_samza.spark.worker_rows import one_row, read_over
 from airflow_samza.storage.host_files import HostFiles, sweep_host
 from airflow_samza.storage.local_store import host_part
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.report import Boundary, TaskReport, added

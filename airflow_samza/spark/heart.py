@@ -21,8 +21,8 @@ from airflow_samza.spark.pulse import Pulse
 from airflow_samza.spark.runner_records import RunnerRecords
 from airflow_samza.spark.stage_job import silent
 from airflow_samza.spark.troubles import Troubles
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.local_copies import carry
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import carry
 
 log = logging.getLogger("airflow_samza.runner")
 

@@ -23,8 +23,8 @@ from airflow_samza.spark.masters import CHOOSES_A_SPARK, YARN, Master, SubmitOpt
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import GAVE_WAY, POLL_SECONDS
 from airflow_samza.spark.spark_submit import check_hadoop_conf, find_spark_submit, properties_text, reach_master, submit_command
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.local_copies import carry, local_copy, scratch_path
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import carry, local_copy, scratch_path
 
 RUNNER_MODULE = "airflow_samza.spark.server"
 

@@ -51,7 +51,7 @@ from airflow_samza.spark.spark_streams import refuse_endless, refuse_unreadable,
 from airflow_samza.spark.state_notes import with_state_notes
 from airflow_samza.spark.state_starts import former_names, write_starts
 from airflow_samza.spark.superseded_inputs import InputHistory
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
 from airflow_samza.task.pruning.notes import flow_notes
 from airflow_samza.task.pruning.topics import reduce_topics

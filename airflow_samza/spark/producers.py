@@ -16,7 +16,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_ends import is_aborted
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_state import StageHandle, is_committed
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 

@@ -32,7 +32,7 @@ from airflow_samza.spark.stage_job import lost, refuse_unwanted
 from airflow_samza.spark.table_compaction import compacting
 from airflow_samza.spark.worker_errors import find_error, shown_as_written
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")

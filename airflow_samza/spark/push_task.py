@@ -15,7 +15,7 @@ from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     import pyarrow as pa

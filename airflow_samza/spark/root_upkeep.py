@@ -11,8 +11,8 @@ from airflow_samza.runs.retention import SWEEP_SECONDS, SweptRoot, sweep_applica
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.run_removal import SweptRuns
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.runs.stage_state import FAILED
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.troubles import Troubles
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 log = logging.getLogger("airflow_samza.runner")
 

@@ -44,8 +44,8 @@ from airflow_samza.spark.session import is_per_job, refuse_static
 from airflow_samza.spark.spark_submit import cluster_conf
 from airflow_samza.spark.submission import checked_conf, stage_error, submit
 from airflow_samza.spark.table_push import prepare_push, push_bindings, submit_push, table_place
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.local_copies import local_copy
+from airflow_samza.systems.filesystems.local_copies import local_copy
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
 POLL_SECONDS = 0.05

@@ -31,8 +31,9 @@ from airflow_samza.spark.heart import LEAVE_SECONDS, Heart
 from airflow_samza.spark.log_lines import telling_line
 from airflow_samza.spark.runner_records import RunnerRecords
 from airflow_samza.spark.troubles import Troubles
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
-from airflow_samza.systems.local_copies import carry, local_copy
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import carry, local_copy
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 log = logging.getLogger("airflow_samza.runner")
 

@@ -20,7 +20,7 @@ from airflow_samza.runs.pinned_tables import CURRENT, PinnedTable, check_asked, 
 from airflow_samza.runs.run_plan import BoundStream, RunPlan, side_input_key
 from airflow_samza.schema import Schema
 from airflow_samza.spark.task_side_inputs import MADE, made
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 PUSHES = "pushes/"

@@ -10,7 +10,7 @@ from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import ConfigError, UnsupportedShape
 from airflow_samza.planner.describe import callable_name
 from airflow_samza.runs.run_plan import CONTINUOUS, BoundStream, RunPlan
-from airflow_samza.systems.spark_system import KIND, SparkSystem
+from airflow_samza.systems.spark.system import KIND, SparkSystem
 from airflow_samza.systems.system import System
 
 Notes = Mapping[str, Mapping[str, str]]

@@ -14,7 +14,7 @@ from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
 from airflow_samza.spark.stage_context import Attempt, StageContext
 from airflow_samza.spark.worker_errors import find_error
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.stage_program import StageProgram
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_context import StageContext
-from airflow_samza.systems.log_topic import other_topic
-from airflow_samza.systems.spark_system import KIND
+from airflow_samza.systems.log.topic import other_topic
+from airflow_samza.systems.spark.system import KIND
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 from airflow_samza.task.processor_digest import processor_digests
 from airflow_samza.task.stage_program import ProgramSource, StageProgram

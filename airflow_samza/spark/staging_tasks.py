@@ -55,7 +55,7 @@ class ReadTask:
     def _stage(self, batches: Iterator[pa.RecordBatch], attempt: str) -> dict[str, Any]:
         from airflow_samza.partitioner import split_by_partition
         from airflow_samza.schema import Schema
-        from airflow_samza.systems.log_system import LogSystem
+        from airflow_samza.systems.log.system import LogSystem
         from airflow_samza.systems.system import StreamSpec, SystemBinding
         from airflow_samza.task.conform import Conformer
 
@@ -126,7 +126,7 @@ class WriteTask:
             raise from_worker(error, self.stage, number) from error
 
     def _rows(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        from airflow_samza.systems.log_system import LogSystem
+        from airflow_samza.systems.log.system import LogSystem
         from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 
         log = LogSystem("log", SystemBinding("log"), self.root)

@@ -32,7 +32,7 @@ from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.snapshots import prefetch
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     import pyarrow as pa

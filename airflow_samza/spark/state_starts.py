@@ -15,7 +15,7 @@ from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.names import safe
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.checkpoint import TaskCheckpoint
 
 Left = Mapping[int, Mapping[str, Any]]

@@ -33,7 +33,7 @@ from airflow_samza.spark.masters import DEPLOY_MODE_KEY, MASTER_KEY
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import POLL_SECONDS
 from airflow_samza.spark.session import FIXED, is_per_job
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def submit(

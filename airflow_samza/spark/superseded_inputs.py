@@ -16,8 +16,8 @@ from airflow_samza.runs.folders import read
 from airflow_samza.runs.lineage import Version
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_superseded import Superseded
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.superseded import Superseded
 from airflow_samza.systems.sections import Section
 from airflow_samza.systems.system import StreamSpec, System
 

@@ -33,7 +33,8 @@ from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.filesystem import Filesystem, open_filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, System, SystemBinding, SystemStreamPartition
 
 if TYPE_CHECKING:

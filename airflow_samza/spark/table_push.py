@@ -23,8 +23,8 @@ from airflow_samza.spark.bound_systems import bind_systems, declared_systems, ru
 from airflow_samza.spark.push_job import SOURCE
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.submission import submit
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
 OWN_PARTITIONER = "samza"

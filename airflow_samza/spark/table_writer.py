@@ -16,8 +16,8 @@ from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.spark.worker_errors import find_error
-from airflow_samza.systems.spark_system import SparkSystem, Staged
-from airflow_samza.systems.spark_tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
+from airflow_samza.systems.spark.system import SparkSystem, Staged
+from airflow_samza.systems.spark.tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
 from airflow_samza.systems.system import System
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 class SparkTableWriter:
-    """Writes tables in the session of a stage: a :class:`~airflow_samza.systems.spark_system.TableWriter`."""
+    """Writes tables in the session of a stage: a :class:`~airflow_samza.systems.spark.system.TableWriter`."""
 
     def __init__(self, context: StageContext) -> None:
         self._context = context

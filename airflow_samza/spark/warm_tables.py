@@ -17,7 +17,7 @@ from airflow_samza.runs.epoch_records import Intent
 from airflow_samza.runs.run_plan import BoundStream
 from airflow_samza.spark.host_tables import HostTables
 from airflow_samza.spark.task_side_inputs import SideInputs
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
 from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.stage_program import TASK, StageProgram

@@ -29,8 +29,8 @@ PRELOADED = (
     "sqlglot.dialects.spark",
     "pyspark.worker",
     "airflow_samza.spark.epoch_task",
-    "airflow_samza.systems.files.parquet",
-    "airflow_samza.systems.log_system",
+    "airflow_samza.systems.files.formats.parquet",
+    "airflow_samza.systems.log.system",
 )
 
 

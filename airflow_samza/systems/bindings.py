@@ -19,11 +19,11 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
     Each kind is loaded only when it is bound: its clients may be heavy, or not installed.
     """
     if binding.kind == "memory":
-        from airflow_samza.systems.memory_system import MemorySystem
+        from airflow_samza.systems.memory.system import MemorySystem
 
         return MemorySystem(name, binding)
     if binding.kind == "log":
-        from airflow_samza.systems.log_system import LogSystem
+        from airflow_samza.systems.log.system import LogSystem
 
         return LogSystem(name, binding, root)
     if binding.kind == "files":
@@ -31,7 +31,7 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
 
         return FilesSystem(name, binding)
     if binding.kind == "spark":
-        from airflow_samza.systems.spark_system import SparkSystem
+        from airflow_samza.systems.spark.system import SparkSystem
 
         return SparkSystem(name, binding, root)
     near = difflib.get_close_matches(binding.kind, KINDS, 1)

@@ -26,7 +26,7 @@ from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.quoting import are_shown, printable, told
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.json_values import to_lines
+from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.conform import Conformer
 from airflow_samza.task.message_writer import MessageWriter, ShapeError

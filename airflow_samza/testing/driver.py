@@ -34,9 +34,9 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.topic_contents import TopicContent
 from airflow_samza.schema import Schema
-from airflow_samza.systems.memory_producer import MemoryProducer
-from airflow_samza.systems.memory_system import MemorySystem
-from airflow_samza.systems.memory_topic import MemoryTopic
+from airflow_samza.systems.memory.producer import MemoryProducer
+from airflow_samza.systems.memory.system import MemorySystem
+from airflow_samza.systems.memory.topic import MemoryTopic
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages import MessageReader
 from airflow_samza.task.pruning.topics import reduce_topics

@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
 from airflow_samza.planner.plan import Stage
-from airflow_samza.systems.memory_system import MemorySystem
-from airflow_samza.systems.memory_wire import WireForm
+from airflow_samza.systems.memory.system import MemorySystem
+from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import ControlEnvelope, Envelope, OffsetRange, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.not_here import refuse_catalyst

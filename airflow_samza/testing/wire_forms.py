@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.systems.memory_wire import WireForm
+from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.serdes.binding import with_schema_file
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.runs import table_versions as versions
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from dags.pipelines.delay_model import train
 

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.push_request import push_handle
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.airflow.signals import is_gone, let_go, started, wait_for_start
 

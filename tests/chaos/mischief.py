@@ -18,7 +18,7 @@ import psutil
 from airflow_samza.runs.folders import RunFolder, read_told
 from airflow_samza.runs.liveness import process_is_there
 from airflow_samza.runs.stage_runners import all_runners
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from tests.unit.spark.runner_without_spark import Dials
 
 DAMAGES = (b"", b"{", b"[]", b'{"at": "soon"}', b"\xff\x00")

@@ -27,7 +27,7 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle
 from airflow_samza.spark import launcher
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.chaos import spark_runner
 from tests.chaos.mischief import Disk, Mischief
 from tests.unit.spark import runner_without_spark

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.systems import log_commits
-from airflow_samza.systems.filesystem import Filesystem, LocalFilesystem
-from airflow_samza.systems.filesystem_faults import FaultyFilesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.faults import FaultyFilesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 
 ROWS = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
 def race(root: str, begin: float, files: int, content: bytes) -> list[str]:

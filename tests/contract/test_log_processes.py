@@ -14,10 +14,10 @@ import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import StorageFull, TopicError
-from airflow_samza.systems import log_commits
-from airflow_samza.systems.filesystem_faults import FaultyFilesystem, failing_with
-from airflow_samza.systems.log_fsck import fsck, is_sound
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
+from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log.fsck import fsck, is_sound
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import ControlEnvelope, MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
 SCRIPT = Path(__file__).with_name("log_processes.py")

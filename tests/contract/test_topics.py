@@ -13,8 +13,8 @@ from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, W
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.partitioner import partition_of
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.memory_system import MemorySystem
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.sections import described
 from airflow_samza.systems.system import (
     ControlEnvelope,

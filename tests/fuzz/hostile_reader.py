@@ -21,8 +21,8 @@ import pyarrow as pa
 from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files import FilesSystem
-from airflow_samza.systems.files.formats import open_format
-from airflow_samza.systems.files.options import FileOptions
+from airflow_samza.systems.files.formats.file_format import open_format
+from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
 
 FLAT = "id bigint, i int, f float, d double, s string, b boolean, dec decimal(10,2), ts timestamp, tn timestamp_ntz, dt date"

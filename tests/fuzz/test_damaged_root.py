@@ -25,7 +25,7 @@ from airflow_samza.runs.run_list import known_runs, plan_of
 from airflow_samza.runs.stage_state import StageHandle, stage_status
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_upkeep import report_state
-from airflow_samza.systems.log_fsck import fsck
+from airflow_samza.systems.log.fsck import fsck
 from tests.fuzz.damage import SECONDS, damaged
 from tests.unit.runs.pushes import TOPIC, Pushes
 from tests.unit.spark.runs_here import Here

@@ -19,9 +19,9 @@ from airflow_samza.spark.classic_session import ClassicSession
 from airflow_samza.spark.code_shipping import ship_code
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.local_copies import local_copy
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.local_copies import local_copy
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
 from tests.spark.sources import Database, end_java, hive_conf, source_conf

@@ -13,7 +13,7 @@ from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.files.location import open_location
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
 

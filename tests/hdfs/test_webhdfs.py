@@ -17,8 +17,8 @@ import pytest
 
 from airflow_samza.errors import StorageFull, StorageUnavailable, TopicError
 from airflow_samza.systems.files.location import open_location
-from airflow_samza.systems.webhdfs.client import WebHdfsClient
-from airflow_samza.systems.webhdfs.filesystem import WebHdfsFilesystem, open_webhdfs
+from airflow_samza.systems.filesystems.webhdfs.client import WebHdfsClient
+from airflow_samza.systems.filesystems.webhdfs.filesystem import WebHdfsFilesystem, open_webhdfs
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs

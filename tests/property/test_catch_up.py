@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.runs.failpoints import PLACES, STATE_PLACES
-from airflow_samza.systems.log_index import LogIndex
+from airflow_samza.systems.log.index import LogIndex
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from airflow_samza.testing import TestDriver
 from tests.unit.spark.carrying_apps import windowed

@@ -21,8 +21,8 @@ from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.table_compaction import compact_here
 from airflow_samza.spark.task_side_inputs import MADE
-from airflow_samza.systems.log_maintenance import compact as compact_topic
-from airflow_samza.systems.log_maintenance import sweep
+from airflow_samza.systems.log.maintenance import compact as compact_topic
+from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.stage_program import StageProgram, compile_stage

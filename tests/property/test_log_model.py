@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from airflow_samza.control.messages import WatermarkMessage
 from airflow_samza.errors import TopicError
-from airflow_samza.systems import log_commits
-from airflow_samza.systems.log_fsck import fsck, is_sound
-from airflow_samza.systems.log_index import LogIndex
-from airflow_samza.systems.log_maintenance import compact, expire, sweep
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log.fsck import fsck, is_sound
+from airflow_samza.systems.log.index import LogIndex
+from airflow_samza.systems.log.maintenance import compact, expire, sweep
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
 STREAM = StreamSpec("topic", partitions=2)

@@ -19,7 +19,7 @@ from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.task_side_inputs import MADE
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.task.side_tables import SideTables
 from airflow_samza.task.stage_program import StageProgram, compile_stage

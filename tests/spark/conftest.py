@@ -14,7 +14,7 @@ import pytest
 from airflow_samza.runs.folders import read
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
 

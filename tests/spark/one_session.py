@@ -21,8 +21,8 @@ from airflow_samza.spark.code_shipping import ship_code
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch import run_stage
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.spark.topic_rows import topic_rows
 

@@ -18,8 +18,8 @@ from airflow_samza.runs.lineage import newest_number
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.topic_rows import topic_rows
 

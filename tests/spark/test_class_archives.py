@@ -15,7 +15,7 @@ from airflow_samza.spark.class_archive import java_options
 from airflow_samza.spark.class_archive_maker import make
 from airflow_samza.spark.java import find_java
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.conftest import CLASS_ARCHIVES
 from tests.spark.clusters.standalone import SHORT_LIVED
 

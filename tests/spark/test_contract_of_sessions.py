@@ -22,7 +22,7 @@ from airflow_samza.errors import MessageError, PushError, StageCancelled, StageF
 from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
 from airflow_samza.runs.table_rollback import rollback
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.pushes import KEPT, Pushes
 from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of

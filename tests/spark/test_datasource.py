@@ -12,7 +12,7 @@ import pytest
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.spark.datasource import register
 from airflow_samza.spark.session import start_session
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from airflow_samza.runs.folders import read
 from airflow_samza.runs.stage_state import FAILED, SUCCEEDED
 from airflow_samza.spark import launcher
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.topic_rows import topic_rows
 

@@ -19,8 +19,8 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_state import LOST, StageHandle
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
 from tests.spark.topic_rows import topic_rows

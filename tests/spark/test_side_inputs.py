@@ -15,7 +15,7 @@ from airflow_samza.errors import MessageError
 from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.topic_rows import topic_rows
 

@@ -26,8 +26,8 @@ from airflow_samza.spark.classic_session import ClassicSession
 from airflow_samza.spark.code_shipping import ship_code
 from airflow_samza.spark.epoch import run_stage
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.spark.conftest import APPS, VIEWS
 from tests.spark.files_with import files_with

@@ -15,8 +15,8 @@ from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.stage_result import describe_result
 from airflow_samza.runs.stage_state import CANCELLED, RUNNING, newest_attempt
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPLICATION, APPS, VIEWS
 

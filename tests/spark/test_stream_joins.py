@@ -15,8 +15,8 @@ import pytest
 from airflow_samza.runs.folders import read
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 from airflow_samza.testing import TestDriver
 

@@ -28,8 +28,8 @@ from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.push_job import run_push
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.table_push import prepare_push, push_bindings
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
 from tests.spark.files_with import files_with

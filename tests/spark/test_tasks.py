@@ -15,8 +15,8 @@ from airflow_samza.runs.folders import read
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

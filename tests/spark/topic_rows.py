@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_samza.partitioner import partition_of
 from airflow_samza.runs.table_versions import DELETED, TableVersion
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 
 

@@ -9,7 +9,7 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import generation_key, list_manifests, manifest_path, read_manifest
-from airflow_samza.systems.log_fsck import Finding
+from airflow_samza.systems.log.fsck import Finding
 
 _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the output again."
 

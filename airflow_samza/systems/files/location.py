@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.secrecy import without
-from airflow_samza.systems.webhdfs.address import is_hdfs
+from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
 _ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "viewfs", "abfs", "abfss"})
@@ -85,7 +85,7 @@ def open_location(url: str, options: Mapping[str, Any] | None = None, *, secret:
 
 def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
     """WebHDFS needs neither libhdfs nor a Java; ``options`` are ``user``, ``token`` and ``ssl_verify``."""
-    from airflow_samza.systems.webhdfs.arrow import open_arrow_hdfs
+    from airflow_samza.systems.filesystems.webhdfs.arrow import open_arrow_hdfs
 
     unknown = sorted(set(options or ()) - {"user", "token", "ssl_verify"})
     if unknown:

@@ -17,10 +17,12 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.conform import Conformer
 from airflow_samza.systems.files.durable import make_directory, sync_directory, sync_file
-from airflow_samza.systems.files.failures import is_missing, storage_errors
-from airflow_samza.systems.files.formats import FileWriter, open_format
+from airflow_samza.systems.files.formats.conform import Conformer
+from airflow_samza.systems.files.formats.failures import is_missing, storage_errors
+from airflow_samza.systems.files.formats.file_format import FileWriter, open_format
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.times import refuse_times
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import (
     FOLDER,
@@ -33,8 +35,6 @@ from airflow_samza.systems.files.manifests import (
     producer_hash,
     read_manifest,
 )
-from airflow_samza.systems.files.options import FileOptions
-from airflow_samza.systems.files.times import refuse_times
 from airflow_samza.systems.system import Publication, StreamSpec
 
 _STALE = timedelta(days=7)

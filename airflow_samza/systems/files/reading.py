@@ -14,15 +14,15 @@ from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
-from airflow_samza.systems.files.conform import Conformer, cast, shown
-from airflow_samza.systems.files.formats import InputFile, TimeRange, changed, open_format, reading
+from airflow_samza.systems.files.formats.conform import Conformer, cast, shown
+from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, changed, open_format, reading
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.packing import Split
+from airflow_samza.systems.files.formats.text_values import parse_text
+from airflow_samza.systems.files.formats.tolerance import Unreadable, fitting
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.options import FileOptions
-from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range
-from airflow_samza.systems.files.text_values import parse_text
-from airflow_samza.systems.files.tolerance import Unreadable, fitting
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.systems.files.conform import Conformer, shown
-from airflow_samza.systems.files.formats import FileFormat, InputFile, TimeRange, open_format, reading
+from airflow_samza.systems.files.formats.conform import Conformer, shown
+from airflow_samza.systems.files.formats.file_format import FileFormat, InputFile, TimeRange, open_format, reading
+from airflow_samza.systems.files.formats.options import FileOptions, format_of_path
+from airflow_samza.systems.files.formats.packing import Unit, pack
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.options import FileOptions, format_of_path
-from airflow_samza.systems.files.packing import Unit, pack
 from airflow_samza.systems.system import StreamSpec
 
 _SMALL_SHARE = 8

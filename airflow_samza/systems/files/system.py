@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.files.failures import storage_errors
+from airflow_samza.systems.files.formats.failures import storage_errors
+from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
 from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.files.manifests import generation_key, list_manifests, producer_hash
-from airflow_samza.systems.files.options import FileOptions, declared_partitions, format_name, storage_options
 from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, refuse_file
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_slice, found_schema

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.avro import fastavro
+from airflow_samza.systems.files.formats.avro import fastavro
 from airflow_samza.systems.serdes.built_in import refuse_nulls
 from airflow_samza.systems.serdes.rows import batch_from, rows_of
 from airflow_samza.systems.serdes.serde import BadMessage

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def bind_serde(declared: str, schema: pa.Schema, stream: str) -> Serde:
     """The serde of a stream of these columns. ``declared`` is as :func:`with_schema_file` gives it."""
     if declared == JSON:
-        from airflow_samza.systems.files.json_lines import JsonLinesFormat
+        from airflow_samza.systems.files.formats.json_lines import JsonLinesFormat
         from airflow_samza.systems.serdes.built_in import JsonSerde
 
         JsonLinesFormat().check(schema, stream)

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.json_lines import read_lines
-from airflow_samza.systems.files.json_values import BadValue, from_lines, to_lines
-from airflow_samza.systems.files.lines import Block
+from airflow_samza.systems.files.formats.json_lines import read_lines
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
+from airflow_samza.systems.files.formats.lines import Block
 from airflow_samza.systems.serdes.serde import BadMessage
 
 

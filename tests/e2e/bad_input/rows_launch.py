@@ -23,7 +23,7 @@ from airflow_samza.spark.heart import Heart
 from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runner_records import RunnerRecords
 from airflow_samza.spark.stage_job import silent
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
 from tests.unit.spark.stand_ins import Session

@@ -7,7 +7,7 @@ import time
 
 import pyarrow as pa
 
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_stage import STAGE

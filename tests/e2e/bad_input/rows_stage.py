@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_samza.systems.filesystem_faults import FaultyFilesystem, failing_with
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised

@@ -20,7 +20,7 @@ from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.worker_errors import from_worker
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
 from tests.unit.spark.stand_ins import Attempt, Session

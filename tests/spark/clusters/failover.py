@@ -22,8 +22,8 @@ from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.spark.clusters.sessions import SMALL
 from tests.spark.clusters.standalone import Daemon, StandaloneCluster, standalone_cluster

@@ -17,8 +17,8 @@ from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.sessions import SECRET, Session
 from tests.spark.topic_rows import version_rows

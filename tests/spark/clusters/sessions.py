@@ -18,7 +18,7 @@ from airflow_samza.runs.folders import read
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import java_options, spark_home, standalone_cluster
 from tests.spark.clusters.yarn import yarn_cluster

@@ -23,7 +23,7 @@ from airflow_samza.runs.stage_state import FAILED
 from airflow_samza.spark.catalyst import refuse_wide
 from airflow_samza.spark.datasource import register
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input import rows_connect
 from tests.e2e.bad_input.rows_connect import compare_with_page

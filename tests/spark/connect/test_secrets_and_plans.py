@@ -19,8 +19,8 @@ from airflow_samza.spark.hidden_options import read_hidden, refuse_secrets
 from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.push_source import read_source
 from airflow_samza.spark.table_writer import _write
-from airflow_samza.systems.spark_system import Staged
-from airflow_samza.systems.spark_tables import SparkTable
+from airflow_samza.systems.spark.system import Staged
+from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input import rows_connect
 from tests.e2e.bad_input.rows_connect import compare_with_page

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from benchmarks import scale
 from benchmarks.gen_data import page_views
 

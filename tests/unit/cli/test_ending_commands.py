@@ -17,7 +17,7 @@ from airflow_samza.runs.folders import RunFolder, write_once
 from airflow_samza.runs.run_ends import is_ending, set_deadline
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
 

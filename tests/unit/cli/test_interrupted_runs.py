@@ -19,7 +19,7 @@ from airflow_samza.runs.liveness import process_is_there
 from airflow_samza.runs.stage_runners import all_runners
 from airflow_samza.runs.stage_state import RUNNING
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.runner_without_spark import VARIABLE, Dials
 

@@ -21,7 +21,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.progress import ProgressReport
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
 

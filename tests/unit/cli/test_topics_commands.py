@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.systems.log_maintenance import mark_expired
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.maintenance import mark_expired
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 
 

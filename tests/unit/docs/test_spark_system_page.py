@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza.systems.spark_tables import MODES, SparkTable
+from airflow_samza.systems.spark.tables import MODES, SparkTable
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.testing import TestDriver
 from tests.unit.docs.pages import executed, text_of

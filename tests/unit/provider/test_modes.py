@@ -21,7 +21,7 @@ from airflow_samza.provider.triggers import SamzaProducersTrigger, SamzaStateTri
 from airflow_samza.runs.folders import RunFolder, StageFolder, write_once
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_ends import abort
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VIEWS = "provider_applications:views"
 SYSTEMS = {"logs": "views_logs", "warehouse": "views_out"}

@@ -22,7 +22,7 @@ from airflow_samza.runs.push_request import push_handle
 from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, StageStatus
 from airflow_samza.runs.table_folder import TableFolder
 from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 APPLICATION = "provider_applications:with_table"
 VERSION = TableVersion(

@@ -29,7 +29,7 @@ from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder
 from airflow_samza.runs.stage_state import CANCELLED, RUNNING, StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
 

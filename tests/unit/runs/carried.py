@@ -16,7 +16,7 @@ from airflow_samza.runs.run_state import LINEAGE, OWN, RunState
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_left import leave_state
 from airflow_samza.runs.state_taken import Patience, take_lease
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 
 STAGES = ("views", "by-member")

@@ -14,8 +14,8 @@ from airflow_samza.runs.push_finish import begin_staging, finish_push
 from airflow_samza.runs.push_request import PushRequest
 from airflow_samza.runs.table_versions import DELETED, TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.systems.filesystem import LocalFilesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 
 SCHEMA = Schema.of("id bigint, tier string")

@@ -17,7 +17,7 @@ from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_result import StageResult, describe_result
 from airflow_samza.runs.stage_state import can_finish
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 
 FIRST = Generation(1, 1)

@@ -241,7 +241,7 @@ import sys
 from airflow_samza.errors import StateBusy
 from airflow_samza.runs.state_folder import LineageFolder
 from airflow_samza.runs.state_taken import Patience, take_lease
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.filesystem import LocalFilesystem
 root, run_id = sys.argv[1:]
 sys.stdin.readline()
 try:

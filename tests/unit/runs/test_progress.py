@@ -19,7 +19,7 @@ from airflow_samza.runs.progress_text import describe_progress
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_state import CANCELLED, RUNNING, SUCCEEDED, StageHandle, StageStatus, restored_bytes, stage_status
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec
 
 NOON = 1_357_041_600.0  # 2013-01-01 12:00 UTC

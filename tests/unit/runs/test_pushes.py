@@ -19,8 +19,8 @@ from airflow_samza.runs.stage_state import can_finish
 from airflow_samza.runs.table_retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.schema import Schema
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.log_maintenance import compact, sweep
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.maintenance import compact, sweep
 from airflow_samza.systems.system import Publication
 from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_samza.runs import table_versions as tables
 from airflow_samza.runs.table_readers import Readers
 from airflow_samza.runs.table_rollback import rollback
-from airflow_samza.systems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from tests.unit.runs.test_table_versions import PLACE, files, pushed  # noqa: F401
 
 

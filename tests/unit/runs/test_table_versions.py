@@ -12,7 +12,8 @@ from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.runs import table_versions as tables
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.systems.filesystem import Filesystem, LocalFilesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 PLACE = ("log", "profiles-push")
 

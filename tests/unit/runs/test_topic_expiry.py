@@ -11,9 +11,9 @@ from airflow_samza.runs.folders import RunFolder
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.topic_expiry import expire_topics
-from airflow_samza.systems.log_index import read_floor
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.memory_system import MemorySystem
+from airflow_samza.systems.log.index import read_floor
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.spark import heart, launcher, pulse, server
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.unit.spark import without_spark
 from tests.unit.spark.stand_ins import Session
 

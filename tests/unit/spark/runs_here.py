@@ -16,8 +16,8 @@ from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark import epoch, epoch_frames, epoch_task
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.unit.spark.stand_ins import Attempt, Session
 

@@ -20,7 +20,7 @@ from airflow_samza.spark.class_archive import ClassArchive, archived_classes, cl
 from airflow_samza.spark.class_archive_maker import main, make, reason
 from airflow_samza.spark.runner_settings import RunnerSettings
 from airflow_samza.spark.server import StageRunner
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 OWN = "-XX:+UseSerialGC"
 RELEASE = 'JAVA_VERSION="17.0.1"\nMODULES="java.base jdk.incubator.vector"\n'

@@ -22,7 +22,7 @@ from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.table_readers import Freshness, freshness
 from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
 from airflow_samza.spark import followed_tables
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES

@@ -19,7 +19,7 @@ from airflow_samza.spark.code_shipping import ship_package
 from airflow_samza.spark.launcher import ensure_runner, start_runner
 from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runner_settings import RunnerSettings
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
 
 RUN = RunFolder("views", "run-1")

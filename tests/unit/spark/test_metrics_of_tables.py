@@ -17,7 +17,7 @@ from airflow_samza.runs.stage_progress import stage_progress
 from airflow_samza.runs.stage_result import describe_result
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.spark import followed_tables
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES, SEEN, VIEWS, Seen

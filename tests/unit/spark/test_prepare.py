@@ -14,7 +14,7 @@ from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.names import Generation
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 HEAD = """

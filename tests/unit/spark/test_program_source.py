@@ -13,8 +13,8 @@ from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.epoch import bind_inputs
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.stage_setup import program_source
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.stage_program import ProgramSource
 

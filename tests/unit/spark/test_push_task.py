@@ -13,7 +13,7 @@ from airflow_samza.quoting import show_messages
 from airflow_samza.runs.table_versions import DELETED
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.push_task import PushTask
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 

@@ -17,8 +17,8 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
 from airflow_samza.runs.topic_expiry import own_topics
 from airflow_samza.spark import stage_loop, submission
-from airflow_samza.systems.log_index import read_floor
-from airflow_samza.systems.log_maintenance import mark_expired, sweep
+from airflow_samza.systems.log.index import read_floor
+from airflow_samza.systems.log.maintenance import mark_expired, sweep
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.runs_here import Here
 

@@ -22,9 +22,9 @@ from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.run_removal import SweptRuns
 from airflow_samza.runs.stage_state import StageHandle
 from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.systems.filesystem import Filesystem
-from airflow_samza.systems.filesystem_faults import FaultyFilesystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.filesystems.faults import FaultyFilesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.unit.spark.runs_here import Here
 

@@ -24,8 +24,8 @@ from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
-from airflow_samza.systems.filesystem_faults import FaultyFilesystem, failing_with
+from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.unit.spark import runner_without_spark
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.runner_without_spark import Dials

@@ -21,7 +21,7 @@ from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.standbys import StandbyTask
 from airflow_samza.storage import local_store
 from airflow_samza.storage.local_store import default_folder
-from airflow_samza.systems.log_maintenance import expire
+from airflow_samza.systems.log.maintenance import expire
 from tests.unit.spark import runs_here
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES, VIEWS

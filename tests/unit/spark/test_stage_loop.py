@@ -13,7 +13,7 @@ from airflow_samza.runs.folders import write_once
 from airflow_samza.runs.run_plan import RunPlan
 from airflow_samza.runs.stage_result import StageResult
 from airflow_samza.runs.stage_state import StageProgress
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.without_spark import run_stage

@@ -21,7 +21,7 @@ from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.placement import Executor, Placement
 from airflow_samza.spark.standbys import Standbys, StandbyTask, placement_of
 from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snapshot
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.task.stage_program import compile_stage
 from tests.spark.apps.samza_spark_apps import tables
 

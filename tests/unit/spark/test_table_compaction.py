@@ -22,7 +22,7 @@ from airflow_samza.runs.table_retention import expire_versions
 from airflow_samza.runs.table_rollback import rollback
 from airflow_samza.runs.table_versions import TableVersion
 from airflow_samza.spark.table_compaction import compact_here, compacting, compaction_task
-from airflow_samza.systems.log_maintenance import sweep
+from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
 from tests.unit.runs.pushes import PARTITIONS, TOPIC, Pushes
 

@@ -8,8 +8,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from airflow_samza.spark.table_writer import _write
-from airflow_samza.systems.spark_system import Staged
-from airflow_samza.systems.spark_tables import SparkTable
+from airflow_samza.systems.spark.system import Staged
+from airflow_samza.systems.spark.tables import SparkTable
 
 
 def told(table: SparkTable, *, exists: bool = False) -> tuple[dict[str, Any], list[str]]:

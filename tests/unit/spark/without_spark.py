@@ -24,7 +24,7 @@ from airflow_samza.spark import epoch, epoch_frames
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.systems.filesystem import open_filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.spark.stand_ins import Attempt, Session
 
@@ -92,7 +92,7 @@ def serve() -> None:
     """Runs what comes on standard input; says the exit code of each when it has ended (less than 0: the signal that killed it)."""
     import importlib
 
-    for name in ("airflow_samza.spark.stage_loop", "airflow_samza.systems.log_system", "pyarrow.compute"):
+    for name in ("airflow_samza.spark.stage_loop", "airflow_samza.systems.log.system", "pyarrow.compute"):
         importlib.import_module(name)
     for line in sys.stdin:
         arguments, variables = json.loads(line)

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_samza.storage.host_files import UNUSED_SECONDS, HostFiles, sweep_host
 from airflow_samza.storage.snapshots import KnownTables, Restored, prefetch, read_snapshot, snapshot_files, write_snapshot
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 ROWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
 MORE = pa.table({"key": ["fr"], "views": [1]})

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza.errors import StoreError
 from airflow_samza.storage.snapshots import KnownTables, read_snapshot, snapshot_files, write_snapshot
-from airflow_samza.systems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 WINDOWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
 TIMERS = pa.table({"at": pa.array([], pa.int64())})

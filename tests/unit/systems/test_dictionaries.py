@@ -11,7 +11,7 @@ import pytest
 from airflow_samza.partitioner import partition_of
 from airflow_samza.systems.dictionaries import GrowingDictionary, decoded
 from airflow_samza.systems.files import FilesSystem
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import ColumnBound, MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, country string")

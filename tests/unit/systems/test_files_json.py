@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.errors import SchemaError, TopicError
-from airflow_samza.systems.files import FilesSystem, json_lines, lines
-from airflow_samza.systems.files.json_blocks import DEEPEST
+from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.formats import json_lines, lines
+from airflow_samza.systems.files.formats.json_blocks import DEEPEST
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
 
 DDL = "a bigint, b string"

@@ -21,8 +21,8 @@ import pytest
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files import FilesSystem
-from airflow_samza.systems.files.avro_blocks import unpacks_to_more
-from airflow_samza.systems.files.parquet_footer import check_columns
+from airflow_samza.systems.files.formats.avro_blocks import unpacks_to_more
+from airflow_samza.systems.files.formats.parquet_footer import check_columns
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
 
 MICROS = 1_000_000
@@ -134,8 +134,8 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 import pyarrow as pa, pyarrow.parquet as pq
-from airflow_samza.systems.files.avro_blocks import unpacks_to_more
-from airflow_samza.systems.files.parquet_footer import check_columns
+from airflow_samza.systems.files.formats.avro_blocks import unpacks_to_more
+from airflow_samza.systems.files.formats.parquet_footer import check_columns
 from pathlib import Path
 for path in sorted(Path(sys.argv[1]).glob("case-*.parquet")):
     stream = StreamSpec("in", 3, "f bigint", path=path.name)
@@ -226,7 +226,7 @@ def test_a_block_of_avro_that_unpacks_to_too_much_is_refused_before_it_is_unpack
 ) -> None:
     import fastavro
 
-    from airflow_samza.systems.files import avro_blocks
+    from airflow_samza.systems.files.formats import avro_blocks
 
     monkeypatch.setattr(avro_blocks, "LARGEST_BLOCK", 2 << 20)
     schema = {"type": "record", "name": "m", "fields": [{"name": "a", "type": "bytes"}]}
@@ -274,7 +274,7 @@ def test_an_array_of_values_without_bytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_stripes_of_more_rows_than_memory_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_samza.systems.files import orc
+    from airflow_samza.systems.files.formats import orc
 
     written(tmp_path, StreamSpec("out", 1, "a bigint, b bigint", format="orc"), pa.record_batch({"a": range(1000), "b": [1] * 1000}))
     monkeypatch.setattr(orc, "LARGEST_STRIPE", 8000)

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
 from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.formats.parquet import dictionary_columns
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.parquet import dictionary_columns
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemProducer, SystemStreamPartition
 
 STREAM = StreamSpec("out", schema="id bigint", format="parquet")

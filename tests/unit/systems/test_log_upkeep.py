@@ -14,12 +14,12 @@ import pytest
 
 from airflow_samza.control.messages import WatermarkMessage
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems import log_commits
-from airflow_samza.systems.log_fsck import Published, fsck, is_sound
-from airflow_samza.systems.log_maintenance import compact, expire, mark_expired, sweep
-from airflow_samza.systems.log_segments import SegmentReaders
-from airflow_samza.systems.log_system import LogSystem
-from airflow_samza.systems.log_tails import KNOWN_TAILS
+from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log.fsck import Published, fsck, is_sound
+from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
+from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.tails import KNOWN_TAILS
 from airflow_samza.systems.producers_seen import MOST_RANGES, Standing
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -321,7 +321,7 @@ def test_staged_output_that_vanished_is_refused_before_it_is_published(system: L
 
 
 def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_samza.systems import log_segments
+    from airflow_samza.systems.log import segments as log_segments
 
     monkeypatch.setattr(log_segments, "BUFFER_BYTES", 1 << 20)
     monkeypatch.setattr(log_segments, "PARTITION_BYTES", 1 << 14)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
-from airflow_samza.systems.log_maintenance import compact
-from airflow_samza.systems.log_system import LogSystem
+from airflow_samza.systems.log.maintenance import compact
+from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.sections import described
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 

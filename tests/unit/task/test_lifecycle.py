@@ -10,7 +10,7 @@ import pytest
 from airflow_samza import StreamTask, count, session, stream_application, task_application, tumbling
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.systems.memory_system import MemorySystem
+from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.checkpoint import TaskStart
 from airflow_samza.task.reading import TaskInput

@@ -1,0 +1,1 @@
+"""File formats: how bytes become Arrow batches, and back."""

@@ -1,0 +1,208 @@
+"""From the columns a file has to the columns a stream declares: what may be cast, and the refusal of everything else.
+
+Silent: equal types, wider types, dictionaries, other units and zones of one instant. Checked value by value: narrower types.
+A naive timestamp in a file is taken as UTC when the stream declares ``timestamp``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.quoting import plainly
+from airflow_samza.schema import type_from_arrow
+from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.utf8 import is_text
+
+
+@dataclass(frozen=True)
+class Conformer:
+    """Makes the batches of one file those of the stream: ``wanted`` columns, of which the file has ``names``.
+
+    With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may be no UTF-8, which
+    is refused like a value of another type.
+    """
+
+    file: str
+    stream: str
+    wanted: pa.Schema
+    names: tuple[str, ...]
+    options: FileOptions
+    dictionaries: bool = False
+    any_bytes: bool = False
+
+    @classmethod
+    def check(
+        cls,
+        found: pa.Schema,
+        wanted: pa.Schema,
+        *,
+        file: str,
+        stream: str,
+        options: FileOptions,
+        dictionaries: bool = False,
+        any_bytes: bool = False,
+    ) -> Conformer:
+        """The conformer of a file with this schema, or a :class:`SchemaError` that names file, column, both types and the remedy."""
+        names = []
+        for field in wanted:
+            count = found.names.count(field.name)
+            if count > 1:
+                raise SchemaError(
+                    f"File {file} of stream {stream!r} has {count} columns named {field.name!r}.",
+                    hint="Write the file with distinct column names, or leave the column out of the declared schema.",
+                    file=file,
+                    stream=stream,
+                    column=field.name,
+                )
+            if count == 1:
+                if not _fits(found.field(field.name).type, field.type, options):
+                    _refuse_type(file, stream, field.name, found.field(field.name).type, field.type)
+                names.append(field.name)
+            elif not (options.allow_missing_columns and field.nullable):
+                _refuse_missing(file, stream, field, found)
+        return cls(file, stream, wanted, tuple(names), options, dictionaries, any_bytes)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch of the file as a batch of the wanted schema."""
+        columns = []
+        for field in self.wanted:
+            if field.name in self.names:
+                column = self._text(batch.column(batch.schema.get_field_index(field.name)), field)
+                column = self._cast(column, field)
+            else:
+                column = pa.nulls(batch.num_rows, field.type)
+            if not field.nullable and column.null_count:
+                row = pc.index(pc.is_null(column), True).as_py()
+                raise SchemaError(
+                    f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which is declared not null"
+                    f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number {row + 1} of them).",
+                    hint="Declare the column nullable (in a dataclass: `| None`), or repair the file.",
+                    file=self.file,
+                    stream=self.stream,
+                    column=field.name,
+                )
+            columns.append(column)
+        if not columns:
+            return batch.select([])
+        return batch_of(columns, self.wanted)
+
+    def _text(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """The column, if its text is UTF-8; of a dictionary only what rows use counts."""
+        if not self.any_bytes or is_text(column):
+            return column
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+            if is_text(column):
+                return column
+        raise SchemaError(
+            f"File {self.file} of stream {self.stream!r} has text in column {field.name!r} that is no UTF-8.",
+            hint=f"Declare {field.name!r} as binary, or write the file with text in UTF-8.",
+            file=self.file,
+            stream=self.stream,
+            column=field.name,
+        )
+
+    def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if column.type.equals(field.type) or (self.dictionaries and is_encoded_as(column, field.type) and not column.dictionary.null_count):
+            return column
+        try:
+            return cast(column, field.type, truncate=self.options.truncate_timestamps)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"File {self.file} of stream {self.stream!r} has values in column {field.name!r} ({shown(column.type)}) that do not fit"
+                f" the declared {shown(field.type)}: {plainly(str(error).splitlines()[0])}.",
+                hint=f"Declare {field.name!r} as {shown(column.type)}"
+                + (', or set the stream\'s option truncate_timestamps="true".' if types.is_timestamp(field.type) else "."),
+                file=self.file,
+                stream=self.stream,
+                column=field.name,
+                declared=shown(field.type),
+                found=shown(column.type),
+            ) from error
+
+
+def cast(column: pa.Array, target: pa.DataType, *, truncate: bool = False) -> pa.Array:
+    """The column in another type, exactly: a value that does not fit is a ``pyarrow.ArrowInvalid``."""
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    options = pc.CastOptions(target_type=target, allow_time_truncate=truncate)
+    result = pc.cast(column, options=options)
+    if types.is_floating(target) and types.is_floating(column.type) and target.bit_width < column.type.bit_width:
+        same = pc.or_kleene(pc.equal(pc.cast(result, column.type), column), pc.is_nan(column))
+        if pc.any(pc.invert(same)).as_py():
+            raise pa.ArrowInvalid(f"a {column.type} value has no exact {target}")
+    return result
+
+
+def shown(kind: pa.DataType) -> str:
+    """An Arrow type as a user writes it in DDL; as Arrow names it where DDL has no word."""
+    try:
+        return type_from_arrow(kind).ddl()
+    except SchemaError:
+        return str(kind)
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
+    """Whether casting can be tried; single values may still be refused."""
+    if types.is_dictionary(found):
+        return _fits(found.value_type, wanted, options)
+    if found.equals(wanted) or types.is_null(found):
+        return True
+    if types.is_struct(wanted):
+        if not types.is_struct(found):
+            return False
+        inner = {found.field(place).name: found.field(place).type for place in range(found.num_fields)}
+        fields = [wanted.field(place) for place in range(wanted.num_fields)]
+        return all(_fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields)
+    if types.is_map(wanted):
+        return types.is_map(found) and _fits(found.key_type, wanted.key_type, options) and _fits(found.item_type, wanted.item_type, options)
+    if types.is_list(wanted):
+        is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
+        return is_list and _fits(found.value_type, wanted.value_type, options)
+    if types.is_timestamp(wanted):
+        return types.is_timestamp(found) and (wanted.tz is not None or found.tz is None)
+    if types.is_date(wanted):
+        return types.is_date(found)
+    if types.is_string(wanted):
+        return types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
+    if types.is_binary(wanted):
+        return types.is_binary(found) or types.is_large_binary(found) or types.is_fixed_size_binary(found)
+    if types.is_integer(wanted) or types.is_decimal(wanted):
+        return types.is_integer(found) or (types.is_decimal(found) and types.is_decimal(wanted))
+    return types.is_floating(wanted) and (types.is_floating(found) or types.is_integer(found))
+
+
+def _refuse_type(file: str, stream: str, column: str, found: pa.DataType, wanted: pa.DataType) -> NoReturn:
+    raise SchemaError(
+        f"File {file} of stream {stream!r} has column {column!r} as {shown(found)}, declared is {shown(wanted)}.",
+        hint=f"Declare {column!r} as {shown(found)} and convert it in the application, or write the file with the declared type.",
+        file=file,
+        stream=stream,
+        column=column,
+        declared=shown(wanted),
+        found=shown(found),
+    )
+
+
+def _refuse_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:
+    near = difflib.get_close_matches(field.name.lower(), [name.lower() for name in found.names], 1)
+    alike = next((name for name in found.names if near and name.lower() == near[0]), None)
+    way_out = 'set the stream\'s option allow_missing_columns="true" to read it as null' if field.nullable else "declare it nullable first"
+    raise SchemaError(
+        f"File {file} of stream {stream!r} has no column {field.name!r}, declared is {shown(field.type)};"
+        f" it has {', '.join(found.names) or 'none'}.",
+        hint=(f"Did you mean {alike!r}? " if alike else "") + f"Correct the schema, or {way_out}.",
+        file=file,
+        stream=stream,
+        column=field.name,
+        declared=shown(field.type),
+        found=None,
+    )

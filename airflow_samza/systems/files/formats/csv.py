@@ -1,0 +1,283 @@
+"""CSV: parsed by the declared schema, columns found by the header's names (without a header: by their order).
+
+A file is read from its start to its end, because a quoted value may hold line ends; with ``multiline=false`` it is split at line ends.
+An empty value without quotes is null, with quotes it is empty text. Written with a header, text quoted, times as ISO 8601.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import IO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from pyarrow import types
+
+from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.quoting import plainly, quoted
+from airflow_samza.systems.files.formats.conform import shown
+from airflow_samza.systems.files.formats.csv_head import Head, read_head
+from airflow_samza.systems.files.formats.csv_output import CsvOutput
+from airflow_samza.systems.files.formats.csv_records import Dialect, count_lines, last_line, lines_of
+from airflow_samza.systems.files.formats.csv_values import parse_column, type_of
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks
+from airflow_samza.systems.files.formats.options import FileOptions, compression_of
+from airflow_samza.systems.files.formats.packing import Unit
+from airflow_samza.systems.files.formats.times import FOUR_DIGITS
+from airflow_samza.systems.files.formats.tolerance import Unreadable, as_text
+
+LONGEST_RECORD = 16 * 2**20
+"""Bytes of a record that is read."""
+
+_SHOWN_BYTES = 2**20
+
+_TOO_LONG = f"a record of more than {LONGEST_RECORD // 2**20} MiB, or a quote that is never closed"
+
+_PLACE = re.compile(r"^(CSV parse error: |In CSV column #\d+: )?(Row #\d+: )?")
+"""Where Arrow says that a record lies: in the bytes that it was given."""
+
+
+class CsvFormat:
+    """The format ``csv``."""
+
+    extension = "csv"
+    times = FOUR_DIGITS
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> CsvInput:
+        """Opens the file and reads its header; without ``wanted`` the first block tells the types, too."""
+        return CsvInput(file, wanted, options)
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """The whole file, or its bytes cut anywhere when no value holds a line end."""
+        if options.multiline or compression_of(file.path):
+            return [Unit(number, 0, None, file.size)]
+        return [Unit(number, 0, file.size, file.size, divisible=True)]
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """Refuses nested and binary columns."""
+        for field in schema:
+            if field.type.num_fields or types.is_binary(field.type):
+                raise SchemaError(
+                    f"Column {field.name!r} of stream {stream!r} is {field.type}, which CSV cannot hold.",
+                    hint="Write Parquet or JSON lines, or turn the column into text first.",
+                    stream=stream,
+                    column=field.name,
+                )
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> CsvOutput:
+        """A writer to an open sink."""
+        return CsvOutput(sink, schema, options)
+
+
+class _Bad(NamedTuple):
+    """A record that cannot be read, why, and the column, if the value of one is to blame."""
+
+    record: bytes
+    reason: str
+    column: str | None = None
+
+
+class CsvInput:
+    """An open CSV file."""
+
+    def __init__(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> None:
+        self.file = file
+        self.options = options
+        self.dialect = Dialect(options)
+        self.head: Head = read_head(file, self.dialect, header=options.header, named=options.header or wanted is None)
+        names = self.head.names
+        if wanted is not None and (not options.header or not names):
+            names = list(wanted.names)
+        self.header = names if options.header or wanted is not None else [f"_c{place}" for place in range(len(names))]
+        if wanted is not None:
+            CsvFormat().check(wanted, file.stream)
+            known = {field.name: field for field in wanted}
+            # What is not declared is never read; its type plays no part.
+            self._schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in self.header])
+        else:
+            self._schema = self._inferred()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they are parsed."""
+        return self._schema
+
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
+        """The rows of the file, or those whose lines start in the bytes [start, end)."""
+        if self.file.size == 0 or not self.header:
+            return
+        target = pa.schema([self._schema.field(name) for name in list(names) or self.header[:1]])
+        for piece in self._pieces(self._blocks(start, end), target):
+            if isinstance(piece, pa.RecordBatch):
+                for row in range(0, piece.num_rows, BATCH_ROWS):
+                    yield piece.slice(row, BATCH_ROWS).select(list(names))
+            elif self.file.tolerant:
+                column = f", in column {piece.column!r}" if piece.column is not None else ""
+                yield Unreadable(as_text(piece.record), piece.reason + column)
+            else:
+                raise self._refusal(piece)
+
+    def close(self) -> None:
+        """Nothing is held between blocks."""
+
+    def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
+        """The lines that start in [start, end), without the header."""
+        if end is not None and end <= self.head.body:
+            return
+        first = start if start > self.head.body else 0
+        blocks = line_blocks(self.file, first, end, block_bytes=BLOCK_BYTES, ending=self.head.line_end, longest=LONGEST_RECORD)
+        for block in blocks:
+            before = max(0, self.head.body - block.offset)
+            if before < len(block.data):
+                yield Block(block.offset + before, block.data[before:], block.cut) if before else block
+
+    def _pieces(self, blocks: Iterator[Block], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+        """Rows, and between them the records that are bad."""
+        held = lost = b""
+        for block in blocks:
+            if block.cut:
+                yield _Bad(lost or held + block.data, _TOO_LONG)
+                held = lost = b""
+                continue
+            if not held:
+                made = self._parsed(block.data, target)
+                if made is not None and self._is_one_per_line(made.num_rows, block.data):
+                    yield made
+                    continue
+                if not self.options.multiline:
+                    yield from self._sorted_out(lines_of(block.data), target)
+                    continue
+            # A quote is open at the end of a line, or something is bad: see where records end.
+            data = held + block.data
+            cut = self.dialect.closed(data)
+            begin = 0
+            if lost and cut:  # the end of a record whose beginning was too long to be kept
+                yield _Bad(lost, _TOO_LONG)
+                begin, lost = len(next(self.dialect.records(data))), b""
+            yield from self._whole(data[begin:cut], target)
+            held = data[cut:]
+            if len(held) > LONGEST_RECORD:
+                lost, held = lost or held[:_SHOWN_BYTES], self.dialect.quote.encode()
+        if lost:
+            yield _Bad(lost, _TOO_LONG)
+        elif held:
+            yield from self._sorted_out([held], target)
+
+    def _is_one_per_line(self, rows: int, data: bytes) -> bool:
+        """Whether that many rows of data mean that no line end is part of a value: then the data end where a record ends."""
+        if rows != count_lines(data, blank=True) and (len(self.header) == 1 or rows != count_lines(data, blank=False)):
+            return False
+        return self.dialect.has_ended(last_line(data))
+
+    def _whole(self, data: bytes, target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+        """Records that are known to be whole."""
+        made = self._parsed(data, target)
+        if made is None:
+            yield from self._sorted_out(list(self.dialect.records(data)), target)
+        else:
+            yield made
+
+    def _sorted_out(self, records: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+        """Rows in pieces, and between them the records that are bad; those are found by halving."""
+        if len(self.header) != 1:
+            records = [record for record in records if record.strip(b"\r\n")]
+        if not records:
+            return
+        made = self._parsed(b"".join(records), target)
+        if made is not None and made.num_rows == len(records) and self.dialect.is_closed(records[-1]):
+            yield made
+        elif len(records) == 1:
+            yield self._blamed(records[0], target)
+        else:
+            middle = len(records) // 2
+            yield from self._sorted_out(records[:middle], target)
+            yield from self._sorted_out(records[middle:], target)
+
+    def _parsed(self, data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
+        """The rows of whole records, None when one of them is bad."""
+        nullable = pa.schema([field.with_nullable(True) for field in target])
+        if len(self.header) != 1 and not data.strip(b"\r\n"):
+            return _no_rows(nullable)
+        try:
+            texts = self._texts(data, target)
+            columns = [parse_column(texts.column(place), field.type) for place, field in enumerate(nullable)]
+        except pa.ArrowInvalid:
+            return None
+        return pa.RecordBatch.from_arrays(columns, schema=nullable)
+
+    def _texts(self, data: bytes, target: pa.Schema) -> pa.RecordBatch:
+        """The values of whole records as text. Columns are named by their places: names of a header may come twice."""
+        places = [str(self.header.index(name)) for name in target.names]
+        convert = pacsv.ConvertOptions(
+            column_types=dict.fromkeys(places, pa.string()),
+            include_columns=places,
+            null_values=[self.options.null_value],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        named = [str(place) for place in range(len(self.header))]
+        read = pacsv.ReadOptions(use_threads=False, column_names=named, block_size=len(data) + 1)
+        table = pacsv.read_csv(pa.BufferReader(data), read, self._parsing(), convert).combine_chunks()
+        return table.to_batches()[0] if table.num_rows else _no_rows(table.schema)
+
+    def _parsing(self) -> pacsv.ParseOptions:
+        return pacsv.ParseOptions(
+            delimiter=self.dialect.delimiter,
+            quote_char=self.dialect.quote or False,
+            escape_char=self.dialect.escape or False,
+            newlines_in_values=True,
+            # In a file of one column an empty line is a row that is null.
+            ignore_empty_lines=len(self.header) != 1,
+        )
+
+    def _blamed(self, record: bytes, target: pa.Schema) -> _Bad:
+        """What is wrong with a record that was read by itself."""
+        if not self.dialect.is_closed(record):
+            if self.options.multiline:
+                return _Bad(record, "a quote that is never closed")
+            return _Bad(record, "a quote that is not closed on its line (multiline=false)")
+        try:
+            texts = self._texts(record, target)
+        except pa.ArrowInvalid as error:
+            return _Bad(record, plainly(_PLACE.sub("", " ".join(str(error).split()))))
+        for place, field in enumerate(target):
+            try:
+                parse_column(texts.column(place), field.type)
+            except pa.ArrowInvalid:
+                value = texts.column(place)[0].as_py()
+                brief = value if len(value) <= 60 else value[:57] + "…"
+                return _Bad(record, f"{quoted(brief)}, which is no {shown(field.type)}", field.name)
+        return _Bad(record, f"{texts.num_rows} records where one should be")
+
+    def _refusal(self, bad: _Bad) -> SamzaError:
+        if bad.column is None:
+            return damaged(self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})")
+        return SchemaError(
+            f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column {bad.column!r}: {bad.reason}.",
+            hint="Declare the column with a type that holds the value, set null_value= if the text means null, or repair the file.",
+            file=self.file.shown,
+            stream=self.file.stream,
+            column=bad.column,
+        )
+
+    def _inferred(self) -> pa.Schema:
+        """The columns with the types that the values of the first block have; text where there are none, or several."""
+        self._schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
+        block = next(self._blocks(0, None), None) if self.header else None
+        if block is None or block.cut:
+            return texts
+        data = block.data[: self.dialect.closed(block.data)] or block.data
+        found = []
+        for piece in self._whole(data, texts):
+            if isinstance(piece, pa.RecordBatch):
+                found.append(piece)
+            elif not self.file.tolerant:
+                raise self._refusal(piece)
+        rows = pa.Table.from_batches(found, pa.schema([field.with_nullable(True) for field in texts]))
+        return pa.schema([pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)])
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

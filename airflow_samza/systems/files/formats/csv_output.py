@@ -1,0 +1,97 @@
+"""Writes CSV so that the same options read it back equal: what they leave no way for is refused."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats.csv_records import Dialect
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, concatenated
+from airflow_samza.systems.files.formats.options import FileOptions
+
+_IN_NUMBERS = frozenset("0123456789+-.: TZabcdefilnrstuyEINa")
+"""Characters of numbers, times, booleans, NaN and Infinity."""
+
+
+class CsvOutput:
+    """Writes a header, then a line for each row. Text is in quotes, so that what is empty is told from null."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> None:
+        self.sink = sink
+        self.options = options
+        self.dialect = Dialect(options)
+        self.special = [text for text in (self.dialect.escape, self.dialect.quote, self.dialect.delimiter) if text]
+        self.awkward = bool(_IN_NUMBERS & set("".join(self.special)))
+        if options.header and schema.names:
+            names = [self._text(pa.array([name], pa.string()), name) for name in schema.names]
+            self.sink.write((self.dialect.delimiter.join(text[0].as_py() for text in names) + "\n").encode())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends lines."""
+        for row in range(0, batch.num_rows if batch.num_columns else 0, BATCH_ROWS):
+            part = batch.slice(row, BATCH_ROWS)
+            ends = [*[self.dialect.delimiter] * (len(part.schema) - 1), "\n"]
+            pieces: list[Any] = []
+            for place, (field, end) in enumerate(zip(part.schema, ends, strict=True)):
+                pieces += [self._column(part.column(place), field.name), pa.scalar(end, pa.large_string())]
+            self.sink.write(concatenated(pc.binary_join_element_wise(*pieces, pa.scalar("", pa.large_string()))))
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+    def _column(self, column: pa.Array, name: str) -> pa.Array:
+        """The values as they stand in lines."""
+        kind = column.type
+        if types.is_string(kind):
+            text = self._text(column, name)
+        else:
+            plain = _cast(column)
+            null = self.options.null_value
+            text = plain if not self.awkward else self._text(plain, name)
+            if null and not self.awkward and pc.any(pc.equal(plain, null)).as_py():
+                text = self._text(plain, name)
+        return pc.fill_null(pc.cast(text, pa.large_string()), self.options.null_value)
+
+    def _text(self, column: pa.Array, name: str) -> pa.Array:
+        """Text in quotes; without them, what could be taken for something else is escaped or refused."""
+        dialect = self.dialect
+        if not self.options.multiline:
+            self._refuse(column, pc.match_substring_regex(column, r"[\r\n]"), name, "a line end", "set multiline=true")
+        if dialect.quote:
+            if dialect.escape:
+                column = pc.replace_substring(column, dialect.escape, dialect.escape * 2)
+            column = pc.replace_substring(column, dialect.quote, (dialect.escape or dialect.quote) + dialect.quote)
+            return pc.binary_join_element_wise(dialect.quote, column, dialect.quote, "")
+        same = pc.equal(column, self.options.null_value)
+        self._refuse(column, same, name, "text that is written like null", "set quote, for example quote='\"', or another null_value")
+        for special in (*self.special, "\r", "\n"):
+            if dialect.escape:
+                column = pc.replace_substring(column, special, dialect.escape + special)
+            else:
+                shown = {"\r": "a line end", "\n": "a line end"}.get(special, f"the delimiter {special!r}")
+                self._refuse(column, pc.match_substring(column, special), name, shown, "set quote= or escape=")
+        return column
+
+    def _refuse(self, column: pa.Array, bad: pa.Array, name: str, what: str, way_out: str) -> None:
+        if pc.any(bad).as_py():
+            value = column.filter(bad)[0].as_py()
+            brief = value if len(value) <= 60 else value[:57] + "…"
+            raise SchemaError(
+                f"Column {name!r} has {what} in {brief!r}, which CSV with these options cannot hold.",
+                hint=f"{way_out[0].upper()}{way_out[1:]} on the output stream, or write another format.",
+                column=name,
+            )
+
+
+def _cast(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is False:
+        texts = pc.cast(column, pa.string())
+        for lower, shown in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
+            texts = pc.if_else(pc.equal(texts, lower), shown, texts)
+        return texts
+    return pc.cast(column, pa.string())

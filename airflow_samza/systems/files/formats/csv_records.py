@@ -1,0 +1,115 @@
+"""Where records of CSV begin and end, exactly as Arrow's parser sees it.
+
+A quote opens a quoted value only where a value begins; twice, it stands for itself; what follows the closing one belongs to the value.
+An escape takes the next character as it is. CR, LF and CRLF end a record outside of quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from airflow_samza.systems.files.formats.options import FileOptions
+
+
+class Dialect:
+    """Delimiter, quote and escape of a file; an escape that is the quote is what doubled quotes are anyway."""
+
+    def __init__(self, options: FileOptions) -> None:
+        self.delimiter = options.delimiter
+        self.quote = options.quote
+        self.escape = options.escape if options.escape != options.quote else ""
+
+    @cached_property
+    def _record(self) -> re.Pattern[bytes]:
+        """One record with its line end; group ``end`` is empty where the data end before it does."""
+        d, q, e = (re.escape(text.encode()) for text in (self.delimiter, self.quote, self.escape))
+        # Loops are unrolled, so that a record that never ends takes linear time.
+        plain = rb"[^" + d + rb"\r\n" + e + rb"]*"
+        plain += rb"(?:" + e + rb"[\s\S]" + plain + rb")*" if e else b""
+        value = plain
+        if q:
+            text, pair = rb"[^" + q + e + rb"]*", q + q + (rb"|" + e + rb"[\s\S]" if e else b"")
+            quoted = q + text + rb"(?:(?:" + pair + rb")" + text + rb")*" + q + rb"(?!" + q + rb")" + plain
+            value = rb"(?:" + quoted + rb"|(?!" + q + rb")" + plain + rb")"
+        return re.compile(value + rb"(?:" + d + value + rb")*(?P<end>\r\n|[\r\n]|\Z)")
+
+    def records(self, data: bytes) -> Iterator[bytes]:
+        """The records with their line ends, blank lines too; the last one may lack it, or be open: then it is all that is left."""
+        for start, end, _ in self._spans(data):
+            yield data[start:end]
+
+    def _spans(self, data: bytes) -> Iterator[tuple[int, int, bool]]:
+        """Start and end of each record, and whether it has ended."""
+        place, size = 0, len(data)
+        while place < size:
+            found = self._record.match(data, place)
+            end = found.end() if found is not None else size
+            yield place, end, found is not None and bool(found["end"])
+            place = end
+
+    def is_closed(self, record: bytes) -> bool:
+        """Whether the last value of a record is at its end: no quote is open, no escape is waiting."""
+        return self._record.fullmatch(record) is not None
+
+    def has_ended(self, line: bytes) -> bool:
+        """Whether a line is a record by itself: its end is not part of a value."""
+        found = self._record.fullmatch(line)
+        return found is not None and (bool(found["end"]) or not line.endswith((b"\r", b"\n")))
+
+    def closed(self, data: bytes) -> int:
+        """The bytes of data up to the end of the last record that has ended; what is left may go on."""
+        quote = self.quote.encode()
+        if not self.escape and (not quote or quote not in data):
+            return _last_line_end(data, len(data))
+        if not self.escape and (plain := self._plain_quotes(data)) is not None:
+            places, opening = plain
+            cut = _last_line_end(data, len(data))
+            # A line end lies outside of values where the quotes before it are even; inside, its record began before the last that opened.
+            while np.searchsorted(places, cut) % 2:
+                cut = _last_line_end(data, int(opening[np.searchsorted(opening, cut) - 1]))
+            return cut
+        return max((end for _, end, ended in self._spans(data) if ended), default=0)
+
+    def _plain_quotes(self, data: bytes) -> tuple[Any, Any] | None:
+        """The places of all quotes and of those that open a value; None unless each opens or ends a value or is one of a pair."""
+        array = np.frombuffer(data, np.uint8)
+        places = np.flatnonzero(array == ord(self.quote))
+        border = np.zeros(256, bool)
+        border[[ord(self.delimiter), ord("\r"), ord("\n"), ord(self.quote)]] = True
+        opening, closing = places[0::2], places[1::2]
+        before = np.where(opening > 0, array[opening - 1], ord("\n"))
+        closes = (closing + 1 == len(array)) | border[array[np.minimum(closing + 1, len(array) - 1)]]
+        if not (border[before].all() and closes.all()):
+            return None
+        return places, opening[before != ord(self.quote)]
+
+
+def _last_line_end(data: bytes, before: int) -> int:
+    return max(data.rfind(b"\n", 0, before), data.rfind(b"\r", 0, before)) + 1
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Lines with their ends, blank ones too."""
+    return re.findall(rb"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+", data)
+
+
+def count_lines(data: bytes, *, blank: bool) -> int:
+    """The lines of data, with or without blank ones."""
+    if not blank:
+        return len(re.findall(rb"[^\r\n]+", data))
+    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
+    ends += data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0
+    return ends + (0 if data.endswith((b"\n", b"\r")) or not data else 1)
+
+
+def last_line(data: bytes) -> bytes:
+    """The last line that is not blank, with its end."""
+    size = len(data.rstrip(b"\r\n"))
+    start = max(data.rfind(b"\n", 0, size), data.rfind(b"\r", 0, size)) + 1
+    end = size + (2 if data.startswith(b"\r\n", size) else 1)
+    return data[start:end]

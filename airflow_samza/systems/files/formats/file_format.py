@@ -1,0 +1,176 @@
+"""What a file format has to offer, and the five that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.systems.files.formats.failures import is_missing, is_of_storage, translate
+from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
+from airflow_samza.systems.files.formats.packing import Unit
+from airflow_samza.systems.system import ColumnBound
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.files.formats.times import Times
+    from airflow_samza.systems.files.formats.tolerance import Unreadable
+
+BATCH_ROWS = 65_536
+"""Rows of one batch read: large enough to amortise a call, small enough for a task's memory."""
+
+
+class TimeRange(NamedTuple):
+    """A slice by a column: [start, end) in UTC microseconds."""
+
+    column: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read.
+
+    With ``dictionaries`` texts that repeat may come dictionary-encoded. Of a ``tolerant`` one records that cannot be read come as
+    :class:`Unreadable`.
+    """
+
+    filesystem: pafs.FileSystem
+    path: str
+    size: int
+    shown: str
+    stream: str
+    bounds: tuple[ColumnBound, ...] = ()
+    dictionaries: bool = False
+    tolerant: bool = False
+
+    def random_access(self) -> pa.NativeFile:
+        """The file, seekable."""
+        return self.filesystem.open_input_file(self.path)
+
+    def sequential(self) -> pa.NativeFile:
+        """The file from its start, decompressed when its extension says so, in any letter case."""
+        return self.filesystem.open_input_stream(self.path, compression=CODECS.get(compression_of(self.path) or ""))
+
+
+class OpenFile(Protocol):
+    """A file that was opened: its schema, and its batches as the file has them (text: as they were asked for)."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns the file has."""
+        ...
+
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch] | Iterator[pa.RecordBatch | Unreadable]:
+        """The rows of a part of the file, with these columns; rows outside of ``within`` may be left out, never others."""
+        ...
+
+    def close(self) -> None:
+        """Gives the file back."""
+        ...
+
+
+class FileWriter(Protocol):
+    """Writes batches of one schema to a file."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends rows."""
+        ...
+
+    def close(self) -> None:
+        """Writes what is still held back, and the file's end; the sink stays open."""
+        ...
+
+
+class FileFormat(Protocol):
+    """One format: reading, cutting into units, writing."""
+
+    extension: str
+
+    @property
+    def times(self) -> Times | None:
+        """The times that are read back as they were written, None when all are."""
+        ...
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OpenFile:
+        """Opens a file; ``wanted`` None finds out the schema, else text is read as these columns."""
+        ...
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """How the file may be cut; ``number`` is its place in the listing."""
+        ...
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """Refuses, with a ``SchemaError``, columns that the format cannot hold."""
+        ...
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> FileWriter:
+        """A writer to an open sink."""
+        ...
+
+
+def open_format(name: str) -> FileFormat:
+    """The format of this name (one of ``options.FORMATS``); loads what it needs."""
+    module, kind = {
+        "parquet": ("parquet", "ParquetFormat"),
+        "orc": ("orc", "OrcFormat"),
+        "json": ("json_lines", "JsonLinesFormat"),
+        "csv": ("csv", "CsvFormat"),
+        "avro": ("avro", "AvroFormat"),
+    }[name]
+    found: FileFormat = getattr(import_module(f"airflow_samza.systems.files.{module}"), kind)()
+    return found
+
+
+def concatenated(texts: pa.LargeStringArray) -> bytes:
+    """The texts one after the other: the value buffer of an array without nulls, as it is."""
+    offsets, data = texts.buffers()[1:]
+    bounds = memoryview(offsets).cast("q")
+    return bytes(memoryview(data)[bounds[texts.offset] : bounds[texts.offset + len(texts)]])
+
+
+@contextmanager
+def reading(file: InputFile, format_name: str) -> Iterator[None]:
+    """Turns what reading raises into the error that says whether the file is missing, out of reach or damaged."""
+    try:
+        yield
+    except SamzaError:
+        raise
+    except OSError as error:
+        if is_missing(error):
+            raise changed(file.shown, file.stream, "it is gone") from error
+        if is_of_storage(error):
+            raise translate(error, path=file.shown, stream=file.stream, doing="read") from error
+        raise damaged(file, format_name, error) from error
+    except (pa.ArrowException, EOFError, ValueError, UnicodeDecodeError) as error:
+        raise damaged(file, format_name, error) from error
+
+
+def damaged(file: InputFile, format_name: str, reason: object) -> TopicError:
+    """The error of a file whose content is not what its format demands."""
+    text = " ".join(str(reason).split())[:300] or type(reason).__name__
+    return TopicError(
+        f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: {text.rstrip('.')}.",
+        hint="Replace or remove the file; if it has another format, declare format= on the stream.",
+        file=file.shown,
+        stream=file.stream,
+        reason=text,
+    )
+
+
+def changed(shown: str, stream: str, what: str) -> TopicError:
+    """The error of a file that is not the one the plan saw."""
+    return TopicError(
+        f"File {shown} of stream {stream!r} changed since the plan: {what}.",
+        hint="Clear the plan task, so that a new plan takes the files as they are now; do not change files while a run reads them.",
+        file=shown,
+        stream=stream,
+    )

@@ -1,0 +1,247 @@
+"""JSON lines: one object per line, read in blocks of whole lines by Arrow's parser, and by Python where that gives up.
+
+Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A missing key
+is null, a key that is not declared is left out. Python's parser is exact on what Arrow's refuses (nested times, maps, numbers
+as ``1.0`` for an integer, NaN) and says which line and column is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+from pyarrow import types
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.formats.json_blocks import count_objects
+from airflow_samza.systems.files.formats.json_types import inferred_schema
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
+from airflow_samza.systems.files.formats.lines import LONGEST_LINE, Block, first_bytes, line_blocks, line_end
+from airflow_samza.systems.files.formats.options import FileOptions, compression_of
+from airflow_samza.systems.files.formats.packing import Unit
+from airflow_samza.systems.files.formats.signatures import refuse_binary
+from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
+from airflow_samza.systems.files.formats.times import FOUR_DIGITS
+from airflow_samza.systems.files.formats.tolerance import Unreadable, as_text
+
+_BAD = (ValueError, OverflowError, pa.ArrowException)
+"""What parsing a bad line raises."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class JsonLinesFormat:
+    """The format ``json``."""
+
+    extension = "json"
+    times = FOUR_DIGITS
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
+        """Opens the file; without ``wanted`` its first block tells the columns."""
+        return JsonLinesInput(file, wanted)
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """The bytes of the file, cut anywhere; a compressed file is one unit."""
+        if compression_of(file.path):
+            return [Unit(number, 0, None, file.size)]
+        return [Unit(number, 0, file.size, file.size, divisible=True)]
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """Refuses maps whose keys are not text: a JSON key is."""
+        for field in schema:
+            if _has_odd_map(field.type):
+                raise SchemaError(
+                    f"Column {field.name!r} of stream {stream!r} is a map whose keys are not strings, which JSON cannot hold.",
+                    hint="Cast the keys to string, or write Parquet.",
+                    stream=stream,
+                    column=field.name,
+                )
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> JsonLinesOutput:
+        """A writer to an open sink."""
+        return JsonLinesOutput(sink)
+
+
+def _has_odd_map(kind: pa.DataType) -> bool:
+    if types.is_map(kind) and not types.is_string(kind.key_type):
+        return True
+    return any(_has_odd_map(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _whole(data: bytes) -> pajson.ReadOptions:
+    return pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
+
+
+class JsonLinesInput:
+    """An open file of JSON lines."""
+
+    def __init__(self, file: InputFile, wanted: pa.Schema | None) -> None:
+        self.file = file
+        beginning = first_bytes(file)
+        refuse_binary(file, "JSON lines", beginning)
+        self._line_end = line_end(beginning)
+        self._schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they are parsed."""
+        return self._schema
+
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
+        """The lines that start in the bytes [start, end)."""
+        target = pa.schema([self._schema.field(name) for name in names])
+        by_arrow = _is_for_arrow(target)
+        for block in self._blocks(start, end):
+            if block.cut:
+                reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
+                if not self.file.tolerant:
+                    raise damaged(self.file, "JSON lines", f"{reason}, at byte {block.offset}")
+                yield Unreadable(as_text(block.data), reason)
+                continue
+            if self.file.tolerant:
+                yield from _tolerantly(block, target, by_arrow)
+                continue
+            batch = _parse(block.data, target) if by_arrow else None
+            if batch is None:
+                batch = self._by_python(block, target)
+            for row in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(row, BATCH_ROWS)
+
+    def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
+        """The lines that start in the bytes [start, end), ended by LF, without a mark at the beginning of the file."""
+        for block in line_blocks(self.file, start, end, ending=self._line_end):
+            data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
+            data = data.replace(b"\r", b"\n") if self._line_end == b"\r" else data  # in JSON a CR is never part of a value
+            if data.strip() or block.cut:
+                yield Block(block.offset + len(block.data) - len(data), data, block.cut)
+
+    def _by_python(self, block: Block, target: pa.Schema) -> pa.RecordBatch:
+        try:
+            return from_lines(block, target)
+        except BadValue as bad:
+            where = f"in the line at byte {bad.offset}"
+            if bad.column is None:
+                raise damaged(self.file, "JSON lines", f"{bad} {where}") from bad
+            raise SchemaError(
+                f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {where}.",
+                hint="Declare the column with a type that holds the value, or repair the file.",
+                file=self.file.shown,
+                stream=self.file.stream,
+                column=bad.column,
+            ) from bad
+
+    def close(self) -> None:
+        """Nothing is held between blocks."""
+
+
+def read_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
+    """The rows of a block of lines, in columns that may be null; a line that cannot be read is a ValueError or an error of Arrow."""
+    return _decoded(block, target, _is_for_arrow(target))
+
+
+_LINES = 256
+"""Lines that are read together where a block has a bad one."""
+
+
+def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
+    """The rows of a block in pieces, and between them the lines that are bad."""
+    try:
+        batch = _decoded(block, target, by_arrow)
+    except _BAD:
+        lines = re.findall(rb"[^\n]*\n|[^\n]+", block.data)
+        for start in range(0, len(lines), _LINES):
+            yield from _line_by_line(lines[start : start + _LINES], target, by_arrow)
+        return
+    for row in range(0, batch.num_rows, BATCH_ROWS):
+        yield batch.slice(row, BATCH_ROWS)
+
+
+def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
+    try:
+        yield _decoded(Block(0, b"".join(lines)), target, by_arrow)
+        return
+    except _BAD:
+        pass
+    good: list[bytes] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            from_lines(Block(0, line), target)
+        except _BAD as error:
+            if good:
+                yield from_lines(Block(0, b"".join(good)), target)
+                good = []
+            column = f", in column {error.column!r}" if isinstance(error, BadValue) and error.column is not None else ""
+            yield Unreadable(as_text(line), f"{error}{column}")
+        else:
+            good.append(line)
+    if good:
+        yield from_lines(Block(0, b"".join(good)), target)
+
+
+def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
+    batch = _parse(block.data, target) if by_arrow else None
+    return batch if batch is not None else from_lines(block, target)
+
+
+def _is_for_arrow(target: pa.Schema) -> bool:
+    """Whether Arrow reads all columns: nested values of JSON's own types; others inside of them, and maps, are Python's."""
+    return all(is_text_leaf(field.type) or _is_plain(field.type) for field in target)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    if types.is_map(kind) or is_text_leaf(kind):
+        return False
+    return all(_is_plain(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
+    """The block as Arrow parses it, None when something in it is Python's to read or refuse."""
+    rows = count_objects(data)
+    if rows is None:
+        return None
+    raw = pa.schema([field.with_type(pa.string()) if is_text_leaf(field.type) else field for field in target])
+    parse = pajson.ParseOptions(explicit_schema=raw.remove_metadata(), unexpected_field_behavior="ignore")
+    try:
+        table = pajson.read_json(pa.BufferReader(data), read_options=_whole(data), parse_options=parse)
+        if table.num_rows != rows:
+            return None  # several objects on one line
+        if not target.names:
+            return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"]).select([])
+        columns = [table.column(field.name).combine_chunks() for field in target]
+        parsed = [parse_text(c, field.type) if is_text_leaf(field.type) else c for c, field in zip(columns, target, strict=True)]
+    except pa.ArrowInvalid:
+        return None
+    if any(_holds_infinite(column) for column in columns):
+        return None  # a number that was too large
+    # Nulls in a column that is declared not null are the reader's to refuse, with the file's name.
+    return pa.RecordBatch.from_arrays(parsed, schema=pa.schema([field.with_nullable(True) for field in target]))
+
+
+def _holds_infinite(column: pa.Array) -> bool:
+    if types.is_floating(column.type):
+        return bool(pc.any(pc.is_inf(column)).as_py())
+    if types.is_struct(column.type):
+        return any(_holds_infinite(inner) for inner in column.flatten())
+    return types.is_list(column.type) and _holds_infinite(column.flatten())
+
+
+class JsonLinesOutput:
+    """Writes a line for each row."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
+        self.sink = sink
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends lines."""
+        for row in range(0, batch.num_rows, BATCH_ROWS):
+            self.sink.write(to_lines(batch.slice(row, BATCH_ROWS)))
+
+    def close(self) -> None:
+        """Nothing is held back."""

@@ -1,0 +1,77 @@
+"""The columns of JSON lines for which no schema is declared: those of the first block of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.json as pajson
+from pyarrow import types
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats.file_format import InputFile, damaged
+from airflow_samza.systems.files.formats.json_blocks import count_objects
+from airflow_samza.systems.files.formats.json_values import BadValue, parsed_line
+from airflow_samza.systems.files.formats.lines import Block
+
+
+def inferred_schema(file: InputFile, blocks: Iterator[Block]) -> pa.Schema:
+    """The columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part."""
+    for block in blocks:
+        data = b"" if block.cut else block.data
+        if count_objects(data) is None:
+            data = _objects(file, Block(block.offset, data))
+        if not data.strip():
+            continue
+        try:
+            found = _found(data)
+        except pa.ArrowInvalid as error:
+            if not file.tolerant:
+                raise _untold(file, error) from error
+            try:
+                found = _found(b"\n".join(line for line in data.split(b"\n") if _is_readable(line)))
+            except pa.ArrowInvalid as left:
+                raise _untold(file, left) from left
+        return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
+    return pa.schema([])
+
+
+def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:
+    """The error of lines that are objects, and have no columns for all that."""
+    several = "changed from" in str(error)
+    reason = str(error).removeprefix("JSON parse error: ").rstrip(".")
+    return SchemaError(
+        f"File {file.shown} of stream {file.stream!r} has "
+        + ("values of several types in one column" if several else "lines that tell no columns")
+        + f": {reason}.",
+        hint="Declare schema= on the stream.",
+        file=file.shown,
+        stream=file.stream,
+    )
+
+
+def _is_readable(line: bytes) -> bool:
+    try:
+        _found(line)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _found(data: bytes) -> pa.Schema:
+    return pajson.read_json(pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)).schema
+
+
+def _objects(file: InputFile, block: Block) -> bytes:
+    """The lines that are objects; another one is an error, unless the file is tolerant."""
+    lines, offset = [], block.offset
+    for line in block.data.split(b"\n"):
+        if line.strip():
+            try:
+                parsed_line(line, offset)
+                lines.append(line)
+            except BadValue as bad:
+                if not file.tolerant:
+                    raise damaged(file, "JSON lines", f"{bad} in the line at byte {offset}") from bad
+        offset += len(line) + 1
+    return b"\n".join(lines)

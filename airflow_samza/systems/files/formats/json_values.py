@@ -1,0 +1,257 @@
+"""Rows to JSON lines and back, value by value where Arrow has no way of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from airflow_samza.quoting import plainly
+from airflow_samza.systems.files.formats.conform import shown
+from airflow_samza.systems.files.formats.file_format import concatenated
+from airflow_samza.systems.files.formats.json_blocks import DEEPEST, is_too_deep
+from airflow_samza.systems.files.formats.lines import Block
+from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
+
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+_OTHER_WORDS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|(-?)(Inf)(?!inity)|-NaN', re.DOTALL)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_LARGEST_FLOAT = 3.4028235677973366e38
+"""Half a step above the largest ``float``: from here on it would be infinite."""
+
+_LARGEST_DOUBLE = sys.float_info.max
+
+_NUMBERS_AS_TEXT = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class BadValue(ValueError):
+    """A value that does not fit its column, or a line that is no JSON object (``column`` None), and where the line starts."""
+
+    def __init__(self, what: str, column: str | None = None, offset: int = 0) -> None:
+        super().__init__(what)
+        self.column = column
+        self.offset = offset
+
+
+def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
+    """The rows of a block of lines; the first bad one is a :class:`BadValue`."""
+    columns: list[list[Any]] = [[] for _ in target]
+    offset, rows = block.offset, 0
+    for line in block.data.split(b"\n"):
+        if line.strip():
+            found = parsed_line(line, offset)
+            rows += 1
+            for field, column in zip(target, columns, strict=True):
+                try:
+                    column.append(_value(found.get(field.name), field.type))
+                except BadValue as bad:
+                    raise BadValue(str(bad), field.name, offset) from None
+        offset += len(line) + 1
+    if not columns:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["_"]).select([])
+    nullable = pa.schema([field.with_nullable(True) for field in target])
+    arrays = []
+    for field, column in zip(nullable, columns, strict=True):
+        try:
+            arrays.append(pa.array(column, field.type))
+        except (pa.ArrowInvalid, OverflowError) as error:
+            if rows > 1:  # which line it is
+                offset = block.offset
+                for line in block.data.split(b"\n"):
+                    from_lines(Block(offset, line), target)
+                    offset += len(line) + 1
+            raise BadValue(f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+
+def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
+    """The object that a line is, numbers with a fraction as decimals; of a key that comes twice the last value counts."""
+    if is_too_deep(line):
+        raise BadValue(f"no JSON (more than {DEEPEST} arrays and objects inside of one another)", offset=offset)
+    try:
+        text = line.decode()
+        try:
+            found = json.loads(text, parse_float=Decimal)
+        except ValueError:
+            # Arrow also knows numbers of thousands of digits, and other words for what is no number.
+            words = _OTHER_WORDS.sub(lambda match: match[0] if match[0][0] == '"' else match[1] + "Infinity" if match[2] else "NaN", text)
+            found = json.loads(words, parse_float=Decimal, parse_int=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise BadValue(f"no JSON ({error})", offset=offset) from None
+    except ArithmeticError:
+        raise BadValue("a number whose exponent is too large", offset=offset) from None
+    if not isinstance(found, dict):
+        raise BadValue(f"{_brief(found)} instead of an object", offset=offset)
+    return found
+
+
+def _brief(value: object) -> str:
+    text = plainly(json.dumps(value, default=str))
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """A JSON value as Arrow's builder of this type takes it."""
+    if value is None:
+        return None
+    if types.is_struct(kind):
+        if not isinstance(value, dict):
+            raise _unfit(value, kind)
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return {field.name: _value(value.get(field.name), field.type) for field in fields}
+    if types.is_map(kind):
+        if not isinstance(value, dict):
+            raise _unfit(value, kind)
+        return [(_value(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
+    if types.is_list(kind):
+        if not isinstance(value, list):
+            raise _unfit(value, kind)
+        return [_value(item, kind.value_type) for item in value]
+    if types.is_boolean(kind):
+        if not isinstance(value, bool):
+            raise _unfit(value, kind)
+        return value
+    if types.is_integer(kind) or types.is_decimal(kind) or types.is_floating(kind):
+        return _number(value, kind)
+    if not isinstance(value, str):
+        raise _unfit(value, kind)
+    return _text(value, kind)
+
+
+def _number(value: Any, kind: pa.DataType) -> Any:
+    if types.is_floating(kind) and isinstance(value, str) and value in _NUMBERS_AS_TEXT:
+        return _NUMBERS_AS_TEXT[value]
+    if isinstance(value, str) and types.is_decimal(kind):  # written as text to keep its digits from other parsers
+        if not _DECIMAL.fullmatch(value):
+            raise _unfit(value, kind)
+        try:
+            value = Decimal(value)
+        except ArithmeticError:
+            raise _unfit(value, kind) from None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _unfit(value, kind)
+    if types.is_floating(kind):
+        return value if isinstance(value, float) else _float(value, kind)
+    if types.is_decimal(kind):
+        if isinstance(value, float) or not Decimal(value).is_finite():
+            raise _unfit(value, kind)
+        return Decimal(value)
+    # The size first: an integer of 1e999999999 would take all memory.
+    if isinstance(value, float) or Decimal(value).adjusted() > 18 or value != int(value):
+        raise _unfit(value, kind)
+    number, limit = int(value), 2 ** (kind.bit_width - 1)
+    if not -limit <= number < limit:
+        raise _unfit(value, kind)
+    return number
+
+
+def _float(value: int | Decimal, kind: pa.DataType) -> float:
+    """The nearest number; what is too large does not become infinite."""
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if abs(found) > (_LARGEST_FLOAT if kind.bit_width == 32 else _LARGEST_DOUBLE):
+        raise _unfit(value, kind)
+    return found
+
+
+def _text(value: str, kind: pa.DataType) -> Any:
+    if not value.isascii() and _SURROGATE.search(value):
+        raise _unfit(value, kind)
+    if not is_text_leaf(kind):
+        return value
+    try:
+        return parse_text(pa.array([value], pa.string()), kind)[0].as_py()
+    except pa.ArrowInvalid:
+        raise _unfit(value, kind) from None
+
+
+def _unfit(value: object, kind: pa.DataType) -> BadValue:
+    return BadValue(f"{_brief(value)}, which is no {shown(kind)}")
+
+
+def to_lines(batch: pa.RecordBatch) -> bytes:
+    """The rows as lines. Null columns are written, so that every line has every key."""
+    if not batch.num_rows:
+        return b""
+    parts: list[Any] = []
+    for place, field in enumerate(batch.schema):
+        parts.append(("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":")
+        parts.append(_texts(batch.column(place)))
+    parts.append("}\n" if parts else "{}\n")
+    if len(parts) == 1:
+        return b"{}\n" * int(batch.num_rows)
+    lines = pc.binary_join_element_wise(*(pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in [*parts, ""]))
+    return concatenated(lines)
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """Every value as JSON text."""
+    kind = column.type
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
+        texts = pc.cast(column, pa.string())
+        if types.is_decimal(kind) and kind.scale <= 0:
+            texts = pa.array([None if v is None else format(v, "f") for v in column.to_pylist()], pa.string())
+    elif types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is not False:
+        texts = pc.cast(column, pa.string())
+        texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # as an integer it would lose its sign
+    elif types.is_timestamp(kind) or types.is_date(kind):
+        texts = pc.binary_join_element_wise('"', _iso(column), '"', "")
+    elif types.is_string(kind):
+        awkward = pc.any(pc.match_substring_regex(column, r'["\\\x00-\x1f]')).as_py()
+        texts = _each(column, lambda v: v) if awkward else pc.binary_join_element_wise('"', column, '"', "")
+    else:
+        texts = _each(column, lambda v: _plain(v, kind))
+    return pc.fill_null(pc.cast(texts, pa.large_string()), "null")
+
+
+def _iso(column: pa.Array) -> pa.Array:
+    """Times as ISO 8601 in UTC."""
+    if types.is_date(column.type):
+        return pc.cast(column, pa.string())
+    return pc.replace_substring(pc.cast(column, pa.string()), " ", "T")
+
+
+def _each(column: pa.Array, convert: Callable[[Any], Any]) -> pa.Array:
+    texts = [None if value is None else _dumps(convert(value)) for value in column.to_pylist()]
+    return pa.array(texts, pa.large_string())
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """A Python value as ``json`` writes it in this format's forms."""
+    if value is None:
+        return None
+    if types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return {field.name: _plain(value[field.name], field.type) for field in fields}
+    if types.is_map(kind):
+        return {key: _plain(item, kind.item_type) for key, item in value}
+    if types.is_list(kind):
+        return [_plain(item, kind.value_type) for item in value]
+    if types.is_floating(kind):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if types.is_decimal(kind):
+        return format(value, "f")  # as text: a number would lose digits in parsers that know doubles only
+    if types.is_binary(kind):
+        return base64.b64encode(value).decode()
+    if types.is_timestamp(kind):
+        text = value.isoformat()
+        return text.replace("+00:00", "Z") if kind.tz else text
+    return value.isoformat() if types.is_date(kind) else value

@@ -1,0 +1,126 @@
+"""Text in blocks of whole lines. A line belongs to the byte range in which it starts, so ranges cut anywhere lose and double nothing.
+
+Lines end with LF or CRLF. A file whose first bytes have CR and no LF is one whose lines end with CR alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from airflow_samza.systems.files.formats.file_format import InputFile
+
+BLOCK_BYTES = 4 * 2**20
+"""Bytes read at once: some ten thousand lines, a few batches' worth."""
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes of a line that is read. A compressed file of a few kilobytes can hold one that no memory can."""
+
+_SHOWN_BYTES = 2**20
+"""What is kept of a longer line."""
+
+_LOOKED_AT = 64 * 2**10
+
+
+class Block(NamedTuple):
+    """Whole lines, and the offset of the first in the (decompressed) file; ``cut``: the beginning of one that is too long to be read."""
+
+    offset: int
+    data: bytes
+    cut: bool = False
+
+
+def first_bytes(file: InputFile) -> bytes:
+    """The beginning of a file, decompressed."""
+    with file.sequential() as source:
+        data: bytes = source.read(_LOOKED_AT)
+    return data
+
+
+def line_end(beginning: bytes) -> bytes:
+    """The byte that ends the lines of a file that begins so."""
+    return b"\r" if b"\r" in beginning and b"\n" not in beginning else b"\n"
+
+
+def line_blocks(
+    file: InputFile,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    ending: bytes = b"\n",
+    longest: int = LONGEST_LINE,
+) -> Iterator[Block]:
+    """The lines that start in [start, end); the last one may lack its line end. No more is held than a block and the longest line."""
+    if start == 0 and end is None:
+        with file.sequential() as source:
+            yield from _Lines(source, 0, block_bytes, ending, longest).blocks(None)
+    else:
+        with file.random_access() as source:
+            lines = _Lines(source, start, block_bytes, ending, longest)
+            if start:
+                # A line that starts exactly at `start` is ours: so look for the line end from the byte before it.
+                source.seek(start - 1)
+                lines.offset = start - 1
+                lines.skip_line()
+            if end is None or lines.offset < end:
+                yield from lines.blocks(end)
+
+
+class _Lines:
+    """What is read of a source, from ``offset`` on: ``held`` are the bytes that were read and not given away."""
+
+    def __init__(self, source: pa.NativeFile, offset: int, block_bytes: int, ending: bytes, longest: int) -> None:
+        self.source = source
+        self.offset = offset
+        self.block_bytes = block_bytes
+        self.ending = ending
+        self.longest = longest
+        self.held = b""
+
+    def blocks(self, end: int | None) -> Iterator[Block]:
+        """Blocks of lines that start before ``end``."""
+        data = self.held or self.source.read(self.block_bytes)
+        self.held = b""
+        while data:
+            self.held = self.held + data if self.held else data
+            last = end is not None and self.offset + len(self.held) >= end
+            # The range's last line ends at the first line end from the range's last byte on; until it is read, go on.
+            place = self.held.find(self.ending, max(0, end - 1 - self.offset)) if last and end is not None else self.held.rfind(self.ending)
+            if place >= 0:
+                yield self._given(place + 1)
+                if last:
+                    return
+            elif len(self.held) > self.longest:
+                if last and (place := self.held.rfind(self.ending)) >= 0:
+                    yield self._given(place + 1)  # lines before the long one
+                if len(self.held) > self.longest:
+                    yield Block(self.offset, self.held[:_SHOWN_BYTES], cut=True)
+                    self.skip_line()
+                    if end is not None and self.offset >= end:
+                        return
+                    if self.held:
+                        data, self.held = self.held, b""
+                        continue
+            data = self.source.read(self.block_bytes)
+        if self.held:
+            yield self._given(len(self.held))
+
+    def _given(self, size: int) -> Block:
+        block = Block(self.offset, self.held[:size])
+        self.offset, self.held = self.offset + size, self.held[size:]
+        return block
+
+    def skip_line(self) -> None:
+        """Goes on after the next line end, or to the end of the file."""
+        data = self.held or self.source.read(self.block_bytes)
+        while data:
+            place = data.find(self.ending)
+            if place >= 0:
+                self.offset, self.held = self.offset + place + 1, data[place + 1 :]
+                return
+            self.offset += len(data)
+            data = self.source.read(self.block_bytes)
+        self.held = b""

@@ -1,0 +1,123 @@
+"""ORC: read by stripes, with column projection; written with zlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc, types
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.packing import Unit
+from airflow_samza.systems.files.formats.times import NANOSECONDS
+
+LARGEST_STRIPE = 4 * 2**30
+"""Bytes that the columns read of a stripe take at least, by eight for each value."""
+
+
+class OrcFormat:
+    """The format ``orc``."""
+
+    extension = "orc"
+    times = NANOSECONDS
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OrcInput:
+        """Opens the file and reads its tail."""
+        return OrcInput(file)
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """A unit for each stripe; its size is an equal share, as the tail's sizes are not told."""
+        opened = OrcInput(file)
+        try:
+            count = opened.orc.nstripes
+        finally:
+            opened.close()
+        return [Unit(number, stripe, stripe + 1, max(1, file.size // count)) for stripe in range(count)]
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """ORC holds every column."""
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> OrcOutput:
+        """A writer to an open sink."""
+        return OrcOutput(sink, schema, options.compression or "zlib")
+
+
+class OrcInput:
+    """An open ORC file."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+        self.source = file.random_access()
+        self.orc = orc.ORCFile(self.source)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the file."""
+        return self.orc.schema
+
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+        """The rows of stripes [start, end)."""
+        count = self.orc.nstripes
+        if end is not None and end > count:
+            raise changed(self.file.shown, self.file.stream, f"it has {count} stripes, the plan reads up to {end}")
+        # Without any column a stripe would not tell its rows: read the first one and drop it.
+        wanted = list(names) or self.orc.schema.names[:1]
+        self._refuse_huge(len(wanted))
+        for stripe in range(start, count if end is None else end):
+            batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
+            for row in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(row, BATCH_ROWS)
+
+    def _refuse_huge(self, columns: int) -> None:
+        """Refuses stripes that no memory holds: they are read as a whole, and a few bytes can stand for any number of equal rows."""
+        rows = self.orc.nrows // max(self.orc.nstripes, 1)
+        if rows * columns * 8 > LARGEST_STRIPE:
+            raise SchemaError(
+                f"File {self.file.shown} of stream {self.file.stream!r} has stripes of {rows} rows,"
+                f" which take more than {LARGEST_STRIPE // 2**30} GiB when they are read.",
+                hint="Write the file with smaller stripes, or as Parquet, which is read in pieces; declare only columns that are needed.",
+                file=self.file.shown,
+                stream=self.file.stream,
+            )
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self.source.close()
+
+
+class OrcOutput:
+    """Writes batches to stripes."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
+        self.schema = schema
+        self.writer = orc.ORCWriter(sink, compression=compression)
+        self.writer.write(schema.empty_table())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends rows."""
+        columns = [_from_start(column) for column in batch.columns]
+        self.writer.write(pa.Table.from_arrays(columns, schema=self.schema))
+
+    def close(self) -> None:
+        """Writes the tail."""
+        self.writer.close()
+
+
+def _from_start(column: pa.Array) -> pa.Array:
+    """The column, copied when it is nested and part of a longer one: Arrow's writer takes the longer one's nulls for the part's."""
+    return pc.take(column, np.arange(len(column))) if _is_part(column) and column.type.num_fields else column
+
+
+def _is_part(column: pa.Array) -> bool:
+    if column.offset:
+        return True
+    if types.is_struct(column.type):
+        return any(_is_part(column.field(place)) for place in range(column.type.num_fields))
+    if types.is_map(column.type):
+        return _is_part(column.keys) or _is_part(column.items)
+    return types.is_list(column.type) and _is_part(column.values)

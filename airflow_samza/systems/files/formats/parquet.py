@@ -1,0 +1,259 @@
+"""Parquet: read by row groups, with column projection and row-group statistics; written with snappy and row groups of 128k rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.packing import Unit
+from airflow_samza.systems.files.formats.parquet_footer import check_columns
+from airflow_samza.systems.files.formats.row_groups import may_fulfil
+
+ROW_GROUP_ROWS = 131_072
+"""Rows of a written row group: small enough that a file of a few million rows can be split among several tasks."""
+
+ROW_GROUP_BYTES = 128 * 2**20
+"""A writer lets go of its rows at this size, so that wide rows do not fill the memory."""
+
+BATCH_BYTES = 8 * 2**20
+"""About what the columns of a batch read take; a task holds several batches at a time on their way."""
+
+_LEAST_ROWS = 256
+
+READ_AHEAD_BYTES = 32 * 2**20
+"""The most of a file that is in memory before it is asked for."""
+
+_PAGE_BUFFER = 2**20
+
+_REPEATS = 8
+"""How often a value has to come up, on average, for a dictionary to pay."""
+
+_LOOKED_AT = 1 << 17
+"""Rows in which repeated values are looked for."""
+
+_PLACE_BYTES = 1.5
+"""Bytes of a place in a dictionary, with the dictionary itself, up to which it is kept."""
+
+_UNITS = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+
+
+class ParquetFormat:
+    """The format ``parquet``."""
+
+    extension = "parquet"
+    times = None
+
+    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:
+        """Opens the file and reads its footer."""
+        return ParquetInput(file)
+
+    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
+        """A unit for each row group that may have rows in the slice."""
+        opened = ParquetInput(file)
+        try:
+            metadata = opened.parquet.metadata
+            groups = opened.groups(0, metadata.num_row_groups, within)
+            return [Unit(number, group, group + 1, compressed_size(metadata.row_group(group))) for group in groups]
+        finally:
+            opened.close()
+
+    def check(self, schema: pa.Schema, stream: str) -> None:
+        """Parquet holds every column."""
+
+    def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> ParquetOutput:
+        """A writer to an open sink."""
+        return ParquetOutput(sink, schema, options.compression or "snappy")
+
+
+def compressed_size(group: pq.RowGroupMetaData) -> int:
+    """The bytes of a row group in the file."""
+    return sum(int(group.column(place).total_compressed_size) for place in range(group.num_columns))
+
+
+class ParquetInput:
+    """An open Parquet file. ``schema`` are its columns as they were written."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+        self.source = file.random_access()
+        # INT96, which older Spark writes, has nanoseconds in its form only; microseconds cover its whole range.
+        self.parquet = pq.ParquetFile(self.source, coerce_int96_timestamp_unit="us")
+        self.schema: pa.Schema = self.parquet.schema_arrow
+        metadata = self.parquet.metadata
+        check_columns(metadata, file.size)
+        repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
+        # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by page instead.
+        large = any(compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups))
+        if repeating or large:
+            self.parquet = pq.ParquetFile(
+                self.source,
+                metadata=metadata,
+                read_dictionary=repeating,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=not large,
+                buffer_size=_PAGE_BUFFER if large else 0,
+            )
+
+    def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
+        """The row groups of [start, end) whose statistics do not rule them out: by the slice, and by the file's bounds."""
+        metadata = self.parquet.metadata
+        bounds = self.file.bounds
+        left = [group for group in range(start, end) if not bounds or may_fulfil(metadata.row_group(group), bounds)]
+        if within is None or within.column not in self.schema.names:
+            return left
+        kind = self.schema.field(within.column).type
+        scale = _scale(kind)
+        return [group for group in left if scale is None or _may_lie(metadata.row_group(group), within, scale)]
+
+    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+        """The rows of row groups [start, end)."""
+        count = self.parquet.metadata.num_row_groups
+        if end is not None and end > count:
+            raise changed(self.file.shown, self.file.stream, f"it has {count} row groups, the plan reads up to {end}")
+        groups = self.groups(start, count if end is None else end, within)
+        if not groups:
+            return
+        if not names:  # only rows are asked for: the footer knows them
+            for group in groups:
+                yield from _empty_rows(self.parquet.metadata.row_group(group).num_rows)
+            return
+        for some in read_together(self.parquet.metadata, groups):
+            rows = batch_rows([self.parquet.metadata.row_group(group) for group in some], names)
+            yield from self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False)
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self.parquet.close()
+        self.source.close()
+
+
+def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Row groups that are read at once: what Arrow has read ahead it lets go of only when it has read all that it was asked for."""
+    some: list[int] = []
+    size = 0
+    for group in groups:
+        more = compressed_size(metadata.row_group(group))
+        if some and size + more > READ_AHEAD_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(group)
+        size += more
+    if some:
+        yield some
+
+
+def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> int:
+    """Rows of a batch read of these columns: fewer where rows are wide, so that batches take no more memory for it."""
+    wanted = set(names)
+    size = sum(
+        group.column(place).total_uncompressed_size
+        for group in groups
+        for place in range(group.num_columns)
+        if group.column(place).path_in_schema.partition(".")[0] in wanted
+    )
+    rows = sum(group.num_rows for group in groups)
+    fitting: int = BATCH_BYTES * rows // max(size, 1)
+    return max(min(BATCH_ROWS, fitting), _LEAST_ROWS)
+
+
+def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
+    """The columns of texts of so few values that their dictionaries are worth keeping: their places take little more than a byte."""
+    if not metadata.num_row_groups:
+        return []
+    group = metadata.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    return [
+        column.path_in_schema
+        for column in columns
+        if column.path_in_schema in schema.names
+        and types.is_string(schema.field(column.path_in_schema).type)
+        and column.has_dictionary_page
+        and column.total_uncompressed_size <= _PLACE_BYTES * max(column.num_values, 1)
+    ]
+
+
+def _empty_rows(rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, rows, BATCH_ROWS):
+        yield pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], ["_"]).select([])
+
+
+def _scale(kind: pa.DataType) -> tuple[int, int] | None:
+    """Microseconds of one unit of the stored numbers, as a fraction; None when they are no points in time."""
+    if types.is_timestamp(kind):
+        return _UNITS[kind.unit]
+    if types.is_int64(kind) or types.is_int32(kind):
+        return (1000, 1)  # a time as an integer is in milliseconds
+    return (86_400_000_000, 1) if types.is_date32(kind) else None
+
+
+def _may_lie(group: pq.RowGroupMetaData, within: TimeRange, scale: tuple[int, int]) -> bool:
+    """Whether the statistics leave open that a row of the group lies in the slice."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        if column.path_in_schema != within.column:
+            continue
+        statistics = column.statistics
+        if statistics is None or not statistics.has_min_max or column.physical_type not in ("INT32", "INT64"):
+            return True
+        lowest, highest = (int(raw) * scale[0] // scale[1] for raw in (statistics.min_raw, statistics.max_raw))
+        return highest >= within.start and lowest < within.end
+    return True
+
+
+class ParquetOutput:
+    """Gathers rows to whole row groups; the first one decides which columns are worth a dictionary."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
+        self.sink = sink
+        self.schema = schema
+        self.compression = compression
+        self.writer: pq.ParquetWriter | None = None
+        self.held: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.size = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes rows; writes a row group when there are enough."""
+        start = 0
+        while batch.num_rows - start:
+            part = batch.slice(start, ROW_GROUP_ROWS - self.rows)
+            self.held.append(part)
+            self.rows += part.num_rows
+            self.size += part.nbytes
+            start += part.num_rows
+            if self.rows == ROW_GROUP_ROWS or self.size >= ROW_GROUP_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self.held, self.schema)
+        if self.writer is None:
+            dictionaries = dictionary_columns(table)
+            self.writer = pq.ParquetWriter(self.sink, self.schema, compression=self.compression, use_dictionary=dictionaries)
+        if self.rows:
+            self.writer.write_table(table, row_group_size=self.rows)
+        self.held, self.rows, self.size = [], 0, 0
+
+    def close(self) -> None:
+        """Writes the last row group and the footer."""
+        self._flush()
+        if self.writer is not None:
+            self.writer.close()
+
+
+def dictionary_columns(table: pa.Table) -> bool | list[str]:
+    """The columns whose values repeat often enough for a dictionary: building one that is thrown away doubles the cost of writing.
+
+    Looked for among the first rows: counting all would cost a tenth of the writing. A column that repeats only over more rows than these
+    is written plain. True, every column, when some are nested: what they hold is not counted here.
+    """
+    if not table.num_rows or any(field.type.num_fields for field in table.schema):
+        return True
+    looked_at = table.slice(0, _LOOKED_AT)
+    return [name for name in table.column_names if pc.count_distinct(looked_at.column(name)).as_py() * _REPEATS <= looked_at.num_rows]

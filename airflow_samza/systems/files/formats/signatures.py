@@ -1,0 +1,41 @@
+"""What the first bytes of a file say, where they cannot be text."""
+
+from __future__ import annotations
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.files.formats.file_format import InputFile
+
+_PACKED = {
+    b"\x1f\x8b": ("gzip", ".gz"),
+    b"BZh": ("bzip2", ".bz2"),
+    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
+    b"\x04\x22\x4d\x18": ("lz4", ".lz4"),
+    b"\xfd7zXZ\x00": ("xz", ""),
+    b"PK\x03\x04": ("zip", ""),
+}
+
+_OTHERS = {b"PAR1": "Parquet", b"ORC\x01": "ORC", b"Obj\x01": "Avro", b"\xff\xfe": "text in UTF-16", b"\xfe\xff": "text in UTF-16"}
+
+
+def refuse_binary(file: InputFile, format_name: str, data: bytes) -> None:
+    """Refuses a text file whose first bytes are those of something else."""
+    for magic, (name, ending) in _PACKED.items():
+        if data.startswith(magic):
+            known = f"Name it {ending}, so that it is unpacked while it is read." if ending else "Unpack it, or pack it with gzip (.gz)."
+            raise TopicError(
+                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is packed with {name}.",
+                hint=known,
+                file=file.shown,
+                stream=file.stream,
+                reason=f"packed with {name}",
+            )
+    for magic, name in _OTHERS.items():
+        if data.startswith(magic):
+            way_out = "Convert it to UTF-8." if "UTF" in name else "Declare format= on the stream, or replace the file."
+            raise TopicError(
+                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is {name}.",
+                hint=way_out,
+                file=file.shown,
+                stream=file.stream,
+                reason=f"it is {name}",
+            )

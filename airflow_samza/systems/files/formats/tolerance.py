@@ -1,0 +1,62 @@
+"""Records that cannot be read, where whoever reads asks for them instead of an error: as they lie in the file, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats.conform import Conformer
+from airflow_samza.systems.files.formats.utf8 import is_text
+
+_LONGEST = 1 << 20
+"""Bytes of a record that are kept: a quote that is never closed makes the rest of a file one record."""
+
+
+class Unreadable(NamedTuple):
+    """One record: its text, and why it cannot be read."""
+
+    text: str
+    error: str
+
+
+def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch | Unreadable]:
+    """The rows of a batch that fit the stream's schema, in pieces, and between them those that do not, as JSON.
+
+    A column that no row could fit is an error all the same.
+    """
+    from airflow_samza.systems.dictionaries import decoded
+    from airflow_samza.systems.files.formats.json_values import to_lines
+
+    try:
+        made = conformer.apply(batch)
+    except SchemaError as error:
+        conformer.apply(batch.slice(0, 0))
+        if batch.num_rows == 1:
+            yield Unreadable(to_lines(_shown(decoded(batch))).decode().rstrip("\n"), error.sentence)
+            return
+        middle = batch.num_rows // 2
+        yield from fitting(conformer, batch.slice(0, middle))
+        yield from fitting(conformer, batch.slice(middle))
+    else:
+        yield made
+
+
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A row as it can be shown: bytes that are no text are escaped, and nested values that hold some are left out."""
+    columns = []
+    for column in batch.columns:
+        if is_text(column):
+            columns.append(column)
+        elif column.type.num_fields:
+            columns.append(pa.array(["(text that is no UTF-8)"]))
+        else:
+            columns.append(pa.array([column.cast(pa.binary())[0].as_py().decode(errors="backslashreplace")]))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def as_text(data: bytes) -> str:
+    """A record's bytes without its line end, cut when it is very long; what is no UTF-8 is shown as such."""
+    return data[:_LONGEST].rstrip(b"\r\n").decode(errors="backslashreplace")

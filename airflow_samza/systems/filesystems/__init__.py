@@ -1,0 +1,1 @@
+"""Filesystems that a root can lie on."""

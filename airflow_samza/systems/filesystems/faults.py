@@ -1,0 +1,55 @@
+"""A local filesystem that fails or dies at a chosen operation: what the crash tests of topics and runs run over."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+
+
+class FaultyFilesystem(LocalFilesystem):
+    """Counts the changes of the disk (create, write, sync, link, unlink, replace, rename, delete) and fails at the n-th.
+
+    ``at`` counts from 1; None only counts. ``fault`` is called with (operation, path) in place of the operation; the
+    failure then lasts (``lasting``: a full disk stays full) or passes. Reads count only when ``reads`` is set.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        at: int | None = None,
+        fault: Callable[[str, str], None] | None = None,
+        *,
+        lasting: bool = False,
+        reads: bool = False,
+    ) -> None:
+        super().__init__(root)
+        self.at = at
+        self.fault = fault or (lambda operation, path: die())
+        self.lasting = lasting
+        self.reads = reads
+        self.operations: list[str] = []
+
+    def step(self, operation: str, path: str) -> None:
+        """Fails or dies when its turn has come."""
+        if operation == "read" and not self.reads:
+            return
+        self.operations.append(operation)
+        if self.at is not None and (len(self.operations) == self.at or (self.lasting and len(self.operations) > self.at)):
+            self.fault(operation, path)
+
+
+def die() -> None:
+    """Ends this process at once, as ``kill -9`` does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def failing_with(number: int) -> Callable[[str, str], None]:
+    """A fault that raises the operating system's error of this number (``errno.ENOSPC``, ``errno.EIO``)."""
+
+    def fail(operation: str, path: str) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    return fail

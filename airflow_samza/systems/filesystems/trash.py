@@ -1,0 +1,53 @@
+"""Deleting a folder so that nobody ever sees a half of it: it is renamed into the trash, at once and as a whole, and deleted there.
+
+Whoever dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time when it was made, so that
+a sweep leaves alone what another one has just put there and may give back.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+TRASH = "trash"
+
+_YOUNG_SECONDS = 600.0
+"""So long what was put there is its putter's; then that one is dead."""
+
+
+def trash_place() -> str:
+    """A new place in the trash."""
+    return f"{TRASH}/{int(time.time() * 1000):020d}-{uuid.uuid4().hex}"
+
+
+def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -> str | None:
+    """Moves a folder or file out of sight; its place in the trash, or None when it is not there (any more)."""
+    place = trash_place() if place is None else place
+    if not filesystem.exists(path):
+        return None
+    try:
+        filesystem.rename(path, place)
+    except FileNotFoundError:
+        return None
+    except TopicError:
+        if filesystem.exists(path):
+            raise
+        return None
+    return place
+
+
+def empty_trash(filesystem: Filesystem, now: float | None = None) -> int:
+    """Deletes what those who put it there have left there; returns how many places."""
+    now = time.time() if now is None else now
+    emptied = 0
+    for name in filesystem.list(TRASH):
+        stamp = name.partition("-")[0]
+        if len(stamp) == 20 and stamp.isdigit() and int(stamp) / 1000 > now - _YOUNG_SECONDS:
+            continue
+        filesystem.delete_tree(f"{TRASH}/{name}")
+        emptied += 1
+    filesystem.delete_empty(TRASH)
+    return emptied

@@ -1,0 +1,254 @@
+"""WebHDFS: the few requests that we make, tried again while that can help, and refusals turned into our errors.
+
+A request goes to the NameNode that answered last; one that is down or standby passes it on to the next. What carries data goes to the
+DataNode that the NameNode names. Failures that may pass are tried again for ``patience`` seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from airflow_samza.errors import StorageUnavailable
+from airflow_samza.systems.filesystems.webhdfs.access import Access
+from airflow_samza.systems.filesystems.webhdfs.address import Address
+from airflow_samza.systems.filesystems.webhdfs.refusals import Refusal, refusal_of, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE_SECONDS = 40.0
+"""How long what may pass is tried again: a standby NameNode takes over within ten to thirty seconds."""
+
+_TIMEOUT = httpx.Timeout(60.0, connect=10.0)  # a NameNode that collects garbage is silent for long; one that is there accepts at once
+
+_Result = TypeVar("_Result")
+
+
+class _Unsaid(logging.Filter):
+    """Keeps our requests out of the log: their URLs carry who asks, which may be a token, and there are many."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "/webhdfs/v1/" not in record.getMessage()
+
+
+logging.getLogger("httpx").addFilter(_Unsaid())
+
+
+class _MayPass(Exception):
+    """A failure that may pass; ``sentence`` and ``hint`` say what it was, for when it does not."""
+
+    def __init__(self, sentence: str, hint: str, *, sent: bool = True) -> None:
+        super().__init__(sentence)
+        self.sentence, self.hint, self.sent = sentence, hint, sent
+
+
+class FileStatus(NamedTuple):
+    """What a NameNode says of a file or directory."""
+
+    name: str
+    is_directory: bool
+    length: int
+    modified_ms: int
+
+
+class WebHdfsClient:
+    """Requests to one HDFS as one user. Paths are absolute. Threads may share it, and a forked process gets connections of its own."""
+
+    def __init__(self, address: Address, access: Access, patience: float = PATIENCE_SECONDS) -> None:
+        self.address = address
+        self.access = access
+        self._patience = patience
+        self._active = 0
+        self._pid = 0
+        self._http: httpx.Client | None = None
+
+    def status(self, path: str) -> FileStatus | None:
+        """What lies at a path; None when nothing does."""
+        try:
+            found = self._answer("GET", path, "GETFILESTATUS", "read")
+        except FileNotFoundError:
+            return None
+        return _status(found["FileStatus"])
+
+    def list(self, path: str) -> tuple[FileStatus, ...]:
+        """What lies in a directory; a file stands for itself, with no name. A missing one is FileNotFoundError."""
+        return tuple(_status(each) for each in self._answer("GET", path, "LISTSTATUS", "list")["FileStatuses"]["FileStatus"])
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """The bytes from an offset on, which the file must have."""
+        more = {"offset": str(offset), **({"length": str(length)} if length is not None else {})}
+
+        def read() -> bytes:
+            place = self._once("GET", path, "OPEN", {**more, "noredirect": "true"}).json()["Location"]
+            return self._at_datanode("GET", place, path).content
+
+        return self._persist(read, "read", path)
+
+    def create(self, path: str, content: bytes | BinaryIO, *, durable: bool, shown: str = "") -> None:
+        """Writes a whole file, in place of one that is there; errors name the path ``shown``, if it is given.
+
+        ``durable``: the DataNodes have it on their disks when this returns.
+        """
+        more = {"createflag": "create,overwrite,sync_block"} if durable else {"overwrite": "true"}
+
+        def create() -> None:
+            place = self._once("PUT", path, "CREATE", {**more, "noredirect": "true"}).json()["Location"]
+            self._at_datanode("PUT", place, path, content)
+
+        self._persist(create, "write", shown or path)
+
+    def rename(self, source: str, target: str, *, overwrite: bool = False, shown: str = "") -> bool:
+        """Moves a file; whether that was done. It is not where there is something at the target, or no directory above it.
+
+        With ``overwrite`` a file at the target is replaced. An answer that is lost is made up for by looking: nobody but this caller
+        may know the source's name.
+        """
+        more = {"destination": target, **({"renameoptions": "OVERWRITE"} if overwrite else {})}
+        unsure = False
+
+        def rename() -> bool:
+            nonlocal unsure
+            try:
+                response = self._once("PUT", source, "RENAME", more)
+            except _MayPass as error:
+                unsure = unsure or error.sent
+                raise
+            return overwrite or bool(response.json()["boolean"])
+
+        try:
+            done = self._persist(rename, "write" if shown else "rename", shown or source)
+        except FileNotFoundError:
+            if not unsure:
+                raise
+            done = False
+        if not done and unsure:
+            return self.status(source) is None and self.status(target) is not None
+        return done
+
+    def make_dirs(self, path: str) -> None:
+        """Makes a directory and those above it."""
+        self._answer("PUT", path, "MKDIRS", "write")
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Deletes a file, or a directory with all in it; nothing there is fine."""
+        self._answer("DELETE", path, "DELETE", "delete", {"recursive": str(recursive).lower()})
+
+    def _answer(self, method: str, path: str, operation: str, doing: str, more: Mapping[str, str] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = self._persist(lambda: self._once(method, path, operation, more or {}).json(), doing, path)
+        return answer
+
+    def _persist(self, attempt: Callable[[], _Result], doing: str, path: str) -> _Result:
+        """Makes attempts until one succeeds, is refused for good, or patience has run out."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(_MayPass),
+            wait=wait_random_exponential(multiplier=0.05, max=3.0),
+            stop=stop_after_delay(self._patience),
+            reraise=True,
+        )
+        location = self.address.url(path)
+        try:
+            return retrying(attempt)
+        except _MayPass as error:
+            raise StorageUnavailable(
+                f"The storage did not {doing} {location}: {error.sentence}.", hint=error.hint, path=location
+            ) from error
+        except Refusal as error:
+            raise refuse(error, doing, path, location, self.access) from None
+
+    def _once(self, method: str, path: str, operation: str, more: Mapping[str, str]) -> httpx.Response:
+        """One request to the NameNode that answered last; one that cannot serve it passes it on."""
+        failed: _MayPass | None = None
+        standby: list[str] = []
+        for turn in range(len(self.address.namenodes)):
+            place = (self._active + turn) % len(self.address.namenodes)
+            namenode = self.address.namenodes[place]
+            query = {"op": operation, **self.access.parameters, **more}
+            try:
+                response = self._send(method, f"{namenode}/webhdfs/v1{quote(path)}", query, f"the NameNode {namenode}")
+            except _MayPass as error:
+                failed = error
+                if error.sent:
+                    raise
+            except Refusal as error:
+                if error.kind != _STANDBY:
+                    raise
+                standby.append(namenode)
+            else:
+                self._active = place
+                return response
+        raise failed or _standby(standby)
+
+    def _at_datanode(self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None) -> httpx.Response:
+        """A request to the DataNode that a NameNode has named; its URL is taken as it is, with what it carries."""
+        node = f"the DataNode {httpx.URL(place).netloc.decode()}"
+        if not isinstance(content, bytes | None):
+            content.seek(0)
+        try:
+            return self._send(method, place, None, node, content)
+        except Refusal as error:
+            if error.kind != _STANDBY:
+                raise
+            # A NameNode that is standby names DataNodes all the same; only what they then ask of it is refused.
+            standby = self.address.namenodes[self._active]
+            self._active = (self._active + 1) % len(self.address.namenodes)
+            raise _standby([standby]) from None
+
+    def _send(
+        self, method: str, url: str, query: Mapping[str, str] | None, who: str, content: bytes | BinaryIO | None = None
+    ) -> httpx.Response:
+        headers = {} if method != "PUT" else {"Content-Type": "application/octet-stream"}
+        body = content if isinstance(content, bytes | None) else _chunks(content)
+        if body is not None and not isinstance(body, bytes):
+            assert not isinstance(content, bytes | None)
+            headers["Content-Length"] = str(content.seek(0, os.SEEK_END))
+            content.seek(0)
+        try:
+            response = self._connected().request(method, url, params=query, content=body, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _MayPass(f"{who} does not answer ({_reason(error)})", _DOWN, sent=False) from error
+        except httpx.TransportError as error:
+            raise _MayPass(f"{who} broke the connection off ({_reason(error)})", _DOWN) from error
+        if response.is_success:
+            return response
+        refusal = refusal_of(response.status_code, response.text)
+        if refusal.may_pass:
+            raise _MayPass(f"{who} says: {refusal.reason}", refusal.hint, sent=False)
+        raise refusal
+
+    def _connected(self) -> httpx.Client:
+        if self._http is None or self._pid != os.getpid():  # a connection must not be shared with the process that forked this one
+            secure = self.address.namenodes[0].startswith("https:")  # reading the certificates of this machine takes 0.1 s
+            self._http = httpx.Client(timeout=_TIMEOUT, verify=self.access.verify if secure else False, follow_redirects=False)
+            self._pid = os.getpid()
+        return self._http
+
+
+_DOWN = "Is HDFS running, and is this the HTTP address of its NameNode? Nothing that was committed is lost; try again when it is back."
+_STANDBY = "StandbyException"
+_BLOCK = 1 << 20
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(_BLOCK):
+        yield block
+
+
+def _standby(namenodes: list[str]) -> _MayPass:
+    named = " and ".join(namenodes)
+    hint = "Wait for the failover, or name all NameNodes: webhdfs://nn1:9870,nn2:9870/path."
+    return _MayPass(f"standby is {named}, and no other NameNode is active", hint, sent=False)
+
+
+def _status(found: Mapping[str, Any]) -> FileStatus:
+    return FileStatus(str(found["pathSuffix"]), found["type"] == "DIRECTORY", int(found["length"]), int(found["modificationTime"]))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

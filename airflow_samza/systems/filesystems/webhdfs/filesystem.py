@@ -1,0 +1,183 @@
+"""A root on HDFS: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over WebHDFS.
+
+A file that must not be there yet is written under a temporary name and renamed: HDFS decides under its lock whether the target exists,
+and the boolean in its answer says who has won.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX
+from airflow_samza.systems.filesystems.webhdfs.access import Access, find_access
+from airflow_samza.systems.filesystems.webhdfs.address import Address, parse_address
+from airflow_samza.systems.filesystems.webhdfs.client import PATIENCE_SECONDS, FileStatus, WebHdfsClient
+from airflow_samza.systems.filesystems.webhdfs.contents import RangeReader, WholeFileWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLON = "%3A"
+"""What stands for a colon, which HDFS allows in no name. Names that we percent-encode keep theirs, so the two do not meet."""
+
+
+def open_webhdfs(url: str, options: Mapping[str, object] | None = None, *, patience: float = PATIENCE_SECONDS) -> WebHdfsFilesystem:
+    """The filesystem of a root such as ``webhdfs://namenode:9870/samza``; options are ``user``, ``token`` and ``ssl_verify``."""
+    address, path = parse_address(url)
+    return WebHdfsFilesystem(shared_client(address, find_access(options), patience, os.getpid()), path)
+
+
+@functools.lru_cache(maxsize=32)
+def shared_client(address: Address, access: Access, patience: float, pid: int) -> WebHdfsClient:
+    """One client for all roots of an HDFS in a process, so that connections stay open."""
+    return WebHdfsClient(address, access, patience)
+
+
+class WebHdfsFilesystem:
+    """A directory of an HDFS."""
+
+    def __init__(self, client: WebHdfsClient, directory: str) -> None:
+        self._client = client
+        self._directory = PurePosixPath(directory)
+
+    def __repr__(self) -> str:
+        return f"WebHdfsFilesystem({self.root!r})"
+
+    @property
+    def root(self) -> str:  # noqa: D102
+        return self._client.address.url(str(self._directory))
+
+    def location(self, path: str) -> str:  # noqa: D102
+        return self._client.address.url(self._path(path))
+
+    def local_path(self, path: str) -> str | None:  # noqa: D102
+        self._path(path)
+        return None
+
+    def _path(self, path: str) -> str:
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts:
+            raise TopicError(f"The path {path!r} leaves the root {self.root}.", hint="Use a path below the root.", path=path)
+        return str(self._directory / pure).replace(":", _COLON)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
+        target = self._path(path)
+        for _ in range(3):
+            if self._is_file(target):
+                return False
+            temporary = _temporary(target)
+            self._client.create(temporary, data, durable=True, shown=target)
+            if self._client.rename(temporary, target, shown=target):
+                return True
+            self._client.delete(temporary)
+            if self._is_file(target):
+                return False
+            # Neither renamed nor there: somebody deleted the directory, or the file, at this moment.
+        raise TopicError(
+            f"The storage refused to write {self.location(path)}: its directory is deleted again and again.",
+            hint="Something deletes under the root while a run writes there; stop it and try again.",
+            path=self.location(path),
+        )
+
+    def _is_file(self, target: str) -> bool:
+        status = self._client.status(target)
+        if status is not None and status.is_directory:
+            location = self._client.address.url(target)
+            raise TopicError(f"The storage refused to write {location}: Is a directory.", hint="Use another path.", path=location)
+        return status is not None
+
+    def put(self, path: str, data: bytes) -> None:  # noqa: D102
+        target = self._path(path)
+        temporary = _temporary(target)
+        self._client.create(temporary, data, durable=False, shown=target)
+        try:
+            self._client.rename(temporary, target, overwrite=True, shown=target)
+        except BaseException:
+            with contextlib.suppress(TopicError):
+                self._client.delete(temporary)
+            raise
+
+    def read(self, path: str) -> bytes:  # noqa: D102
+        return self._client.read(self._path(path))
+
+    def list(self, directory: str) -> list[str]:  # noqa: D102
+        return sorted(
+            status.name.replace(_COLON, ":") for status in self._entries(directory) if not status.name.startswith(TEMPORARY_PREFIX)
+        )
+
+    def _entries(self, directory: str) -> tuple[FileStatus, ...]:
+        try:
+            return tuple(status for status in self._client.list(self._path(directory)) if status.name)
+        except FileNotFoundError:
+            return ()
+
+    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:  # noqa: D102
+        target = self._path(path)
+        if self._client.status(target) is not None:
+            raise FileExistsError(17, "File exists", self.location(path))
+        return WholeFileWriter(lambda content: self._store(target, content, durable))  # type: ignore[return-value]
+
+    def _store(self, target: str, content: BinaryIO, durable: bool) -> None:
+        temporary = _temporary(target)
+        self._client.create(temporary, content, durable=durable, shown=target)
+        if not self._client.rename(temporary, target, shown=target):
+            self._client.delete(temporary)
+            raise FileExistsError(17, "File exists", self._client.address.url(target))
+
+    def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
+        import pyarrow as pa
+
+        size = self.size(path)
+        if size == 0:
+            return pa.BufferReader(b"")
+        target = self._path(path)
+        return pa.PythonFile(RangeReader(size, lambda offset, length: self._client.read(target, offset, length)), mode="r")
+
+    def rename(self, source: str, target: str) -> None:  # noqa: D102
+        self._client.make_dirs(str(PurePosixPath(self._path(target)).parent))
+        self._client.rename(self._path(source), self._path(target), overwrite=True)
+
+    def delete(self, path: str) -> None:  # noqa: D102
+        self._client.delete(self._path(path))
+
+    def delete_tree(self, directory: str) -> None:  # noqa: D102
+        self._client.delete(self._path(directory), recursive=True)
+
+    def delete_empty(self, directory: str) -> None:  # noqa: D102
+        if not self._entries(directory):
+            with contextlib.suppress(TopicError):  # something has come meanwhile: what is not recursive is refused then
+                self._client.delete(self._path(directory))
+
+    def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
+        for status in self._entries(directory):
+            if status.name.startswith(TEMPORARY_PREFIX) and status.modified_ms < before * 1000:
+                self.delete(f"{directory}/{status.name}")
+
+    def exists(self, path: str) -> bool:  # noqa: D102
+        return self._client.status(self._path(path)) is not None
+
+    def size(self, path: str) -> int:  # noqa: D102
+        return self._known(path).length
+
+    def modified(self, path: str) -> float:  # noqa: D102
+        return self._known(path).modified_ms / 1000
+
+    def _known(self, path: str) -> FileStatus:
+        status = self._client.status(self._path(path))
+        if status is None:
+            raise FileNotFoundError(2, "No such file or directory", self.location(path))
+        return status
+
+    def make_dirs(self, directory: str) -> None:  # noqa: D102
+        self._client.make_dirs(self._path(directory))
+
+
+def _temporary(target: str) -> str:
+    return str(PurePosixPath(target).parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")

@@ -1,0 +1,74 @@
+"""What HDFS answers when it refuses, as our errors: each names the path, the reason and the remedy."""
+
+from __future__ import annotations
+
+import json
+
+from airflow_samza.errors import SamzaError, StorageFull, TopicError
+from airflow_samza.systems.filesystems.webhdfs.access import Access
+
+_MAY_PASS = {
+    "SafeModeException": "HDFS leaves safe mode by itself when enough DataNodes have reported; hdfs dfsadmin -safemode get tells.",
+    "RetriableException": "The NameNode is starting; try again.",
+    "NotReplicatedYetException": "The DataNodes are behind; try again.",
+    "LeaseExpiredException": "Another attempt wrote the same file; try again.",
+    "NoDataNode": "Are DataNodes running, and have they room? hdfs dfsadmin -report tells.",
+    "Unavailable": "Nothing that was committed is lost; try again.",
+}
+"""Kinds of refusals that may pass, and what to do when they do not."""
+
+_FULL = frozenset({"QuotaExceededException", "DSQuotaExceededException", "NSQuotaExceededException", "QuotaByStorageTypeExceededException"})
+_NOT_LET_IN = frozenset({"SecurityException", "AuthenticationException", "InvalidToken", "Unauthorized"})
+
+
+class Refusal(Exception):
+    """An answer other than yes: the server's kind of exception (``FileNotFoundException``) and the first line of its message."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(kind, reason)
+        self.kind, self.reason = kind, reason
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking again can help."""
+        return self.kind in _MAY_PASS
+
+    @property
+    def hint(self) -> str:
+        """What to do about one that may pass."""
+        return _MAY_PASS[self.kind]
+
+
+def refusal_of(code: int, text: str) -> Refusal:
+    """What an answer with an HTTP status says."""
+    try:
+        remote = json.loads(text)["RemoteException"]
+        kind, message = str(remote["exception"]), str(remote.get("message") or "")
+    except (ValueError, KeyError, TypeError):
+        kind = "Unauthorized" if code == 401 else "Unavailable" if code >= 500 else "Unknown"
+        return Refusal(kind, f"HTTP status {code}")
+    reason = message.strip().partition("\n")[0].rstrip(".") or kind
+    if "could only be written to 0 of the" in reason or reason.startswith("Failed to find datanode"):
+        kind = "NoDataNode"
+    return Refusal(kind, reason)
+
+
+def refuse(refusal: Refusal, doing: str, path: str, location: str, access: Access) -> Exception:
+    """The error for a refusal of what was to be done to a path."""
+    if refusal.kind == "FileNotFoundException":
+        return FileNotFoundError(2, "No such file or directory", location)
+    if refusal.kind == "FileAlreadyExistsException":
+        return FileExistsError(17, "File exists", location)
+    if refusal.kind in _FULL:
+        return StorageFull(
+            f"There is no room left to {doing} {location}: {refusal.reason}.",
+            hint="Free space under the root (airflow-samza topics expire), or have the directory's quota raised; then try again.",
+            path=location,
+        )
+    kind: type[SamzaError] = TopicError
+    hint = "Check the path and HDFS's own logs; nothing that was committed is lost by trying again."
+    if refusal.kind == "AccessControlException":
+        hint = f"This was asked by {access.name}: set HADOOP_USER_NAME, or the connection's login, or have the path's rights changed."
+    elif refusal.kind in _NOT_LET_IN:
+        hint = "Give a delegation token (HADOOP_TOKEN_FILE_LOCATION, or the connection's password), or a fresh one if it has expired."
+    return kind(f"The storage refused to {doing} {location}: {refusal.reason}.", hint=hint, path=location, kind=refusal.kind)

@@ -1,0 +1,1 @@
+"""The log: topics as folders of immutable segment files and commit records."""

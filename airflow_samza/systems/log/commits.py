@@ -1,0 +1,264 @@
+"""The commit records of a topic: one file each, numbered without gaps, written by *put if absent*.
+
+A commit is visible as a whole or not at all, because it is one file. Its base offsets are computed against all commits
+before it: who loses the race for a number reads the winner's record and tries the next number.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.errors import StorageFull, TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.log.records import KNOWN_COMMITS, Commit, Segment, control_entry, parse_commit, refuse_gap
+from airflow_samza.systems.log.tails import KNOWN_TAILS
+from airflow_samza.systems.log.topic import VERSION, Topic
+from airflow_samza.systems.producers_seen import ProducersSeen
+
+SNAPSHOT_EVERY = 100
+"""Commits per snapshot: opening a topic reads one file per so many commits, and at most so many records one by one."""
+
+
+@dataclass
+class Tail:
+    """What a writer has to know of a topic: the next commit's number, the next offset per partition, and who has published."""
+
+    topic: Topic
+    number: int = 0
+    next: list[int] = field(default_factory=list)
+    seen: ProducersSeen = field(default_factory=ProducersSeen)
+    schema: str | None = None
+    snapshot: int = 0
+    """Commits below this number are covered by a snapshot or compaction."""
+    recent: list[Commit] = field(default_factory=list)
+    """The commits from ``snapshot`` on."""
+    data: bytes | None = None
+    """The last commit as it is written; None when there is none after the snapshot."""
+
+    def copy(self, topic: Topic) -> Tail:
+        """Another one that can be moved on by itself."""
+        return Tail(topic, self.number, list(self.next), self.seen.copy(), self.schema, self.snapshot, list(self.recent), self.data)
+
+    def take(self, commit: Commit) -> None:
+        """Moves past one more commit."""
+        self.recent.append(commit)
+        self.number = commit.number + 1
+        self.next = list(commit.next)
+        self.schema = self.schema or commit.schema
+        if not commit.once:
+            self.seen.add(commit.producer, commit.generation, commit.epoch)
+
+    def advance(self, up_to: int | None = None) -> None:
+        """Reads the commits that were added since."""
+        while up_to is None or self.number <= up_to:
+            commit = read_commit(self.topic, self.number, self.next, self)
+            if commit is None:
+                break
+            self.take(commit)
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot keeps of it."""
+        return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
+
+
+def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None, tail: Tail | None = None) -> Commit | None:
+    """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
+
+    ``tail`` is told the bytes.
+    """
+    path = topic.commit_path(number)
+    try:
+        data = topic.filesystem.read(path)
+    except FileNotFoundError:
+        if topic.filesystem.exists(topic.commit_path(number + 1)):
+            # It may have been written between the two questions.
+            if topic.filesystem.exists(path):
+                return read_commit(topic, number, before, tail)
+            raise topic.damaged(path, "is missing, and later commits are there") from None
+        return None
+    commit = KNOWN_COMMITS.find(topic, path, data)
+    if commit is None:
+        commit = parse_commit(topic, path, topic.parse_json(path, data), number)
+        KNOWN_COMMITS.keep(topic, path, data, commit)
+    if before is not None:
+        refuse_gap(topic, path, commit, before)
+    if tail is not None:
+        tail.data = data
+    return commit
+
+
+def load_tail(topic: Topic, up_to: int | None = None) -> Tail:
+    """The tail of a topic as of commit ``up_to`` (None: now): a snapshot or compaction, then the commits after it."""
+    known = KNOWN_TAILS.find(topic, up_to)
+    if known is not None:
+        known.advance(up_to)
+        _remember(known)
+        return known
+    snapshot, compaction = (
+        max((last for last in record_numbers(topic, kind) if up_to is None or last <= up_to), default=-1)
+        for kind in ("snapshots", "compactions")
+    )
+    last = max(snapshot, compaction)
+    if last < 0:
+        tail = Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
+    else:
+        path = topic.snapshot_path(last) if snapshot == last else topic.compaction_path(last)
+        tail = tail_from_state(topic, path, topic.read_json(path), last)
+    tail.advance(up_to)
+    _remember(tail)
+    return tail
+
+
+def _remember(tail: Tail) -> None:
+    if tail.data is not None:
+        KNOWN_TAILS.keep(tail, tail.data)
+
+
+def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: int) -> Tail:
+    """The tail as it was after commit ``last``, from the state in a snapshot or compaction."""
+    try:
+        state = record["state"]
+        offsets = [int(offset) for offset in state["next"]]
+        seen = ProducersSeen.from_json(state["seen"])
+        schema = state["schema"]
+    except (KeyError, ValueError, TypeError) as error:
+        raise topic.damaged(path, f"cannot be understood ({error!r})") from None
+    if len(offsets) != topic.partitions:
+        raise topic.damaged(path, f"speaks of {len(offsets)} partitions, and the topic has {topic.partitions}")
+    return Tail(topic, last + 1, offsets, seen, schema, last + 1)
+
+
+def record_numbers(topic: Topic, kind: str) -> list[int]:
+    """The numbers of all commits, snapshots or compactions, sorted."""
+    stems = (name.removesuffix(".json") for name in topic.filesystem.list(f"{topic.directory}/{kind}") if name.endswith(".json"))
+    return [int(stem) for stem in stems if stem.isdigit()]
+
+
+def append_commit(
+    topic: Topic,
+    producer: str,
+    generation: str,
+    epoch: int,
+    segments: Sequence[Segment],
+    control: Iterable[ControlMessage] = (),
+    *,
+    once: bool = False,
+    schema: str | None = None,
+    check: Callable[[], None] | None = None,
+) -> Commit | None:
+    """Adds a commit and returns it; None when this producer has published this epoch of this generation already.
+
+    A generation older than one seen is refused (TopicError, facts: ``winner``). Racing writers each get a number of their own.
+    ``check`` is asked once, before anything new is written.
+    """
+    entries = tuple(control_entry(message) for message in control)
+    tail = load_tail(topic)
+    losses = 0
+    while True:
+        if not once and tail.seen.is_published(topic.name, producer, generation, epoch):
+            return None
+        if check is not None:
+            check()
+            check = None
+        if schema is not None and tail.schema is not None and not same_columns(schema, tail.schema):
+            raise TopicError(
+                f"The rows for {topic.name!r} have the columns ({schema}), and the topic has ({tail.schema}).",
+                hint="Write the columns that the topic has, or write to another topic.",
+                stream=topic.name,
+                schema=tail.schema,
+                wanted=schema,
+            )
+        base = Commit(tail.number, producer, generation, epoch, time.time_ns() // 1_000_000, tuple(segments), entries, tuple(tail.next))
+        offsets = tuple(before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True))
+        commit = Commit(base.number, producer, generation, epoch, base.at, base.segments, entries, offsets, once, schema or tail.schema)
+        data = _encode(commit.to_json())
+        if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
+            tail.take(commit)
+            tail.data = data
+            _remember(tail)
+            # The commit stands whether or not there is room for a snapshot.
+            with suppress(StorageFull, TopicError):
+                write_snapshots(tail)
+            return commit
+        losses += 1
+        # Many writers at once would otherwise all try for the same number again, and all but one in vain.
+        time.sleep(random.uniform(0, 0.002 * min(losses, 20)))
+        tail.advance()
+
+
+def same_columns(one: str, other: str) -> bool:
+    """Whether two schemas (DDL) have the same columns, nulls aside."""
+    first, second = Schema.of(one), Schema.of(other)
+    return [(field.name, field.type) for field in first.fields] == [(field.name, field.type) for field in second.fields]
+
+
+def write_snapshots(tail: Tail) -> None:
+    """Writes the snapshots that are due: one per whole hundred of commits, always the same content whoever writes it."""
+    due = [last for last in range(tail.snapshot, tail.number) if (last + 1) % SNAPSHOT_EVERY == 0]
+    if not due:
+        return
+    start = Tail(tail.topic, tail.snapshot, schema=tail.topic.schema, next=[0] * tail.topic.partitions)
+    previous = tail.snapshot - 1
+    if previous >= 0:
+        path = tail.topic.snapshot_path(previous)
+        if not tail.topic.filesystem.exists(path):
+            path = tail.topic.compaction_path(previous)
+        start = tail_from_state(tail.topic, path, tail.topic.read_json(path), previous)
+    commits = list(tail.recent)
+    for last in due:
+        chunk = [commit for commit in commits if start.number <= commit.number <= last]
+        for commit in chunk:
+            start.take(commit)
+        record = {
+            "version": VERSION,
+            "from": chunk[0].number,
+            "to": last,
+            "state": start.state(),
+            "commits": [commit.to_json() for commit in chunk],
+        }
+        tail.topic.filesystem.put_if_absent(tail.topic.snapshot_path(last), _encode(record))
+
+
+def read_commits(topic: Topic, first: int, up_to: int | None = None) -> Iterator[Commit]:
+    """The commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are, else one by one."""
+    number = first
+    for last in record_numbers(topic, "snapshots"):
+        if last < number:
+            continue
+        if up_to is not None and number > up_to:
+            return
+        path = topic.snapshot_path(last)
+        record = topic.read_json(path)
+        start, commits = record.get("from"), record.get("commits")
+        if not isinstance(start, int) or not isinstance(commits, list) or len(commits) != last - start + 1:
+            raise topic.damaged(path, "does not hold the commits that it is named after")
+        while number < start:
+            commit = read_commit(topic, number)
+            if commit is None:
+                raise topic.damaged(topic.commit_path(number), "is missing, and later commits are there")
+            if up_to is not None and number > up_to:
+                return
+            yield commit
+            number += 1
+        for data in commits[number - start :]:
+            if up_to is not None and number > up_to:
+                return
+            yield parse_commit(topic, path, data, number)
+            number += 1
+    while up_to is None or number <= up_to:
+        commit = read_commit(topic, number)
+        if commit is None:
+            return
+        yield commit
+        number += 1
+
+
+def _encode(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,200 @@
+"""Reading a topic of the log: the envelopes of a slice, or of all there is, in offset order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.systems.log.index import Control, LogIndex, Run
+from airflow_samza.systems.log.records import control_message
+from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.topic import Topic, refuse_other
+from airflow_samza.systems.sections import SectionFilter, says_all
+from airflow_samza.systems.system import (
+    ColumnBound,
+    ControlEnvelope,
+    Envelope,
+    MessageRun,
+    OffsetRange,
+    SystemStreamPartition,
+)
+from airflow_samza.systems.topic_refusals import check_partition
+from airflow_samza.systems.topic_rows import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class LogConsumer:
+    """Reads a topic as it was when the consumer was opened, or as of a slice."""
+
+    def __init__(self, topic: Topic, slice: Mapping[str, Any] | None = None) -> None:
+        self.topic = topic
+        self._slice = slice
+        self._readers = SegmentReaders(topic)
+        self._index: LogIndex = self._load()
+
+    def _load(self) -> LogIndex:
+        if self._slice is None:
+            return LogIndex(self.topic)
+        if self._slice.get("partitions") != self.topic.partitions:
+            raise TopicError(
+                f"The slice speaks of {self._slice.get('partitions')} partitions, and {self.topic.name!r} has {self.topic.partitions}.",
+                hint="The topic was made anew since the run was planned: clear the plan task.",
+                stream=self.topic.name,
+            )
+        refuse_other(self.topic, self._slice.get("topic"))
+        commits = self._slice.get("commit")
+        index = LogIndex(self.topic, None if commits is None else int(commits) - 1)
+        if commits is not None and index.number < int(commits):
+            raise self._beyond(f"commit {int(commits) - 1}", f"{index.number} commits")
+        return index
+
+    @property
+    def head(self) -> tuple[int, ...]:
+        """The next offset per partition, as of the opening."""
+        return self._index.head
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the topic, also of an empty one; None when nobody has said or written any."""
+        return arrow_schema(self._index.schema)
+
+    def refresh(self) -> None:
+        """Opens the topic anew, so that what was committed since is seen (not with a slice, which stays what it is)."""
+        self._index = self._load()
+
+    def read(
+        self,
+        ssp: SystemStreamPartition,
+        offsets: OffsetRange | None = None,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[ColumnBound] = (),
+        *,
+        dictionaries: bool = False,
+    ) -> Iterator[Envelope]:
+        """The envelopes of a slice in offset order, one record batch in memory at a time.
+
+        ``offsets`` None reads the consumer's slice, or all up to the head as taken when it was opened; where no producer has put
+        a control message in band (a topic that was appended to), it ends with an end-of-stream of the source (SEMANTICS C2); a topic
+        that nobody has written to ends only where a slice says that this is all.
+        """
+        partition = ssp.partition
+        check_partition(self.topic.name, self.topic.partitions, partition)
+        whole = offsets is None
+        start, end = offsets or self._all(partition)
+        if end > self._index.head[partition]:
+            if self._slice is None:
+                self.refresh()
+            if end > self._index.head[partition]:
+                raise self._beyond(f"offset {end} of partition {partition}", f"{self._index.head[partition]} offsets")
+        floor = self._index.floor.offset(partition)
+        if not whole and start < min(floor, end):
+            raise TopicError(
+                f"The offsets from {start} of {self.topic.name!r}/{partition} are expired; the oldest left is {floor}.",
+                hint="Start at the oldest offset, or rebuild what is missing from its source.",
+                stream=self.topic.name,
+                partition=partition,
+                offset=start,
+                oldest=floor,
+            )
+        controlled = False
+        for envelope in self._read(ssp, start, end, columns):
+            if not dictionaries and isinstance(envelope, MessageRun):
+                envelope = MessageRun(ssp, envelope.offset, decoded(envelope.batch))
+            controlled = controlled or isinstance(envelope, ControlEnvelope)
+            yield envelope
+        if whole and not controlled and (self._index.number > 0 or says_all(self._slice)):
+            yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self.topic.name))
+
+    def _all(self, partition: int) -> OffsetRange:
+        ranges = self._slice.get("offsets") if self._slice is not None else None
+        if ranges is None:
+            return OffsetRange(0, self._index.head[partition])
+        return OffsetRange(*ranges[partition])
+
+    def _read(self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None) -> Iterator[Envelope]:
+        sections = self._sections(ssp, start)
+        renewed = False
+        while True:
+            try:
+                for owner, entries in self._index.owned_slice(ssp.partition, start, end):
+                    for entry in entries if sections is None or sections.takes(owner) else ():
+                        envelope = self._envelope(ssp, entry, start, end, columns)
+                        if sections is not None and owner is not None and isinstance(envelope, ControlEnvelope):
+                            yield from sections.control(owner, envelope.offset, envelope.message)
+                        else:
+                            yield envelope
+                        start = min(entry.end, end)
+                return
+            except FileNotFoundError as error:
+                # A compaction may have put other segments in the place of those that were known here; offsets never change.
+                if renewed:
+                    raise self.topic.damaged(_relative(error, self.topic), "is missing") from None
+                renewed = True
+                self._renew()
+
+    def _sections(self, ssp: SystemStreamPartition, start: int) -> SectionFilter | None:
+        """The filter of a slice of sections, which knows the control messages that were read before ``start``."""
+        if self._slice is None or "sections" not in self._slice:
+            return None
+        sections = SectionFilter(self._slice, ssp)
+        for owner, entries in self._index.owned_slice(ssp.partition, self._slice["offsets"][ssp.partition][0], start):
+            for entry in entries if owner is not None and sections.takes(owner) else ():
+                if isinstance(entry, Control) and owner is not None:
+                    sections.control(owner, entry.offset, control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset))
+        return sections
+
+    def _renew(self) -> None:
+        former, self._index = self._index, LogIndex(self.topic)
+        if self._slice is None:
+            return
+        named = self._slice.get("sections")
+        wanted = {(section["producer"], section["generation"]) for section in named} if named is not None else None
+        for commit in former.live_commits():
+            if (wanted is None or (commit.producer, commit.generation) in wanted) and not self._index.is_live(commit):
+                raise self._gone(f"commit {commit.number}")
+        for producer, generation in sorted(wanted or ()):  # their commits may stand in a compaction, which names none
+            if self._index.seen.is_superseded(producer, generation):
+                raise self._gone(f"what {producer} wrote")
+
+    def _gone(self, what: str) -> TopicError:
+        return TopicError(
+            f"What this slice of {self.topic.name!r} covers is gone: {what} was superseded or expired.",
+            hint="Clear the plan task, so that the run fixes a new slice.",
+            stream=self.topic.name,
+        )
+
+    def _envelope(self, ssp: SystemStreamPartition, entry: Run | Control, start: int, end: int, columns: Sequence[str] | None) -> Envelope:
+        if isinstance(entry, Control):
+            if entry.commit is not None:
+                message = entry.commit.control_message(entry.number, self.topic, ssp.partition, entry.offset)
+            else:
+                message = control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset)
+            return ControlEnvelope(ssp, entry.offset, message)
+        batch = self._readers.read(entry.segment, entry.batch, columns)
+        skip = max(start - entry.offset, 0)
+        rows = min(end, entry.end) - entry.offset - skip
+        if rows != batch.num_rows:
+            batch = batch.slice(entry.row + skip, rows)
+        return MessageRun(ssp, entry.offset + skip, batch)
+
+    def _beyond(self, wanted: str, there: str) -> TopicError:
+        return TopicError(
+            f"The topic {self.topic.name!r} does not reach to {wanted}: it has {there}.",
+            hint="The topic was made anew since this slice was fixed: clear the stage together with its upstream.",
+            stream=self.topic.name,
+        )
+
+    def close(self) -> None:
+        """Closes the open segments."""
+        self._readers.close()
+
+
+def _relative(error: FileNotFoundError, topic: Topic) -> str:
+    name = str(error.filename or error)
+    place = name.find(topic.directory)
+    return name[place:] if place >= 0 else topic.directory

@@ -1,0 +1,163 @@
+"""Looks at every file of a topic and says what is damaged, missing or left behind. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.systems.log.commits import read_commit, record_numbers
+from airflow_samza.systems.log.index import Control, LogIndex
+from airflow_samza.systems.log.records import Commit, control_message
+from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.tails import KNOWN_TAILS
+from airflow_samza.systems.log.topic import Topic
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing about one file. ``serious``: rows are lost or cannot be read; else it only takes room."""
+
+    path: str
+    what: str
+    remedy: str
+    serious: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.what}. {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What somebody's own record says to be in a topic: the last epoch of a producer's generation. ``record`` says where it stands."""
+
+    producer: str
+    generation: str
+    epoch: int
+    record: str
+
+
+def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
+    """All findings on a topic; none when it is sound. Reads every byte of every segment.
+
+    ``published``: what the records of runs say that it holds. The last commits of a topic leave no gap when they are deleted.
+    """
+    KNOWN_TAILS.forget(topic)
+    commits, findings = _commits(topic)
+    findings += _snapshots(topic, commits)
+    findings += _emptied(topic)
+    try:
+        index = LogIndex(topic)
+    except TopicError as error:
+        if not any(finding.serious for finding in findings):
+            findings.append(_finding(topic, error))
+        return findings
+    findings += _control(topic, index, commits)
+    findings += _missing(topic, index, published)
+    findings += _segments(topic, index)
+    return findings
+
+
+def _emptied(topic: Topic) -> Iterator[Finding]:
+    """A topic without a commit, snapshot or compaction, but with segments: nothing that readers see, and yet somebody wrote."""
+    written = [name for name in topic.filesystem.list(f"{topic.directory}/segments") if name.endswith(".arrow")]
+    if written and not any(record_numbers(topic, kind) for kind in ("commits", "snapshots", "compactions")):
+        yield Finding(
+            topic.filesystem.location(f"{topic.directory}/commits"),
+            f"holds no commit, and {len(written)} segments are there: the commits were deleted, or the first writer died before it had any",
+            "Restore the commits, or clear the stage that wrote the topic; if that has not ended yet, nothing is to be done.",
+        )
+
+
+def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> Iterator[Finding]:
+    """Control messages that no reader could understand. Every partition has the same ones, so the first tells of all."""
+    start = index.floor.offset(0)
+    for _, entries in index.owned_slice(0, start, index.head[0]):
+        for entry in entries:
+            if not isinstance(entry, Control):
+                continue
+            try:
+                control_message(entry.kind, entry.body, topic, 0, entry.offset)
+            except SamzaError as error:
+                number = next((number for number in sorted(commits) if commits[number].next[0] > entry.offset), None)
+                where = topic.commit_path(number) if number is not None else f"{topic.directory}/compactions"
+                what = f"holds a control message that cannot be read (offset {entry.offset} of partition 0): {error.sentence}"
+                yield _finding(topic, topic.damaged(where, what))
+
+
+def _missing(topic: Topic, index: LogIndex, published: Sequence[Published]) -> Iterator[Finding]:
+    for said in published:
+        if index.seen.is_superseded(said.producer, said.generation):
+            continue
+        if not index.seen.is_published(topic.name, said.producer, said.generation, said.epoch):
+            yield Finding(
+                topic.filesystem.location(f"{topic.directory}/commits"),
+                f"lacks epoch {said.epoch} of {said.producer} (generation {said.generation}), which {said.record} says was published",
+                f"Restore the commits, or clear the stage: {topic.name!r} lacks messages without it.",
+            )
+
+
+def _finding(topic: Topic, error: TopicError) -> Finding:
+    path, what = error.facts.get("path"), error.facts.get("what")
+    remedy = f"Clear the stage that wrote it (or restore the file): {topic.name!r} cannot be read whole without it."
+    return Finding(str(path or topic.filesystem.location(topic.directory)), str(what or error.sentence), remedy)
+
+
+def _commits(topic: Topic) -> tuple[dict[int, Commit], list[Finding]]:
+    findings: list[Finding] = []
+    found: dict[int, Commit] = {}
+    numbers = record_numbers(topic, "commits")
+    before: tuple[int, ...] | None = (0,) * topic.partitions
+    for number in range(numbers[-1] + 1 if numbers else 0):
+        try:
+            commit = read_commit(topic, number, before)
+            if commit is None:
+                raise topic.damaged(topic.commit_path(number), "is missing, and later commits are there")
+            found[number], before = commit, commit.next
+        except TopicError as error:
+            findings.append(_finding(topic, error))
+            before = None
+    return found, findings
+
+
+def _snapshots(topic: Topic, commits: dict[int, Commit]) -> Iterator[Finding]:
+    for number in record_numbers(topic, "snapshots"):
+        path = topic.snapshot_path(number)
+        remedy = "Delete it: it is made again from the commits, which hold all that it says."
+        try:
+            record = topic.read_json(path)
+            held = [Commit.from_json(data) for data in record["commits"]]
+        except TopicError as error:
+            yield Finding(topic.filesystem.location(path), str(error.facts.get("what", error.sentence)), remedy)
+            continue
+        except (KeyError, ValueError, TypeError) as error:
+            yield Finding(topic.filesystem.location(path), f"cannot be understood ({error!r})", remedy)
+            continue
+        if any(commit.number in commits and commits[commit.number] != commit for commit in held):
+            yield Finding(topic.filesystem.location(path), "differs from the commits that it was made from", remedy)
+
+
+def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
+    readers = SegmentReaders(topic)
+    for segment in index.live_segments():
+        try:
+            readers.verify(segment)
+        except FileNotFoundError:
+            yield _finding(topic, topic.damaged(topic.segment_path(segment.name), "is missing"))
+        except TopicError as error:
+            yield _finding(topic, error)
+    readers.close()
+    needed = index.segments()
+    for file in topic.filesystem.list(f"{topic.directory}/segments"):
+        if file.removesuffix(".arrow") not in needed:
+            yield Finding(
+                topic.filesystem.location(f"{topic.directory}/segments/{file}"),
+                "belongs to no commit that readers see (a dead or replaced attempt, or one that is still being written)",
+                "Nothing to do: the sweep deletes it when it is old enough.",
+                serious=False,
+            )
+
+
+def is_sound(findings: list[Finding]) -> bool:
+    """Whether nothing serious was found."""
+    return not any(finding.serious for finding in findings)

@@ -1,0 +1,259 @@
+"""Which rows of which segment stand at which offsets: what readers see of a topic, fixed at the moment they open it.
+
+Commits of a superseded generation, and those before the retention floor, are left out; their offsets become gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_from_state
+from airflow_samza.systems.log.records import Commit, Segment
+from airflow_samza.systems.log.topic import Topic
+
+
+class Run(NamedTuple):
+    """Consecutive user messages: ``rows`` rows of one record batch of a segment, from row ``row`` on."""
+
+    offset: int
+    segment: Segment
+    batch: int
+    row: int
+    rows: int
+
+    @property
+    def end(self) -> int:
+        """The offset after the last one."""
+        return self.offset + self.rows
+
+
+class Control(NamedTuple):
+    """One control message at its offset; entry ``number`` of ``commit``, where it is one's."""
+
+    offset: int
+    kind: int
+    body: Mapping[str, Any]
+    commit: Commit | None = None
+    number: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset after it."""
+        return self.offset + 1
+
+
+Entry = Run | Control
+
+
+class Floor(NamedTuple):
+    """What is expired: the commits below ``commit``, and so the offsets below ``offsets``; the whole topic after ``expires_at`` (ms)."""
+
+    commit: int = 0
+    offsets: tuple[int, ...] = ()
+    expires_at: int | None = None
+
+    def offset(self, partition: int) -> int:
+        """The first offset of a partition that is not expired."""
+        return self.offsets[partition] if self.offsets else 0
+
+
+def read_floor(topic: Topic) -> Floor:
+    """What is expired of a topic."""
+    try:
+        record = topic.read_json(topic.expired_path)
+    except FileNotFoundError:
+        return Floor()
+    try:
+        offsets = tuple(int(offset) for offset in record["offsets"])
+        at = record["expires_at"]
+        floor = Floor(int(record["commit"]), offsets, None if at is None else int(at))
+    except (KeyError, ValueError, TypeError) as error:
+        raise topic.damaged(topic.expired_path, f"cannot be understood ({error!r})") from None
+    if floor.offsets and len(floor.offsets) != topic.partitions:
+        raise topic.damaged(topic.expired_path, f"speaks of {len(floor.offsets)} partitions, and the topic has {topic.partitions}")
+    return floor
+
+
+class Owned(NamedTuple):
+    """Entries of one partition that belong to one producer's generation; None: to nobody who could supersede them."""
+
+    owner: tuple[str, str] | None
+    entries: list[Entry]
+
+
+class LogIndex:
+    """All that a reader sees of a topic as of its commit ``number - 1``."""
+
+    def __init__(self, topic: Topic, up_to: int | None = None) -> None:
+        self.topic = topic
+        self.floor = read_floor(topic)
+        tail = load_tail(topic, up_to)
+        self.seen = tail.seen
+        self.schema = tail.schema
+        self.number = tail.number
+        self.head = tuple(tail.next)
+        # An index of the past uses a compaction of its own past only: a later one may have dropped what was superseded since.
+        self.compaction = max((last for last in record_numbers(topic, "compactions") if last < self.number), default=-1)
+        self._compacted: Mapping[str, Any] = {}
+        self._compacted_head: tuple[int, ...] = (0,) * topic.partitions
+        if self.compaction >= 0:
+            path = topic.compaction_path(self.compaction)
+            self._compacted = topic.read_json(path)
+            self._compacted_head = tuple(tail_from_state(topic, path, self._compacted, self.compaction).next)
+        self._compacted_segments: list[Segment] | None = None
+        self._loaded: list[Commit] = []
+        self._rest = read_commits(topic, max(self.compaction + 1, self.floor.commit), self.number - 1)
+
+    def commits(self) -> Iterator[Commit]:
+        """The commits after the compaction and the floor, read only as far as they are asked for."""
+        place = 0
+        while True:
+            while place < len(self._loaded):
+                yield self._loaded[place]
+                place += 1
+            commit = next(self._rest, None)
+            if commit is None:
+                return
+            self._loaded.append(commit)
+
+    def is_live(self, commit: Commit) -> bool:
+        """Whether readers still see a commit."""
+        return commit.number >= self.floor.commit and (commit.once or not self.seen.is_superseded(commit.producer, commit.generation))
+
+    def live_commits(self) -> Iterator[Commit]:
+        """The commits after the compaction that readers see."""
+        return (commit for commit in self.commits() if self.is_live(commit))
+
+    def oldest(self, partition: int) -> int:
+        """The offset of the first message that can be read; the head when there is none."""
+        for owned in self._compacted_entries(partition, self.floor.offset(partition)):
+            if owned.entries:
+                return owned.entries[0].offset
+        for commit in self.live_commits():
+            first = first_offset(commit, partition)
+            if first < commit.next[partition]:
+                return first
+        return self.head[partition]
+
+    def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
+        """The entries that overlap ``[start, end)``; commits that lie before or after it are not read."""
+        for owned in self.owned_slice(partition, start, end):
+            yield from owned.entries
+
+    def owned_slice(self, partition: int, start: int, end: int) -> Iterator[Owned]:
+        """The same with their owners."""
+        if start >= end:
+            return
+        if start < self._compacted_head[partition]:
+            for owned in self._compacted_entries(partition, self.floor.offset(partition)):
+                yield Owned(owned.owner, [entry for entry in owned.entries if entry.end > start and entry.offset < end])
+        for commit in self._commits_from(partition, start):
+            if commit.next[partition] > start and self.is_live(commit):
+                entries = [entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end]
+                yield Owned(_owner(commit), entries)
+            if commit.next[partition] >= end:
+                return
+
+    def entries(self, partition: int) -> list[Entry]:
+        """All entries of a partition that readers see, in offset order; reads every commit that is not compacted."""
+        return list(self.slice(partition, 0, self.head[partition]))
+
+    def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
+        """The commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
+        snapshots = [last for last in record_numbers(self.topic, "snapshots") if self.compaction < last < self.number]
+        low, high = 0, len(snapshots)
+        while low < high:  # the first snapshot that reaches beyond start
+            middle = (low + high) // 2
+            path = self.topic.snapshot_path(snapshots[middle])
+            tail = tail_from_state(self.topic, path, self.topic.read_json(path), snapshots[middle])
+            low, high = (middle + 1, high) if tail.next[partition] <= start else (low, middle)
+        if low == 0:
+            return self.commits()
+        return read_commits(self.topic, max(snapshots[low - 1] + 1, self.floor.commit), self.number - 1)
+
+    def owned(self, partition: int) -> Iterator[Owned]:
+        """The live entries of a partition with their owners, in offset order: what a compaction keeps."""
+        first = self.floor.offset(partition)
+        yield from self._compacted_entries(partition, first)
+        for commit in self.live_commits():
+            yield Owned(_owner(commit), commit_entries(commit, partition))
+
+    def _compacted_entries(self, partition: int, first: int) -> Iterator[Owned]:
+        if not self._compacted:
+            return
+        path = self.topic.compaction_path(self.compaction)
+        try:
+            segments, owners, control = self._merged_segments(), self._compacted["owners"], self._compacted["control"]
+            for place, runs, marks in self._compacted["partitions"][partition]:
+                owner = None if place is None else (str(owners[place][0]), str(owners[place][1]))
+                if owner is not None and self.seen.is_superseded(*owner):
+                    continue
+                entries: list[Entry] = [_clip(_compacted_run(segments, *run), first) for run in runs]
+                entries += [Control(at, *control[mark]) for at, mark in marks]
+                entries = [entry for entry in entries if entry.end > first]
+                entries.sort(key=_offset)
+                yield Owned(owner, entries)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
+
+    def live_segments(self) -> list[Segment]:
+        """All segments that a reader of this index may open."""
+        return self._merged_segments() + [segment for commit in self.live_commits() for segment in commit.segments]
+
+    def _merged_segments(self) -> list[Segment]:
+        """The segments of the compaction; none where there is no compaction."""
+        if self._compacted_segments is None:
+            path = self.topic.compaction_path(self.compaction)
+            try:
+                described = self._compacted["segments"] if self._compacted else ()
+                self._compacted_segments = [Segment.from_json(segment) for segment in described]
+            except (KeyError, IndexError, ValueError, TypeError) as error:
+                raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
+        return self._compacted_segments
+
+    def segments(self) -> set[str]:
+        """Their names."""
+        return {segment.name for segment in self.live_segments()}
+
+
+def first_offset(commit: Commit, partition: int) -> int:
+    """The offset of the first message that a commit adds to a partition; the next one's when it adds none."""
+    return commit.next[partition] - len(commit.control) - commit.rows_by_partition[partition]
+
+
+def commit_entries(commit: Commit, partition: int) -> list[Entry]:
+    """What one commit adds to one partition: the rows of its segments in task order, then the control messages."""
+    offset = first_offset(commit, partition)
+    entries: list[Entry] = []
+    for segment, batch in commit.places.get(partition, ()):
+        entries.append(Run(offset, segment, batch, 0, segment.rows[batch]))
+        offset += segment.rows[batch]
+    for number, (kind, body) in enumerate(commit.control):
+        entries.append(Control(offset, kind, body, commit, number))
+        offset += 1
+    return entries
+
+
+def _compacted_run(segments: Sequence[Segment], at: int, file: int, batch: int, row: int, rows: int) -> Run:
+    """A run as a compaction names it, inside its segment; a ValueError says what lies outside."""
+    if min(at, file, batch, row, rows) < 0:
+        raise ValueError("it names a place before the beginning of a file")
+    segment = segments[file]
+    if row + rows > segment.rows[batch]:
+        raise ValueError(f"it names {row + rows:,} rows of batch {batch} of {segment.name}, which has {segment.rows[batch]:,}")
+    return Run(at, segment, batch, row, rows)
+
+
+def _owner(commit: Commit) -> tuple[str, str] | None:
+    return None if commit.once else (commit.producer, commit.generation)
+
+
+def _offset(entry: Entry) -> int:
+    return entry.offset
+
+
+def _clip(run: Run, first: int) -> Run:
+    """The run without the offsets below ``first``."""
+    cut = min(max(first - run.offset, 0), run.rows)
+    return run._replace(offset=run.offset + cut, row=run.row + cut, rows=run.rows - cut) if cut else run

@@ -1,0 +1,313 @@
+"""What keeps a log small: expiring, sweeping what is expired or left behind, and compacting small segments.
+
+None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace time.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.trash import empty_trash, move_to_trash, trash_place
+from airflow_samza.systems.log.commits import read_commits
+from airflow_samza.systems.log.index import Control, LogIndex, Run, read_floor
+from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
+from airflow_samza.systems.log.topic import VERSION, Topic, list_half_deleted, list_topics, open_topic, own_files, topic_directory
+from airflow_samza.systems.topic_rows import arrow_schema
+
+GRACE_MS = 3_600_000
+"""Files that nobody names any more are kept for so long: readers that are at work may still need them."""
+
+STAGED_GRACE_MS = 7 * 24 * GRACE_MS
+"""Files that no commit has ever named are kept for so long: a stage may be waiting for its slowest task."""
+
+COMPACTED = "compacted-"
+
+_LOOKS = 5
+"""So often a compaction begins anew when a sweep was faster; a segment that is missing then is really missing."""
+
+
+def mark_expired(topic: Topic, at: int | None) -> None:
+    """Marks a whole topic to be deleted by the first sweep after ``at`` (ms since 1970, UTC); None takes the mark away.
+
+    Marking again sets a new time.
+    """
+    floor = read_floor(topic)
+    _write_floor(topic, floor.commit, floor.offsets, at)
+
+
+def expire(topic: Topic, older_than: int) -> int:
+    """Expires the commits from before ``older_than`` (ms since 1970, UTC), up to the first younger one; returns how many are expired now.
+
+    Their offsets are gone for readers that open after; the files go with the next sweep. Head and later offsets stay.
+    """
+    index = LogIndex(topic)
+    commit, offsets = index.floor.commit, index.floor.offsets
+    for candidate in index.commits():
+        if candidate.at >= older_than:
+            break
+        if candidate.number >= commit:
+            commit, offsets = candidate.number + 1, candidate.next
+    if commit > index.floor.commit:
+        _write_floor(topic, commit, offsets, index.floor.expires_at)
+    return commit
+
+
+def _write_floor(topic: Topic, commit: int, offsets: tuple[int, ...], expires_at: int | None) -> None:
+    record = {"version": VERSION, "commit": commit, "offsets": list(offsets), "expires_at": expires_at}
+    topic.filesystem.put(topic.expired_path, json.dumps(record).encode())
+
+
+@dataclass
+class Swept:
+    """What a sweep deleted: whole topics, and files and bytes of topics that stay."""
+
+    topics: list[str] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+    damaged: dict[str, TopicError] = field(default_factory=dict)
+
+
+def sweep(
+    filesystem: Filesystem,
+    system: str,
+    now: int | None = None,
+    grace_ms: int = GRACE_MS,
+    staged_grace_ms: int = STAGED_GRACE_MS,
+    is_held: Callable[[str], bool] = lambda name: False,
+    dry: bool = False,
+) -> Swept:
+    """Deletes expired topics, and the files that no reader can need: of expired or superseded commits, compacted segments, dead attempts.
+
+    A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted. Neither is an expired
+    one of which ``is_held`` says, by its name, that a run may still need it. ``dry`` only says what would be deleted.
+    """
+    now = time.time_ns() // 1_000_000 if now is None else now
+    swept = Swept()
+    for name in list_topics(filesystem):
+        try:
+            topic = open_topic(filesystem, system, name)
+            floor = read_floor(topic)
+            if floor.expires_at is not None and floor.expires_at <= now and not is_held(name):
+                if dry or delete_topic(topic, functools.partial(is_held, name)):
+                    swept.topics.append(name)
+                continue
+            _sweep_segments(topic, now, grace_ms, staged_grace_ms, swept, dry=dry)
+            for part in ("", "/commits", "/snapshots", "/compactions") if not dry else ():
+                filesystem.delete_temporary(f"{topic.directory}{part}", (now - max(grace_ms, staged_grace_ms)) / 1000)
+        except FileNotFoundError:
+            continue  # another sweep took it meanwhile
+        except TopicError as error:
+            if filesystem.exists(f"{topic_directory(name)}/topic.json"):
+                swept.damaged[name] = error
+    if not dry:
+        for name in list_half_deleted(filesystem):
+            _delete_parts(Topic(filesystem, system, name, 1, None))
+        empty_trash(filesystem)
+    return swept
+
+
+def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> bool:
+    """Deletes a topic; False when it was found to be held, and given back, or another process was quicker.
+
+    It goes out of sight as a whole, and ``is_held`` is asked after that: who opens a run again says so first, and looks for its topics
+    then. So either the topic is given back, or the run sees that it is gone. Topics that lie below it (a/b under a) stay.
+    """
+    filesystem, parts = topic.filesystem, topic.directory.split("/")
+    if own_files(topic)[1]:
+        place = move_to_trash(filesystem, topic.directory)
+        if place is None:
+            return False
+        if is_held():
+            filesystem.rename(place, topic.directory)
+            return False
+        filesystem.delete_tree(place)
+    else:
+        if is_held():
+            return False
+        _delete_parts(topic)
+    for end in range(len(parts), 1, -1):
+        filesystem.delete_empty("/".join(parts[:end]))
+    return True
+
+
+def _delete_parts(topic: Topic) -> None:
+    """Deletes a topic beside topics below it: its record first, so that nobody opens a half; who comes later finishes it."""
+    place = trash_place()
+    for name in own_files(topic)[0]:
+        move_to_trash(topic.filesystem, f"{topic.directory}/{name}", f"{place}/{name}")
+    topic.filesystem.delete_tree(place)
+
+
+def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int, swept: Swept, *, dry: bool) -> None:
+    directory = f"{topic.directory}/segments"
+    # Listed before the commits are read: whatever is committed in between is then not in the list, or among the commits.
+    names = topic.filesystem.list(directory)
+    commits = list(read_commits(topic, 0))
+    committed = {segment.name for commit in commits for segment in commit.segments}
+    needed = LogIndex(topic).segments()
+    old = max((commit.number for commit in commits if commit.at < now - grace_ms), default=-1)
+    if old >= 0:  # what was superseded or compacted a moment ago may still be read
+        needed |= LogIndex(topic, old).segments()
+    for file in names:
+        path = f"{directory}/{file}"
+        name = file.removesuffix(".arrow")
+        if name in needed:
+            continue
+        grace = grace_ms if name in committed or name.startswith(COMPACTED) else max(grace_ms, staged_grace_ms)
+        try:
+            if topic.filesystem.modified(path) * 1000 >= now - grace:
+                continue
+            size = topic.filesystem.size(path)
+        except FileNotFoundError:
+            continue
+        if not dry:
+            topic.filesystem.delete(path)
+        swept.files += 1
+        swept.bytes += size
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What a compaction did: it covers the commits below ``commits``; segments and batches before and after."""
+
+    commits: int
+    segments_before: int
+    segments_after: int
+    batches_before: int
+    batches_after: int
+
+
+def compact(topic: Topic) -> Compacted | None:
+    """Merges all that readers see into one segment and one index; None when there is nothing to merge.
+
+    Offsets, order and owners stay: a later generation still supersedes its former one. The former segments stay until a sweep.
+    Two compactions at once do no harm: the first that is written for a commit counts. What is expired, superseded or compacted while it
+    reads, and swept, is left out: it looks again.
+    """
+    for _ in range(_LOOKS):
+        try:
+            return _compact(topic)
+        except FileNotFoundError as error:
+            missing = str(error.filename or error)
+    name = missing.rpartition("/")[2].removesuffix(".arrow")
+    raise topic.damaged(topic.segment_path(name), "is missing")
+
+
+def _compact(topic: Topic) -> Compacted | None:
+    index = LogIndex(topic)
+    before = index.segments()
+    if index.number == 0 or (index.compaction == index.number - 1 and len(before) <= 1):
+        return None
+    readers = SegmentReaders(topic)
+    name = f"{COMPACTED}{index.number - 1:020d}-{uuid.uuid4().hex[:8]}"
+    writer = SegmentWriter(topic, name, arrow_schema(index.schema), durable=True)
+    merge = _Merge(index, readers, writer)
+    try:
+        partitions = [merge.partition(partition) for partition in range(topic.partitions)]
+        segment = writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+    finally:
+        readers.close()
+    record = {
+        "version": VERSION,
+        "to": index.number - 1,
+        "state": {"next": list(index.head), "seen": index.seen.to_json(), "schema": index.schema},
+        "segments": [] if segment is None else [segment.to_json()],
+        "owners": merge.owners,
+        "control": merge.control,
+        "partitions": partitions if segment is None else _place_runs(partitions, segment),
+    }
+    path = topic.compaction_path(index.number - 1)
+    if not topic.filesystem.put_if_absent(path, json.dumps(record, separators=(",", ":")).encode()):
+        if segment is not None:
+            topic.filesystem.delete(topic.segment_path(segment.name))
+        return None
+    return Compacted(index.number, len(before), int(segment is not None), merge.batches, len(segment.rows) if segment else 0)
+
+
+class _Merge:
+    """Copies the rows of one partition after the other, and notes at which offsets they stand and whose they are."""
+
+    def __init__(self, index: LogIndex, readers: SegmentReaders, writer: SegmentWriter) -> None:
+        self._index = index
+        self._readers = readers
+        self._writer = writer
+        self._owner_places: dict[tuple[str, str], int] = {}
+        self._control_places: dict[str, int] = {}
+        self.owners: list[tuple[str, str]] = []
+        self.control: list[tuple[int, Mapping[str, Any]]] = []
+        self.batches = 0
+
+    def partition(self, partition: int) -> list[list[Any]]:
+        """Per owner in offset order: [owner's place or None, runs [offset, rows], marks [offset, control's place]]."""
+        groups: list[list[Any]] = []
+        for owner, entries in self._index.owned(partition):
+            if not entries:
+                continue
+            place = None if owner is None else self._place(owner)
+            if not groups or groups[-1][0] != place:
+                groups.append([place, [], []])
+            _, runs, marks = groups[-1]
+            for entry in entries:
+                if isinstance(entry, Control):
+                    marks.append([entry.offset, self._mark(entry)])
+                else:
+                    self._copy(partition, entry)
+                    if runs and runs[-1][0] + runs[-1][1] == entry.offset:
+                        runs[-1][1] += entry.rows
+                    else:
+                        runs.append([entry.offset, entry.rows])
+        return groups
+
+    def _copy(self, partition: int, run: Run) -> None:
+        batch = self._readers.read(run.segment, run.batch).slice(run.row, run.rows)
+        self._writer.write(partition, batch)
+        self.batches += 1
+
+    def _place(self, owner: tuple[str, str]) -> int:
+        if owner not in self._owner_places:
+            self._owner_places[owner] = len(self.owners)
+            self.owners.append(owner)
+        return self._owner_places[owner]
+
+    def _mark(self, entry: Control) -> int:
+        key = json.dumps([entry.kind, entry.body], sort_keys=True)
+        if key not in self._control_places:
+            self._control_places[key] = len(self.control)
+            self.control.append((entry.kind, entry.body))
+        return self._control_places[key]
+
+
+def _place_runs(partitions: list[list[list[Any]]], segment: Segment) -> list[list[list[Any]]]:
+    """Runs by offset become runs by place in the merged segment, whose batches hold each partition's rows in that same order."""
+    batches: dict[int, list[tuple[int, int]]] = {}
+    for batch, (partition, rows) in enumerate(zip(segment.partitions, segment.rows, strict=True)):
+        batches.setdefault(partition, []).append((batch, rows))
+    placed = []
+    for partition, groups in enumerate(partitions):
+        left = iter(batches.get(partition, ()))
+        batch, rows, row = 0, 0, 0
+        new_groups = []
+        for owner, runs, marks in groups:
+            new_runs = []
+            for offset, count in runs:
+                while count:
+                    if row == rows:
+                        (batch, rows), row = next(left), 0
+                    taken = min(count, rows - row)
+                    new_runs.append([offset, 0, batch, row, taken])
+                    offset, count, row = offset + taken, count - taken, row + taken
+            new_groups.append([owner, new_runs, marks])
+        placed.append(new_groups)
+    return placed

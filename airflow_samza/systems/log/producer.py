@@ -1,0 +1,122 @@
+"""Writing to a topic of the log: a task attempt stages one segment, and what tasks have staged is published as one commit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow_samza.errors import TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log.records import Commit, Segment
+from airflow_samza.systems.log.segments import SegmentWriter
+from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.topic_rows import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class LogProducer:
+    """Stages the output of one task attempt to one topic in one segment file; dictionary-encoded columns stay so."""
+
+    takes_dictionaries = True
+
+    def __init__(self, topic: Topic, attempt: str, schema: str | None = None, *, durable: bool = False) -> None:
+        self._topic = topic
+        # An attempt that starts anew under its old name must not write into a file that may be committed.
+        name = f"{quote(attempt, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
+        declared = arrow_schema(topic.schema or schema)
+        self._writer = SegmentWriter(topic, name, declared, durable=durable)
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends user messages to a partition."""
+        self._writer.write(partition, batch)
+
+    def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
+        """Appends user messages, each to the partition of its key."""
+        self._writer.write_keyed(batch, key_columns)
+
+    def finish(self) -> dict[str, Any]:
+        """Closes the segment; its description names the file, its batches with partition and rows, and the totals."""
+        try:
+            segment = self._writer.finish()
+        except BaseException:
+            self.abort()
+            raise
+        schema = None if self._writer.schema is None else Schema.of(self._writer.schema).ddl()
+        if segment is None:
+            return {"segment": None, "total_rows": 0, "bytes": 0, "schema": schema}
+        return {**segment.to_json(), "total_rows": sum(segment.rows), "schema": schema}
+
+    def abort(self) -> None:
+        """Deletes what was staged."""
+        self._writer.abort()
+
+
+def publish_segments(
+    topic: Topic,
+    producer: str,
+    generation: str,
+    epoch: int,
+    staged: Sequence[Mapping[str, Any]],
+    control: Sequence[Any] = (),
+    *,
+    once: bool = False,
+) -> dict[str, Any]:
+    """Commits what producers staged.
+
+    Facts: ``commit`` (its number), ``rows``, ``bytes``, ``control``, ``offsets`` ([from, to) per partition), ``duplicate``.
+    """
+    segments = [Segment.from_json(description) for description in staged if description.get("segment")]
+    schema = next((str(description["schema"]) for description in staged if description.get("schema")), None)
+    for description in staged:
+        if description.get("schema") and not log_commits.same_columns(str(description["schema"]), str(schema)):
+            raise TopicError(
+                f"Tasks wrote different columns to {topic.name!r}: ({schema}) and ({description['schema']}).",
+                hint="Declare the stream's schema, so that every task writes the same.",
+                stream=topic.name,
+            )
+    commit = log_commits.append_commit(
+        topic, producer, generation, epoch, segments, control, once=once, schema=schema, check=lambda: _check_staged(topic, segments)
+    )
+    duplicate = commit is None
+    if commit is None:
+        commit = _published(topic, producer, generation, epoch)
+    added = commit.rows_by_partition
+    return {
+        "topic": topic.name,
+        "commit": commit.number,
+        "rows": commit.rows,
+        "bytes": commit.bytes,
+        "control": len(commit.control),
+        "offsets": [[end - rows - len(commit.control), end] for end, rows in zip(commit.next, added, strict=True)],
+        "duplicate": duplicate,
+    }
+
+
+def _check_staged(topic: Topic, segments: Sequence[Segment]) -> None:
+    # A commit must never name what is not there: readers would find out only later.
+    for segment in segments:
+        path = topic.segment_path(segment.name)
+        try:
+            size = topic.filesystem.size(path)
+        except FileNotFoundError:
+            size = -1
+        if size != segment.bytes:
+            raise TopicError(
+                f"The staged segment {topic.filesystem.location(path)} "
+                + ("is missing." if size < 0 else f"has {size} bytes, not the {segment.bytes} that were written."),
+                hint="Clear the stage that wrote it: nothing of this epoch has been published.",
+                stream=topic.name,
+                path=topic.filesystem.location(path),
+            )
+
+
+def _published(topic: Topic, producer: str, generation: str, epoch: int) -> Commit:
+    for commit in reversed(list(log_commits.read_commits(topic, 0))):
+        if (commit.producer, commit.generation, commit.epoch) == (producer, generation, epoch):
+            return commit
+    raise topic.damaged(topic.commit_path(0), f"and its followers do not hold epoch {epoch} of {producer}, which is published")

@@ -1,0 +1,262 @@
+"""The records of a topic as values: a segment, a commit, and how a commit is read from its JSON.
+
+A record never changes once it is written. A process that runs many tasks of a stage reads the same few again for each of them, so the
+last ones stay parsed (:data:`KNOWN_COMMITS`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
+from airflow_samza.systems.log.topic import VERSION, Topic
+
+Form = TypeVar("Form", bound=msgspec.Struct)
+
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
+    """JSON as a value whose fields have the types that the form declares; a KeyError names what is missing, a ValueError what is wrong."""
+    for name in form.__struct_fields__:
+        data[name]
+    try:
+        return msgspec.convert(data, form)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+class _SegmentJson(msgspec.Struct, frozen=True):
+    """The JSON form of a segment; its name is part of a path, so it leads nowhere else."""
+
+    segment: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_~%+=@,-][A-Za-z0-9._~%+=@,-]*$")]
+    bytes: _Whole
+    partitions: tuple[_Whole, ...]
+    rows: tuple[_Whole, ...]
+    ends: tuple[_Whole, ...]
+    checksums: tuple[_Whole, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One segment file as a commit names it: per record batch its partition, rows, where it ends in the file, and its CRC-32.
+
+    ``ends`` and ``checksums`` have one entry more than there are batches: the file's footer.
+    """
+
+    name: str
+    bytes: int
+    partitions: tuple[int, ...]
+    rows: tuple[int, ...]
+    ends: tuple[int, ...]
+    checksums: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, in manifests and commit records alike."""
+        return {
+            "segment": self.name,
+            "bytes": self.bytes,
+            "partitions": self.partitions,
+            "rows": self.rows,
+            "ends": self.ends,
+            "checksums": self.checksums,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Segment:
+        """What :meth:`to_json` wrote."""
+        found = _typed(data, _SegmentJson)
+        segment = cls(found.segment, found.bytes, found.partitions, found.rows, found.ends, found.checksums)
+        if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
+            raise ValueError(f"names segment {segment.name} with lists of different lengths")
+        return segment
+
+
+class _CommitJson(msgspec.Struct, frozen=True):
+    """The JSON form of a commit."""
+
+    number: _Whole
+    producer: str
+    generation: str
+    epoch: int
+    at: int
+    segments: tuple[dict[str, Any], ...]
+    control: tuple[tuple[int, Any], ...]
+    next: tuple[_Whole, ...]
+    once: bool
+    schema: str | None
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit: what a producer's epoch added to the topic.
+
+    ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition. ``once``
+    marks a producer that never comes back (an append), so that nobody has to remember it.
+    """
+
+    number: int
+    producer: str
+    generation: str
+    epoch: int
+    at: int
+    segments: tuple[Segment, ...]
+    control: tuple[tuple[int, Mapping[str, Any]], ...]
+    next: tuple[int, ...]
+    once: bool = False
+    schema: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "version": VERSION,
+            "number": self.number,
+            "producer": self.producer,
+            "generation": self.generation,
+            "epoch": self.epoch,
+            "at": self.at,
+            "segments": [segment.to_json() for segment in self.segments],
+            "control": self.control,
+            "next": self.next,
+            "once": self.once,
+            "schema": self.schema,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Commit:
+        """What :meth:`to_json` wrote."""
+        found = _typed(data, _CommitJson)
+        return cls(
+            found.number,
+            found.producer,
+            found.generation,
+            found.epoch,
+            found.at,
+            tuple(map(Segment.from_json, found.segments)),
+            found.control,
+            found.next,
+            found.once,
+            found.schema,
+        )
+
+    @property
+    def rows(self) -> int:
+        """User messages in all partitions."""
+        return sum(sum(segment.rows) for segment in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the segment files."""
+        return sum(segment.bytes for segment in self.segments)
+
+    @cached_property
+    def rows_by_partition(self) -> tuple[int, ...]:
+        """User messages per partition."""
+        counts = [0] * len(self.next)
+        for segment in self.segments:
+            for partition, rows in zip(segment.partitions, segment.rows, strict=True):
+                counts[partition] += rows
+        return tuple(counts)
+
+    @cached_property
+    def places(self) -> Mapping[int, Sequence[tuple[Segment, int]]]:
+        """Where the rows of each partition lie: segment and record batch, in task order. Found at once for all who read any."""
+        found: dict[int, list[tuple[Segment, int]]] = {}
+        for segment in self.segments:
+            for batch, partition in enumerate(segment.partitions):
+                found.setdefault(partition, []).append((segment, batch))
+        return found
+
+    @cached_property
+    def _messages(self) -> dict[int, ControlMessage]:
+        return {}
+
+    def control_message(self, number: int, topic: Topic, partition: int, offset: int) -> ControlMessage:
+        """A control entry as a message, which is the same one for every partition; what is wrong with it is said with its place."""
+        known = self._messages.get(number)
+        if known is None:
+            kind, body = self.control[number]
+            known = self._messages[number] = control_message(kind, body, topic, partition, offset)
+        return known
+
+
+def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:
+    """A control message as a commit keeps it."""
+    return int(message_type(message)), to_json(message)
+
+
+def control_message(kind: int, body: object, topic: Topic, partition: int, offset: int) -> ControlMessage:
+    """The control message of a commit's entry."""
+    return from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
+
+
+def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int) -> Commit:
+    """A commit from its JSON, checked: a record that contradicts itself or its place is a TopicError naming the file."""
+    try:
+        commit = Commit.from_json(record)
+    except KeyError as error:
+        raise topic.damaged(path, f"has no {error.args[0]!r}") from None
+    except (ValueError, TypeError) as error:
+        raise topic.damaged(path, f"cannot be understood ({error})") from None
+    if commit.number != number:
+        raise topic.damaged(path, f"says that it is commit {commit.number}")
+    if len(commit.next) != topic.partitions:
+        raise topic.damaged(path, f"speaks of {len(commit.next)} partitions, and the topic has {topic.partitions}")
+    if any(partition not in range(topic.partitions) for segment in commit.segments for partition in segment.partitions):
+        raise topic.damaged(path, "names a partition that the topic does not have")
+    return commit
+
+
+def refuse_gap(topic: Topic, path: str, commit: Commit, before: Sequence[int]) -> None:
+    """Refuses a commit whose offsets do not follow from those before it."""
+    expected = tuple(base + rows + len(commit.control) for base, rows in zip(before, commit.rows_by_partition, strict=True))
+    if expected != commit.next:
+        raise topic.damaged(path, "has offsets that do not follow from the commit before it")
+
+
+class KnownCommits:
+    """The commits that were parsed last, with the bytes that they were parsed from: other bytes are another commit.
+
+    A topic may be deleted and made again under its name, so that a path alone says nothing.
+    """
+
+    def __init__(self, most: int = 64, most_bytes: int = 8 << 20) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._known: OrderedDict[str, tuple[bytes, Commit]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def find(self, topic: Topic, path: str, data: bytes) -> Commit | None:
+        """The commit of these bytes at this path, if it is known."""
+        place = self._place(topic, path)
+        with self._lock:
+            known = self._known.get(place)
+            if known is None or known[0] != data:
+                return None
+            self._known.move_to_end(place)
+            return known[1]
+
+    def keep(self, topic: Topic, path: str, data: bytes, commit: Commit) -> None:
+        """Remembers a commit; those that were not asked for the longest are forgotten."""
+        with self._lock:
+            former = self._known.pop(self._place(topic, path), None)
+            self._bytes += len(data) - (len(former[0]) if former is not None else 0)
+            self._known[self._place(topic, path)] = (data, commit)
+            while self._known and (len(self._known) > self._most or self._bytes > self._most_bytes):
+                _, (forgotten, _) = self._known.popitem(last=False)
+                self._bytes -= len(forgotten)
+
+    @staticmethod
+    def _place(topic: Topic, path: str) -> str:
+        return topic.filesystem.location(path) + " " + topic.name
+
+
+KNOWN_COMMITS = KnownCommits()

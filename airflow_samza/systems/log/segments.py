@@ -1,0 +1,342 @@
+"""Segment files: Arrow IPC files of compressed record batches, each of one partition, written as they fill.
+
+The writer holds a bounded amount of rows in memory; the readers keep a few files open and check every batch they read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from airflow_samza.errors import TopicError
+from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
+from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segment_checks import check_unpacked
+from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.topic_refusals import check_partition
+from airflow_samza.systems.topic_rows import plain_schema, to_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 65_536
+"""The most rows of one record batch: what a reader holds at a time."""
+PARTITION_BYTES = 1 << 20
+"""What is gathered per partition before it is written, as long as the next bound allows."""
+BUFFER_BYTES = 64 << 20
+"""What a writer gathers in all, however many partitions there are."""
+_REPEATS = 4
+"""How often a value has to come up in a batch, on average, for a dictionary to stay."""
+BLOCK_ROWS_PER_PARTITION = 128
+"""Keyed batches are put together before they are split, until each partition gets about so many rows at a time."""
+
+
+class SegmentWriter:
+    """Writes one segment. Rows are gathered per partition and written together when enough have come.
+
+    ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a process) can
+    cost the file, which readers then refuse by its checksums.
+    """
+
+    def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
+        self._filesystem = topic.filesystem
+        self._path = topic.segment_path(name)
+        self._name = name
+        self._stream = topic.name
+        self._count = partitions = topic.partitions
+        self._durable = durable
+        self.schema = schema
+        self._held: pa.Schema | None = None
+        self._dictionaries: dict[str, GrowingDictionary] = {}
+        self._bound = max(4 * PARTITION_BYTES, min(partitions * PARTITION_BYTES, BUFFER_BYTES))
+        self._pieces: dict[int, list[pa.RecordBatch]] = {}
+        self._block: list[tuple[pa.RecordBatch, Any]] = []
+        self._block_rows = 0
+        self._buffered = 0
+        self._sink: _CheckedSink | None = None
+        self._writer: Any = None
+        self._partitions: list[int] = []
+        self._rows: list[int] = []
+        self._sums: list[tuple[int, int]] = []
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends rows to a partition."""
+        check_partition(self._stream, self._count, partition, "Partitions count from 0; use the partitioner with the topic's own count.")
+        if batch.num_rows:
+            batch = self._fit(batch)
+            self._split_block()  # what came before stays before
+            self._gather(partition, batch)
+            self._buffered += batch.nbytes
+            self._flush_when_full()
+
+    def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
+        """Appends each row to the partition of its key."""
+        batch = self._fit(batch)
+        if batch.num_rows == 0:
+            return
+        keyed = self._encoded(batch) if self._dictionaries else batch
+        self._block.append((batch, partition_array(keyed, key_columns, self._count)))
+        self._block_rows += batch.num_rows
+        self._buffered += batch.nbytes
+        if self._block_rows >= self._count * BLOCK_ROWS_PER_PARTITION or self._buffered >= self._bound:
+            self._split_block()
+            self._flush_when_full()
+
+    def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the topic's schema; columns with a dictionary in the file as places in it."""
+        if self.schema is None:
+            self.schema = plain_schema(batch.schema)
+        if self._held is None:
+            self._held = self._choose_dictionaries(batch, self.schema)
+        for name, dictionary in self._dictionaries.items():
+            place = batch.schema.get_field_index(name)
+            if place >= 0:
+                batch = batch.set_column(place, name, dictionary.places(batch.column(place)))
+        return to_schema(batch, self._held, self._stream)
+
+    def _choose_dictionaries(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
+        """Keeps the dictionaries of the first batch that pay; the schema with places (int32) in their stead."""
+        import pyarrow as pa
+
+        for field in schema:
+            place = batch.schema.get_field_index(field.name)
+            if place < 0 or not is_encoded_as(batch.column(place), field.type):
+                continue
+            if _REPEATS * len(batch.column(place).dictionary) <= batch.num_rows:
+                self._dictionaries[field.name] = GrowingDictionary(field.type)
+        return pa.schema([field.with_type(pa.int32()) if field.name in self._dictionaries else field for field in schema])
+
+    def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its places as dictionary-encoded columns."""
+        import pyarrow as pa
+
+        for name, dictionary in self._dictionaries.items():
+            place = batch.schema.get_field_index(name)
+            if place >= 0:
+                field = batch.schema.field(place).with_type(pa.dictionary(pa.int32(), dictionary.values.type))
+                batch = batch.set_column(place, field, dictionary.encoded(batch.column(place)))
+        return batch
+
+    def _split_block(self) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._block:
+            return
+        batch, partitions = self._block[0]
+        if len(self._block) > 1:
+            batch = pa.concat_batches([batch for batch, _ in self._block])
+            partitions = np.concatenate([partitions for _, partitions in self._block])
+        self._block.clear()
+        self._block_rows = 0
+        for partition, piece in split_by_partition(batch, partitions, self._count):
+            self._gather(partition, piece)
+
+    def _gather(self, partition: int, piece: pa.RecordBatch) -> None:
+        held = self._pieces.get(partition)
+        if held is None:
+            self._pieces[partition] = [piece]
+        else:
+            held.append(piece)
+
+    def _flush_when_full(self) -> None:
+        if self._buffered >= self._bound:
+            self._flush()
+
+    def _flush(self) -> None:
+        # All partitions at once: the pieces of a keyed batch share its memory, which is free only when the last one is written.
+        import pyarrow as pa
+
+        for partition in sorted(self._pieces):
+            pieces = self._pieces.pop(partition)
+            batch = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+            rows = BATCH_ROWS
+            if batch.num_rows > 1024 and batch.nbytes > 4 * PARTITION_BYTES:  # wide rows: fewer to a batch
+                rows = max(1024, min(rows, 4 * PARTITION_BYTES * batch.num_rows // batch.nbytes))
+            for start in range(0, batch.num_rows, rows):
+                self._write_batch(partition, batch.slice(start, rows))
+        self._buffered = 0
+
+    def _write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+
+        batch = self._encoded(batch)
+        if self._writer is None:
+            self._sink = _CheckedSink(self._filesystem.open_output(self._path, durable=self._durable))
+            # One thread: Spark runs a task per core already, and on small batches the threads cost more than they give.
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False, emit_dictionary_deltas=True)
+            self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), batch.schema, options=options)
+        assert self._sink is not None
+        self._writer.write_batch(batch)
+        self._sums.append(self._sink.mark())
+        self._partitions.append(partition)
+        self._rows.append(batch.num_rows)
+
+    def finish(self) -> Segment | None:
+        """Writes what is left and closes the file; None when there was no row, and so no file."""
+        self._split_block()
+        self._flush()
+        if self._writer is None or self._sink is None:
+            return None
+        self._writer.close()
+        self._sums.append(self._sink.mark())
+        self._sink.close()
+        ends, checksums = zip(*self._sums, strict=True)
+        return Segment(self._name, ends[-1], tuple(self._partitions), tuple(self._rows), ends, checksums)
+
+    def abort(self) -> None:
+        """Throws the file away."""
+        self._pieces.clear()
+        self._block.clear()
+        if self._sink is not None:
+            self._sink.discard()
+            self._writer = self._sink = None
+            self._filesystem.delete(self._path)
+
+
+class _CheckedSink:
+    """A file that counts what is written to it and sums it up, so that a reader can check each batch by itself."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._position = 0
+        self._sum = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._file.write(data)
+        size = memoryview(data).nbytes
+        self._sum = zlib.crc32(data, self._sum)
+        self._position += size
+        return size
+
+    def mark(self) -> tuple[int, int]:
+        """Where the file is now, and the checksum of what was written since the last mark."""
+        result = (self._position, self._sum)
+        self._sum = 0
+        return result
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        """Nothing: closing makes it durable."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._file.close()
+
+    def discard(self) -> None:
+        self.closed = True
+        discard = getattr(self._file, "discard", self._file.close)
+        with contextlib.suppress(OSError, TopicError):
+            discard()
+
+
+class SegmentReaders:
+    """The segments that a consumer has open; the longest unused is closed when there are more than ``limit``."""
+
+    def __init__(self, topic: Topic, limit: int = 64) -> None:
+        self._topic = topic
+        self._limit = limit
+        self._open: OrderedDict[tuple[str, tuple[str, ...] | None], tuple[Any, Any]] = OrderedDict()
+
+    def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """One record batch, checked. A missing segment is FileNotFoundError, a damaged one a TopicError."""
+        import pyarrow as pa
+
+        source, reader = self._reader(segment, None if columns is None else tuple(columns))
+        try:
+            message = self._check(source, segment, batch)
+            if not self._topic.is_runs_own:
+                check_unpacked(message)
+            found = reader.get_batch(batch)
+            if not self._topic.is_runs_own:
+                found.validate(full=True)
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, IndexError, ValueError, OverflowError, MemoryError) as error:
+            raise self._damaged(segment, f"cannot be read at batch {batch} ({_first_line(error)})") from None
+        if found.num_rows != segment.rows[batch]:
+            raise self._damaged(segment, f"has {found.num_rows} rows in batch {batch}, and the commit says {segment.rows[batch]}")
+        return found if columns is None else found.select(list(columns))
+
+    def verify(self, segment: Segment) -> None:
+        """Reads a whole segment and checks every batch."""
+        source, _ = self._reader(segment, None)
+        for batch in range(len(segment.rows)):
+            self._check(source, segment, batch)
+            self.read(segment, batch)
+
+    def _reader(self, segment: Segment, columns: tuple[str, ...] | None) -> tuple[Any, Any]:
+        import pyarrow as pa
+
+        key = (segment.name, columns)
+        if key in self._open:
+            self._open.move_to_end(key)
+            return self._open[key]
+        source = self._topic.filesystem.open_input(self._topic.segment_path(segment.name))
+        try:
+            if source.size() != segment.bytes:
+                raise self._damaged(segment, f"has {source.size()} bytes, and the commit says {segment.bytes}")
+            self._check(source, segment, len(segment.rows))
+            options = None
+            if columns is not None:
+                schema = pa.ipc.open_file(source).schema
+                places = [schema.get_field_index(name) for name in columns]
+                if -1 in places:
+                    self._refuse_column(columns[places.index(-1)], schema)
+                # No column at all would mean every column to Arrow: the first one carries the row count.
+                options = pa.ipc.IpcReadOptions(included_fields=sorted(set(places)) or [0])
+            reader = pa.ipc.open_file(source, options=options)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, OverflowError) as error:
+            source.close()
+            raise self._damaged(segment, f"is not an Arrow file ({_first_line(error)})") from None
+        if reader.num_record_batches != len(segment.rows):
+            raise self._damaged(segment, f"has {reader.num_record_batches} batches, and the commit says {len(segment.rows)}")
+        self._open[key] = (source, reader)
+        while len(self._open) > self._limit:
+            # Batches that were handed out keep their mapping alive; only the handle goes.
+            self._open.popitem(last=False)
+        return source, reader
+
+    def _check(self, source: Any, segment: Segment, batch: int) -> Any:
+        """The bytes of a batch, or of the footer, checked against the commit."""
+        begin = segment.ends[batch - 1] if batch else 0
+        source.seek(begin)
+        found = source.read_buffer(segment.ends[batch] - begin)
+        if zlib.crc32(found) != segment.checksums[batch]:
+            what = "its footer" if batch == len(segment.rows) else f"batch {batch}"
+            raise self._damaged(segment, f"is not what was written: the checksum of {what} is wrong")
+        return found
+
+    def _damaged(self, segment: Segment, what: str) -> TopicError:
+        return self._topic.damaged(self._topic.segment_path(segment.name), what)
+
+    def _refuse_column(self, name: str, schema: pa.Schema) -> None:
+        raise TopicError(
+            f"The topic {self._topic.name!r} has no column {name!r}.",
+            hint=f"Its columns are {', '.join(schema.names)}.",
+            stream=self._topic.name,
+            column=name,
+        )
+
+    def close(self) -> None:
+        """Closes all of them."""
+        self._open.clear()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

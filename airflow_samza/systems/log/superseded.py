@@ -1,0 +1,55 @@
+"""What a reader has read of a topic and a newer generation of its writer has replaced since.
+
+A commit of a superseded generation is hidden, and what replaces it comes at new offsets. Who reads on by offsets alone would read the
+same rows twice; the commits say so, also those that were compacted or have expired: their records stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_samza.systems.log.commits import load_tail, read_commits
+from airflow_samza.systems.log.index import first_offset
+from airflow_samza.systems.log.topic import Topic
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """What ``generation`` of a producer had written and a reader had read, replaced by the generation ``newer``.
+
+    ``partition`` and ``offset`` are a place of the first of its messages that was read.
+    """
+
+    producer: str
+    generation: str
+    newer: str
+    partition: int
+    offset: int
+
+
+def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
+    """What was live as of the topic's first ``commits`` commits, lies between the offsets ``first`` and ``read``, and is superseded now.
+
+    Oldest first, one of each producer. Control messages alone count for nothing: who reads them again learns nothing new.
+    """
+    if commits == 0 or tuple(first) == tuple(read):
+        return []
+    then = load_tail(topic, commits - 1).seen
+    now = load_tail(topic).seen
+    newer = {
+        producer: now.generations()[producer]
+        for producer, generation in then.generations().items()
+        if now.is_superseded(producer, generation)
+    }
+    found: dict[str, Superseded] = {}
+    for commit in read_commits(topic, 0, commits - 1) if newer else ():
+        producer = commit.producer
+        if commit.once or producer not in newer or producer in found or then.is_superseded(producer, commit.generation):
+            continue
+        for partition, rows in enumerate(commit.rows_by_partition[: len(read)]):
+            offset = max(first_offset(commit, partition), first[partition])
+            if offset < min(read[partition], first_offset(commit, partition) + rows):
+                found[producer] = Superseded(producer, commit.generation, newer[producer], partition, offset)
+                break
+    return list(found.values())

@@ -1,0 +1,217 @@
+"""The log: topics as folders of immutable segment files and commit records, the embedded default.
+
+A producing task writes one segment per epoch, and nobody sees it until the epoch is published as one commit record.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.commits import load_tail
+from airflow_samza.systems.log.consumer import LogConsumer
+from airflow_samza.systems.log.index import Control, LogIndex
+from airflow_samza.systems.log.producer import LogProducer, publish_segments
+from airflow_samza.systems.log.records import control_message
+from airflow_samza.systems.log.superseded import Superseded, superseded_since
+from airflow_samza.systems.log.topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic, refuse_other
+from airflow_samza.systems.sections import Section, is_section
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+from airflow_samza.systems.topic_refusals import check_keyed, check_owner, declared_partitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+TOPIC = "topic"
+"""Under what a slice names the identity of the topic that it is of."""
+
+
+class LogSystem:
+    """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it.
+
+    The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting for the
+    disk; commit records and ``append`` always do. ``user`` and ``token`` say who asks an HDFS.
+    """
+
+    kind = "log"
+
+    def __init__(self, name: str, binding: SystemBinding, root: str | None = None, filesystem: Filesystem | None = None) -> None:
+        self.name = name
+        self.binding = binding
+        if filesystem is None:
+            where = binding.options.get("root") or root
+            if not where:
+                raise ConfigError(
+                    f"The system {name!r} of kind log has no root.",
+                    hint="Set the option root of the system, or the root of the samza connection.",
+                    key=f"systems.{name}.root",
+                    value="",
+                )
+            filesystem = open_filesystem(str(where), binding.options)
+        self.filesystem = filesystem
+        # What a run stages can be made again from its input: by default only commit records wait for the disk.
+        self.durable = str(binding.options.get("durable", "false")).lower() == "true"
+        self.admin = LogAdmin(self)
+
+    def topic(self, name: str) -> Topic:
+        """The topic of this name; one that is missing is a TopicError."""
+        return open_topic(self.filesystem, self.name, name)
+
+    def _topic_of(self, stream: StreamSpec) -> Topic:
+        topic = self.topic(stream.name)
+        check_owner(topic.name, topic.owner, stream.owner)
+        return topic
+
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        return list(list_topics(self.filesystem))
+
+    def made(self, name: str) -> int | None:
+        """When the topic was made (ms since 1970): a topic that was deleted and made anew has another time; None: there is none."""
+        return made_at(self.filesystem, name)
+
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
+
+        ``topic`` is the topic's identity, where it has one.
+        """
+        index = LogIndex(self._topic_of(stream))
+        partitions = index.topic.partitions
+        offsets = [[index.oldest(partition), index.head[partition]] for partition in range(partitions)]
+        found = {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
+        return {**found, TOPIC: index.topic.identity} if index.topic.identity else found
+
+    def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
+        """Whether anything was committed after what a slice covers; asks for one file. A topic that was made anew is refused."""
+        topic = self._topic_of(stream)
+        refuse_other(topic, slice.get(TOPIC))
+        return self.filesystem.exists(topic.commit_path(int(slice["commit"])))
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """What tells a topic from another one that was made later under its name; None when there is no topic."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        return topic.identity if topic is not None else None
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """The newest generation of a producer that has published to a topic; None when it never has."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        return load_tail(topic).seen.generations().get(producer) if topic is not None else None
+
+    def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
+        """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""
+        topic = self._topic_of(stream)
+        refuse_other(topic, slice.get(TOPIC))
+        return superseded_since(topic, int(slice["commit"]), first, read)
+
+    def sections(self, stream: StreamSpec) -> list[Section]:
+        """What each run has written of a topic that applications share, oldest first."""
+        index = LogIndex(self._topic_of(stream))
+        found: dict[tuple[str, str], Section] = {}
+        for partition in range(index.topic.partitions):
+            for owner, entries in index.owned(partition):
+                if owner is None or not is_section(owner[0]) or not entries:
+                    continue
+                control = [
+                    control_message(entry.kind, entry.body, index.topic, partition, entry.offset)
+                    for entry in entries
+                    if isinstance(entry, Control)
+                ]
+                found.setdefault(owner, Section(*owner)).take(partition, entries[0].offset, entries[-1].end, control)
+        return list(found.values())
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
+        """A consumer that reads the topic as of the slice, or as it is now."""
+        return LogConsumer(self._topic_of(stream), slice)
+
+    def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
+        """A producer that stages the output of one task attempt in one segment."""
+        return LogProducer(self._topic_of(stream), attempt, stream.schema, durable=self.durable)
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Writes a small file beside the topic and deletes it again."""
+        topic = self._topic_of(stream)
+        probe = f"{topic.directory}/segments/.probe-{uuid.uuid4().hex}"
+        self.filesystem.put(probe, b"")
+        self.filesystem.delete(probe)
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        """Adds the staged segments as one commit; publishing the same again changes nothing and returns the same facts."""
+        topic = self._topic_of(stream)
+        return publish_segments(
+            topic,
+            publication.producer,
+            publication.generation,
+            publication.epoch,
+            [publication.staged[task] for task in sorted(publication.staged)],
+            publication.control,
+        )
+
+    def append(
+        self,
+        name: str,
+        rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        *,
+        key: Sequence[str] = (),
+        partitions: int | None = None,
+        schema: str | None = None,
+    ) -> dict[str, Any]:
+        """Appends rows to a topic, all or nothing, and makes the topic when it is missing and ``partitions`` says how many.
+
+        With ``key`` each row goes to its key's partition; without, all go to partition 0 of a topic that has just one. For
+        notebooks, the command line and ``write.format("samza")``: a run's own output goes through a producer and ``publish``.
+        """
+        topic = find_topic(self.filesystem, self.name, name)
+        if topic is None and partitions is not None:
+            topic = create_topic(self.filesystem, self.name, name, partitions, schema)
+        topic = topic or self.topic(name)
+        check_keyed(name, topic.partitions, bool(key))
+        unique = f"append-{uuid.uuid4().hex}"
+        producer = LogProducer(topic, unique, schema, durable=True)
+        try:
+            for batch in _batches(rows):
+                if key:
+                    producer.write_keyed(batch, key)
+                else:
+                    producer.write(0, batch)
+            staged = producer.finish()
+        except BaseException:
+            producer.abort()
+            raise
+        return publish_segments(topic, unique, "1", 0, [staged], (), once=True)
+
+
+def _batches(rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        return list(rows.to_batches()) or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
+    return [rows] if isinstance(rows, pa.RecordBatch) else rows
+
+
+class LogAdmin:
+    """Asks about and makes topics."""
+
+    def __init__(self, system: LogSystem) -> None:
+        self._system = system
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Partition count, oldest offset and head per partition, and the schema; missing topics are left out."""
+        found = {}
+        for stream in streams:
+            topic = find_topic(self._system.filesystem, self._system.name, stream.name)
+            if topic is not None:
+                index = LogIndex(topic)
+                oldest = tuple(index.oldest(partition) for partition in range(topic.partitions))
+                found[stream.name] = StreamMetadata(topic.partitions, oldest, index.head, index.schema)
+        return found
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Makes the topics that are missing; one with another partition count, schema or owner is refused."""
+        for stream in streams:
+            partitions = declared_partitions(stream)
+            create_topic(self._system.filesystem, self._system.name, stream.name, partitions, stream.schema, stream.owner)

@@ -1,0 +1,253 @@
+"""A topic of the log: where its files lie, and what is known of it before anything is written.
+
+Layout under the root (ARCHITECTURE, "Log layout"): ``topics/<name>/`` with ``topic.json``, ``commits/``, ``snapshots/``,
+``compactions/``, ``segments/`` and ``expired.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+from airflow_samza.config import MAX_PARTITIONS
+from airflow_samza.errors import TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.topic_refusals import check_count, check_owner, check_same_topic
+
+VERSION = 1
+ROOT = "topics"
+_OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topic.json", "expired.json"})
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic of one system: its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
+
+    ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the record was written
+    before there were identities. ``owner``: the run whose own topic it is (:attr:`StreamSpec.owner`), () for anybody's.
+    """
+
+    filesystem: Filesystem
+    system: str
+    name: str
+    partitions: int
+    schema: str | None
+    identity: str = ""
+    owner: tuple[str, ...] = ()
+
+    @property
+    def is_runs_own(self) -> bool:
+        """Return True for a topic between stages of one run: its reader wrote it, and asks for it by a name that no input has."""
+        return bool(self.owner) and self.name.count("/") >= 2
+
+    @property
+    def directory(self) -> str:
+        """The topic's folder, relative to the root."""
+        return topic_directory(self.name)
+
+    def commit_path(self, number: int) -> str:
+        """The record of one commit."""
+        return f"{self.directory}/commits/{number:020d}.json"
+
+    def snapshot_path(self, last: int) -> str:
+        """The snapshot that ends with this commit."""
+        return f"{self.directory}/snapshots/{last:020d}.json"
+
+    def compaction_path(self, last: int) -> str:
+        """The compaction that ends with this commit."""
+        return f"{self.directory}/compactions/{last:020d}.json"
+
+    def segment_path(self, segment: str) -> str:
+        """A segment file."""
+        return f"{self.directory}/segments/{segment}.arrow"
+
+    @property
+    def expired_path(self) -> str:
+        """What is expired of the topic."""
+        return f"{self.directory}/expired.json"
+
+    def read_json(self, path: str) -> dict[str, Any]:
+        """A record of this topic; a damaged one is a TopicError that names the file. A missing one is FileNotFoundError."""
+        return read_record(self.filesystem, path, self.name)
+
+    def parse_json(self, path: str, data: bytes) -> dict[str, Any]:
+        """A record of this topic from the bytes of its file."""
+        return parse_record(self.filesystem, path, self.name, data)
+
+    def damaged(self, path: str, what: str) -> TopicError:
+        """The error for a file that is not as it was written."""
+        return damaged(self.filesystem, path, self.name, what)
+
+
+def topic_directory(name: str) -> str:
+    """The folder of a topic. Each part of the name keeps its letters; what a file name cannot hold is percent-encoded.
+
+    >>> topic_directory("views/run 1/1.1"), topic_directory("a/commits")
+    ('topics/views/run%201/1.1', 'topics/a/%63ommits')
+    """
+    parts = name.split("/")
+    if not all(parts):
+        raise TopicError(f"{name!r} is not a topic's name.", hint="A name is one or more parts with / between them.", stream=name)
+    encoded = [quote(part, safe="-_.~+=@,:") for part in parts]
+    encoded = [f"%{ord(part[0]):02X}{part[1:]}" if part in _OWN_NAMES or part[0] == "." else part for part in encoded]
+    return "/".join([ROOT, *encoded])
+
+
+def read_record(filesystem: Filesystem, path: str, name: str) -> dict[str, Any]:
+    """A JSON object of this version."""
+    return parse_record(filesystem, path, name, filesystem.read(path))
+
+
+def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> dict[str, Any]:
+    """A JSON object of this version, from the bytes of its file."""
+    try:
+        record = json.loads(data)
+    except ValueError as error:
+        raise damaged(filesystem, path, name, f"is not JSON ({error})" if data else "is empty") from None
+    except RecursionError:
+        raise damaged(filesystem, path, name, "is nested too deeply") from None
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        found = record.get("version") if isinstance(record, dict) else None
+        raise damaged(filesystem, path, name, f"has the version {found!r} where {VERSION} is known")
+    return record
+
+
+def damaged(filesystem: Filesystem, path: str, name: str, what: str) -> TopicError:
+    """The error for a file of a topic that is not as it was written."""
+    return TopicError(
+        f"The topic {name!r} is damaged: {filesystem.location(path)} {what}.",
+        hint=f"Run 'airflow-samza topics fsck {name}' to see all that is damaged, then clear the stage that writes the topic.",
+        stream=name,
+        path=filesystem.location(path),
+        what=what,
+    )
+
+
+def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
+    """The topic of this name; None when there is none."""
+    path = f"{topic_directory(name)}/topic.json"
+    try:
+        record = read_record(filesystem, path, name)
+    except FileNotFoundError:
+        return None
+    partitions: Any = record.get("partitions")
+    schema = record.get("schema")
+    is_count = isinstance(partitions, int) and not isinstance(partitions, bool)
+    if not is_count or not 1 <= partitions <= MAX_PARTITIONS or not isinstance(schema, str | None):
+        raise damaged(filesystem, path, name, f"has {partitions!r} as its partition count and {schema!r} as its schema")
+    identity = record.get("id", "")
+    if not isinstance(identity, str):
+        raise damaged(filesystem, path, name, f"has {identity!r} as its identity")
+    owner = record.get("owner", [])
+    if not isinstance(owner, list) or not all(isinstance(part, str) for part in owner):
+        raise damaged(filesystem, path, name, f"has {owner!r} as its owner")
+    return Topic(filesystem, system, name, partitions, schema, identity, tuple(owner))
+
+
+def made_at(filesystem: Filesystem, name: str) -> int | None:
+    """When a topic was made, in ms since 1970; None when there is none."""
+    try:
+        found = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
+    except FileNotFoundError:
+        return None
+    return found if isinstance(found, int) else None
+
+
+def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
+    """The topic of this name; one that is missing is a TopicError."""
+    topic = find_topic(filesystem, system, name)
+    if topic is None:
+        raise TopicError(
+            f"There is no topic {name!r} in system {system!r} ({filesystem.location(topic_directory(name))}).",
+            hint="Check the name with 'airflow-samza topics list'; a run's own topics are made by its plan task and expire after the run.",
+            stream=name,
+            system=system,
+        )
+    return topic
+
+
+def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()) -> Topic:
+    """Makes a topic, or returns the one that is there when it fits and has no other owner; the first of two racing creators wins."""
+    check_count(name, partitions)
+    declared = None if schema is None else Schema.of(schema).ddl()
+    record = {
+        "version": VERSION,
+        "name": name,
+        "id": uuid.uuid4().hex,
+        "partitions": partitions,
+        "schema": declared,
+        "created": time.time_ns() // 1_000_000,
+        **({"owner": list(owner)} if owner else {}),
+    }
+    path = f"{topic_directory(name)}/topic.json"
+    if not filesystem.exists(path) and filesystem.list(f"{topic_directory(name)}/commits") and not filesystem.exists(path):
+        raise TopicError(
+            f"The topic {name!r} cannot be made: the deletion of a former one was interrupted, and its commits are still there.",
+            hint="Finish it with: airflow-samza gc",
+            stream=name,
+        )
+    made = filesystem.put_if_absent(path, json.dumps(record).encode())
+    topic = open_topic(filesystem, system, name)
+    if not made:
+        check_owner(name, topic.owner, owner)
+        check_same_topic(
+            system, name, partitions=topic.partitions, schema=topic.schema, wanted_partitions=partitions, wanted_schema=declared
+        )
+    return topic
+
+
+def refuse_other(topic: Topic, identity: object) -> None:
+    """Refuses a topic that is not the one of which a reader or writer has a checkpoint; records without an identity tell nothing.
+
+    ``identity``: that of the topic which was read or written before.
+    """
+    if identity and topic.identity and identity != topic.identity:
+        raise other_topic(topic.name)
+
+
+def other_topic(name: str, what: str = "it was deleted and made anew") -> TopicError:
+    """The error for a topic that is gone, or another one than before: offsets of the former one mean nothing in it."""
+    return TopicError(
+        f"The topic {name!r} is not the one that was read or written before: {what}.",
+        hint="If it belongs to a run, clear the run from its plan on; an application that has read it forgets it with "
+        "'airflow-samza state reset'.",
+        stream=name,
+    )
+
+
+def own_files(topic: Topic) -> tuple[list[str], bool]:
+    """The names in a topic's folder that are the topic's own, its record first, and whether they are all that is there.
+
+    ``written`` are the records of what Spark has written out, unless that is a topic below this one.
+    """
+    names = topic.filesystem.list(topic.directory)
+    own = [name for name in names if name in _OWN_NAMES]
+    if "written" in names and not topic.filesystem.exists(f"{topic.directory}/written/topic.json"):
+        own.append("written")
+    return sorted(own, key=lambda name: name != "topic.json"), len(own) == len(names)
+
+
+def list_topics(filesystem: Filesystem) -> Iterator[str]:
+    """The names of all topics under the root, sorted."""
+    yield from sorted(_walk(filesystem, ROOT, ()))
+
+
+def list_half_deleted(filesystem: Filesystem) -> list[str]:
+    """The names of topics whose deletion was interrupted: their record is gone, and commits are there."""
+    return sorted(_walk(filesystem, ROOT, (), half_deleted=True))
+
+
+def _walk(filesystem: Filesystem, directory: str, parts: tuple[str, ...], *, half_deleted: bool = False) -> Iterator[str]:
+    names = filesystem.list(directory)
+    if parts and ("topic.json" in names if not half_deleted else "topic.json" not in names and "commits" in names):
+        yield "/".join(unquote(part) for part in parts)
+    for name in names:
+        if name in _OWN_NAMES:  # a topic of such a name is percent-encoded
+            continue
+        yield from _walk(filesystem, f"{directory}/{name}", (*parts, name), half_deleted=half_deleted)

@@ -1,0 +1,1 @@
+"""Topics in the memory of one process."""

@@ -1,0 +1,181 @@
+"""The system of kind ``spark``: whatever a DataFrame reader reads and a writer writes.
+
+Tasks and planners never have a Spark session, so both directions go through a topic of the run (``StreamSpec.through``): the stage
+runner fills it from the reader once, before the stage reads it, and writes it out after the epoch is committed. What a retry reads is
+therefore what the first attempt read, and what is written is what was committed. Source: DESIGN, "Topics and systems".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from airflow_samza.config import MAX_PARTITIONS
+from airflow_samza.errors import ConfigError, StageLost
+from airflow_samza.systems.log.consumer import LogConsumer
+from airflow_samza.systems.log.producer import LogProducer
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.spark.tables import SparkTable
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+
+KIND = "spark"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What is to be written: ``offsets`` ([from, to) per partition) of a topic of the run, whose columns are ``schema`` (DDL).
+
+    ``transaction`` names the writer and grows from publication to publication, for tables that know one again.
+    """
+
+    topic: str
+    slice: Mapping[str, Any]
+    schema: str | None
+    rows: int
+    transaction: tuple[str, int]
+
+
+class TableWriter(Protocol):
+    """What writes a table: a stage runner's Spark session."""
+
+    def write(self, table: SparkTable, staged: Staged) -> None:
+        """Writes all rows, as the table's mode says. It may be called again for the same rows."""
+        ...
+
+
+class SparkSystem:
+    """One bound system. ``writer`` is there in stage runners only."""
+
+    def __init__(self, name: str, binding: SystemBinding, root: str) -> None:
+        self.name = name
+        self.binding = binding
+        self.writer: TableWriter | None = None
+        self.log = LogSystem(name, SystemBinding("log"), root)
+        self._admin = SparkAdmin(self)
+
+    @property
+    def admin(self) -> SparkAdmin:
+        """Says how many partitions a stream gets; makes the topics that streams go through."""
+        return self._admin
+
+    def table(self, stream: StreamSpec) -> SparkTable:
+        """The stream as Spark sees it."""
+        return SparkTable.of(self.name, self.binding, stream)
+
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """Before the stage runner has read the stream: how many partitions it will have; then what of the topic is read."""
+        if stream.through is None:
+            self.table(stream)
+            return {"kind": KIND, "partitions": self.admin.partitions(stream), "offsets": None}
+        return {**self.log.slice(_topic(stream)), "kind": KIND}
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """The identity of the topic that the stream goes through; None when there is none."""
+        return self.log.identity(_topic(stream))
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
+        """A consumer of the topic that the stream goes through."""
+        return self.log.consumer(_topic(stream), slice)
+
+    def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
+        """A producer of the topic that the stream goes through."""
+        return self.log.producer(_topic(stream), attempt)
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Refuses what contradicts itself; whether Spark may write there is known when it does."""
+        self.table(stream)
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        """Stages an epoch's output, and writes it to the table unless there is a record that it is written.
+
+        Dying between the write and the record repeats the write: ``SparkTable.delivery`` says what comes of that.
+        """
+        table = self.table(stream)
+        facts = self.log.publish(_topic(stream), publication)
+        told: dict[str, Any] = {"table": table.place, "mode": table.mode, "rows": facts["rows"], "bytes": facts["bytes"]}
+        if table.waits_for_the_end and not publication.final:
+            return told
+        record = self._record(stream, publication)
+        if self.log.filesystem.exists(record):
+            return told
+        if self.writer is None:
+            raise StageLost(
+                f"The output {stream.name!r} is committed, and not yet written to {table.place} (system {self.name!r}, spark), "
+                "which only a stage runner can do.",
+                hint="Submit the stage again: it goes on from the commit, and runs no task again.",
+                stream=stream.name,
+            )
+        if facts["rows"] or table.waits_for_the_end:  # to append nothing is to do nothing
+            self.writer.write(table, self._staged(stream, publication, facts, whole=table.waits_for_the_end))
+        self.log.filesystem.put_if_absent(record, json.dumps(told, sort_keys=True).encode())
+        return told
+
+    def _staged(self, stream: StreamSpec, publication: Publication, facts: Mapping[str, Any], *, whole: bool) -> Staged:
+        topic = _topic(stream)
+        slice_ = dict(self.log.slice(topic))
+        if whole:  # all that this generation's epochs have staged: the topic is its own
+            offsets = slice_["offsets"]
+        else:
+            offsets = slice_["offsets"] = facts["offsets"]
+        plan, stage = (int(part) for part in publication.generation.split("."))
+        version = (plan * 10**6 + stage) * 10**9 + publication.epoch
+        rows = sum(end - start for start, end in offsets)
+        schema = self.log.admin.metadata([topic])[topic.name].schema
+        return Staged(topic.name, slice_, schema, rows, (f"{publication.producer}/{stream.name}", version))
+
+    def _record(self, stream: StreamSpec, publication: Publication) -> str:
+        assert stream.through is not None
+        return f"{self.log.topic(stream.through).directory}/written/{publication.generation}.{publication.epoch}.json"
+
+
+class SparkAdmin:
+    """Asks about and makes streams of a :class:`SparkSystem`."""
+
+    def __init__(self, system: SparkSystem) -> None:
+        self._system = system
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """The declared partition counts, and how far the topics of streams that are being read reach."""
+        found = {}
+        for stream in streams:
+            known = self._system.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
+            if known:
+                found[stream.name] = known[_topic(stream).name]
+            elif stream.through is None:
+                self._system.table(stream)
+                found[stream.name] = StreamMetadata(self.partitions(stream), schema=stream.schema)
+        return found
+
+    def partitions(self, stream: StreamSpec) -> int:
+        """The stream's declared count, else the system's, else 1."""
+        said = stream.partitions if stream.partitions is not None else self._system.binding.options.get("partitions", 1)
+        try:
+            count = int(said)
+        except ValueError:
+            count = 0
+        if not 1 <= count <= MAX_PARTITIONS:
+            raise ConfigError(
+                f"The system {self._system.name!r} (spark) has partitions={said!r}.",
+                hint=f"Write a whole number from 1 to {MAX_PARTITIONS:,}.",
+                key=f"systems.{self._system.name}.partitions",
+                value=str(said),
+            )
+        return count
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Makes the topics that streams go through."""
+        self._system.log.admin.create([_topic(stream) for stream in streams if stream.through is not None])
+
+
+def _topic(stream: StreamSpec) -> StreamSpec:
+    """The topic that a stream goes through, as the log sees it."""
+    if stream.through is None:
+        raise ConfigError(
+            f"The stream {stream.name!r} lies in Spark, and no topic is named that it goes through.",
+            hint="This is a defect of airflow_samza; please report it with the plan.",
+            key="through",
+        )
+    return dataclasses.replace(stream, name=stream.through, path=None, format=None, options=(), serde=None)
