@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from airflow_samza.config import STORE_LOCAL_DIR
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.gen_data import clicks_file, views_file

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_samza.runs.kept_runs import Keep
+from airflow_samza.runs.upkeep.kept_runs import Keep
 from tests.unit.spark.runs_here import Here
 
 APPLICATION = "tests.unit.spark.carrying_apps:joining"

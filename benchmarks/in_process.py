@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import epoch, stage_setup
 from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings

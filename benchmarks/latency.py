@@ -21,8 +21,8 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.commits import read_commits

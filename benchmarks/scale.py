@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from benchmarks import pictures

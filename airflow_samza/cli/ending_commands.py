@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.run_ends import ask_to_drain, ask_to_stop
-from airflow_samza.runs.run_list import plan_of
+from airflow_samza.runs.progress.run_list import plan_of
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 

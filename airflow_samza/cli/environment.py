@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.kept_runs import Keep
+from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.systems.system import SystemBinding
 
 FILE = "samza.toml"

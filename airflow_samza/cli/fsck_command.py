@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.run_fsck import fsck_run, published_by, written_by
-from airflow_samza.runs.state_fsck import fsck_state, fsck_tables
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.upkeep.run_fsck import fsck_run, published_by, written_by
+from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.run_command import runtime_of
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.kept_runs import Keep
-from airflow_samza.runs.retention import SweptRoot
-from airflow_samza.runs.stage_result import size
+from airflow_samza.runs.records.stage_result import size
+from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.retention import SweptRoot
 
 
 def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:

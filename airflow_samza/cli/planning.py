@@ -10,7 +10,7 @@ from pathlib import Path
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.records.data_interval import DataInterval
 
 FORMATS = ("text", "json", "mermaid", "dot", "svg")
 
@@ -93,8 +93,8 @@ def earlier_plan(reference: str, application: str, environment: Environment) -> 
     """The plan that ``--diff`` names, and what to call it: ``last`` is the newest plan of a run under the root, else a file."""
     if reference != "last":
         return _plan_in_file(Path(reference)), reference
-    from airflow_samza.runs.folders import RunFolder, must_read
-    from airflow_samza.runs.names import safe
+    from airflow_samza.runs.records.folders import RunFolder, must_read
+    from airflow_samza.runs.records.names import safe
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     files = open_filesystem(environment.root)

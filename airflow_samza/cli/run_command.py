@@ -14,11 +14,11 @@ import typer
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
-from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.run_plan import STAGED, RunPlan
-from airflow_samza.runs.run_state import LINEAGE
-from airflow_samza.runs.stage_result import StageResult, describe_result, size
-from airflow_samza.runs.stage_state import StageStatus
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_plan import STAGED, RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.records.stage_result import StageResult, describe_result, size
+from airflow_samza.runs.stages.stage_state import StageStatus
 
 if TYPE_CHECKING:
     from airflow_samza.spark.runtime import SparkRuntime
@@ -137,8 +137,8 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
 
 def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: Tell) -> None:
     """After a run that did not succeed: processes that are still there, and how to go on."""
-    from airflow_samza.runs.folders import RunFolder
-    from airflow_samza.runs.stage_runners import processes_there
+    from airflow_samza.runs.records.folders import RunFolder
+    from airflow_samza.runs.stages.stage_runners import processes_there
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     with suppress(SamzaError, OSError):

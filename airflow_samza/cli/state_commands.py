@@ -10,12 +10,12 @@ import typer
 from airflow_samza.cli.options import ROOT, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns
 from airflow_samza.errors import StateError
-from airflow_samza.runs.lease import newest_lease
-from airflow_samza.runs.lineage import is_reset, newest_number
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import StateReport, report_state
-from airflow_samza.runs.state_upkeep import abandon as abandon_run
-from airflow_samza.runs.state_upkeep import reset as reset_state
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import newest_lease
+from airflow_samza.runs.lineage.state_upkeep import StateReport, report_state
+from airflow_samza.runs.lineage.state_upkeep import abandon as abandon_run
+from airflow_samza.runs.lineage.state_upkeep import reset as reset_state
+from airflow_samza.runs.lineage.versions import is_reset, newest_number
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 

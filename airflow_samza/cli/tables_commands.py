@@ -13,13 +13,13 @@ import typer
 from airflow_samza.cli.options import EVERYTHING, ROOT, Application, DeployMode, Interval, Master, Place, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs import table_rollback
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.table_compacting import COMPACT_AFTER
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_rollback import PREVIOUS
-from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.runs.version_text import describe_version, rollback_text
+from airflow_samza.runs.tables import rollback as table_rollback
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.compacting import COMPACT_AFTER
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.rollback import PREVIOUS
+from airflow_samza.runs.tables.version_text import describe_version, rollback_text
+from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding

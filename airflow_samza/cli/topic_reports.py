@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.cli.tables import columns, json_line, moment
 from airflow_samza.control.messages import to_json
 from airflow_samza.errors import ConfigError, SamzaError, TopicError
-from airflow_samza.runs.stage_result import size
+from airflow_samza.runs.records.stage_result import size
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.consumer import LogConsumer

@@ -108,7 +108,7 @@ def expire(
 
 def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Versions of a pushed table name their rows by offset; what is expired under them would be missing in silence."""
-    from airflow_samza.runs.table_versions import newest
+    from airflow_samza.runs.tables.versions import newest
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     current = newest(open_filesystem(place.environment().root), log.name, topic)

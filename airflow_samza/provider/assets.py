@@ -14,9 +14,9 @@ from airflow.sdk import Asset
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.provider.hooks import DEFAULT_CONNECTION
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.tables.versions import TableVersion
 
 SCHEME = "samza"
 

@@ -13,7 +13,7 @@ from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.samza_operator import SamzaOperator
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 
 
 class SamzaCleanupOperator(SamzaOperator):

@@ -16,8 +16,8 @@ from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.samza_operator import SamzaOperator
-from airflow_samza.runs.run_list import active_runs, is_over
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.progress.run_list import active_runs, is_over
+from airflow_samza.runs.records.run_plan import RunPlan
 
 DRAIN, STOP = "drain", "stop"
 

@@ -14,9 +14,9 @@ from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.deferral import raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
-from airflow_samza.runs.table_readers import Freshness, freshness
-from airflow_samza.runs.table_rollback import find_target
-from airflow_samza.runs.table_versions import newest
+from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.tables.rollback import find_target
+from airflow_samza.runs.tables.versions import newest
 
 CURRENT = "current"
 

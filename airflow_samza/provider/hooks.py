@@ -17,26 +17,26 @@ from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
-from airflow_samza.runs import liveness
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.lease_holder import holder_works
-from airflow_samza.runs.run_list import note_origin
-from airflow_samza.runs.run_plan import STAGED
-from airflow_samza.runs.run_state import LINEAGE
-from airflow_samza.runs.stage_progress import newest_generation
-from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, stage_status
+from airflow_samza.runs.lineage.lease_holder import holder_works
+from airflow_samza.runs.progress.run_list import note_origin
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.run_plan import STAGED
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
 from airflow_samza.spark.masters import parse_master
 
 if TYPE_CHECKING:
     from airflow_samza.provider.plan_ticket import PlanTicket
-    from airflow_samza.runs.data_interval import DataInterval
-    from airflow_samza.runs.kept_runs import Keep
-    from airflow_samza.runs.progress import ProgressReport
-    from airflow_samza.runs.run_plan import RunPlan
-    from airflow_samza.runs.stage_result import StageResult
-    from airflow_samza.runs.stage_state import StageStatus
-    from airflow_samza.runs.table_folder import TableFolder
-    from airflow_samza.runs.table_versions import TableVersion
+    from airflow_samza.runs.progress.progress import ProgressReport
+    from airflow_samza.runs.records.data_interval import DataInterval
+    from airflow_samza.runs.records.run_plan import RunPlan
+    from airflow_samza.runs.records.stage_result import StageResult
+    from airflow_samza.runs.stages.stage_state import StageStatus
+    from airflow_samza.runs.tables.folder import TableFolder
+    from airflow_samza.runs.tables.versions import TableVersion
+    from airflow_samza.runs.upkeep.kept_runs import Keep
     from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.filesystems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
@@ -282,9 +282,9 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         ``to`` is the number or the push id of the older version, ``push_id`` what the new one is known by: under the same one it is made
         once. A version that is not there or expired is a :class:`~airflow_samza.errors.NoSuchVersion`.
         """
-        from airflow_samza.runs.table_rollback import rollback
-        from airflow_samza.runs.table_versions import newest
-        from airflow_samza.runs.version_text import rollback_text
+        from airflow_samza.runs.tables.rollback import rollback
+        from airflow_samza.runs.tables.version_text import rollback_text
+        from airflow_samza.runs.tables.versions import newest
         from airflow_samza.systems.bindings import bind_system
         from airflow_samza.systems.system import SystemBinding
 
@@ -307,7 +307,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     @property
     def keep(self) -> Keep:
         """How many runs of an application are kept, and for how long: ``[samza] keep_runs`` and ``keep_runs_days``."""
-        from airflow_samza.runs.kept_runs import Keep
+        from airflow_samza.runs.upkeep.kept_runs import Keep
 
         usual = Keep()
         runs = conf.getint(CONFIG_SECTION, "keep_runs", fallback=usual.runs)

@@ -11,7 +11,7 @@ from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import PlanningOperator
 from airflow_samza.provider.run_identity import generation_of
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 
 PLAN_TEXT = "plan_text"
 """XCom key of the plan as text."""

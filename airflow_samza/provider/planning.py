@@ -15,8 +15,8 @@ from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.hooks import PlannedRun, SamzaHook
 from airflow_samza.provider.run_identity import airflow_run_of, interval_of
 from airflow_samza.provider.samza_operator import SamzaOperator
-from airflow_samza.runs.run_plan import CONTINUOUS, PIPELINED, STAGED
-from airflow_samza.runs.run_state import LINEAGE
+from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
+from airflow_samza.runs.records.run_state import LINEAGE
 
 FUSED = "fused"
 MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)

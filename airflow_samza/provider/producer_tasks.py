@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_samza.errors import StageError
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_ends import is_aborted
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_progress import newest_generation
-from airflow_samza.runs.stage_state import StageHandle, is_committed, newest_attempt, stage_status
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import is_aborted
+from airflow_samza.runs.stages.stage_state import StageHandle, is_committed, newest_attempt, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FAILED_STATES = frozenset({"failed", "upstream_failed", "skipped", "removed"})

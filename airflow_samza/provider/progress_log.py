@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.progress import ProgressReport
-from airflow_samza.runs.progress_text import describe_progress
-from airflow_samza.runs.stage_state import QUEUED, StageHandle, StageStatus
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 
 FIRST_SECONDS = 5.0
 """The first figures come early: they show that something happens."""

@@ -21,12 +21,12 @@ from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
-from airflow_samza.runs.push_request import push_handle
-from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.runs.table_compacting import COMPACT_AFTER
-from airflow_samza.runs.table_rollback import PREVIOUS
-from airflow_samza.runs.table_versions import FULL, TableVersion
-from airflow_samza.runs.version_text import describe_version
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.tables.compacting import COMPACT_AFTER
+from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.tables.rollback import PREVIOUS
+from airflow_samza.runs.tables.version_text import describe_version
+from airflow_samza.runs.tables.versions import FULL, TableVersion
 
 TRIGGER_GRACE_SECONDS = 120.0
 """How long after the deadline Airflow itself ends a trigger that has not."""

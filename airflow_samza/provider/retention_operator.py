@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
-from airflow_samza.runs.kept_runs import Keep
+from airflow_samza.runs.upkeep.kept_runs import Keep
 
 
 class SamzaRetentionOperator(BaseOperator):  # type: ignore[misc]

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.names import safe
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.names import safe
 
 
 def run_id_of(context: Mapping[str, Any], scope: str) -> str:

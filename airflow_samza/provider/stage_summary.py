@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_result import StageResult
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
 
 LONGEST_LIST = 50
 """Files of an output beyond this many are left out of the XCom."""

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_state import QUEUED, StageHandle, StageStatus
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 
 LONGEST_NAP = 0.5
 """Seconds. A kill comes as a signal, after which a sleep goes on to its end; the task has 5 s until it is killed outright."""

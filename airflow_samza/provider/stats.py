@@ -8,7 +8,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
-from airflow_samza.runs.progress import ProgressReport
+from airflow_samza.runs.progress.progress import ProgressReport
 
 PREFIX = "samza"
 

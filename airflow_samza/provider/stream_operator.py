@@ -29,10 +29,10 @@ from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_result import StageResult, describe_result
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult, describe_result
+from airflow_samza.runs.stages.stage_state import StageHandle
 
 TRIGGER_GRACE_SECONDS = 120.0
 """How long after the deadline Airflow itself ends a trigger that has not."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.triggers import RunTrigger
-from airflow_samza.runs.stage_state import StageHandle, ask_to_cancel, stage_status
-from airflow_samza.runs.table_readers import Freshness, freshness
+from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 

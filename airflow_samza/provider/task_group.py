@@ -20,7 +20,7 @@ from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.hooks import DEFAULT_CONNECTION
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.planning import FUSED, check_mode
-from airflow_samza.runs.run_plan import CONTINUOUS, PIPELINED, STAGED
+from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
 PLAN_TASK = "plan"
 RUN_TASK = "run"

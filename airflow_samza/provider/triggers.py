@@ -19,12 +19,12 @@ from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
 from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.stats import emitter, start_stats
-from airflow_samza.runs.folders import RunFolder, must_read
-from airflow_samza.runs.lease_holder import holder_works
-from airflow_samza.runs.run_list import is_over
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_progress import stage_progress
-from airflow_samza.runs.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.runs.lineage.lease_holder import holder_works
+from airflow_samza.runs.progress.run_list import is_over
+from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.records.folders import RunFolder, must_read
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.systems.bindings import EMBEDDED
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import StageLost
-from airflow_samza.runs.epoch_records import Commit, Intent, Manifest, commit, newest_intent, read_manifests
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import StageFolder, adopt, read
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult
-from airflow_samza.runs.state_left import before_commit
+from airflow_samza.runs.lineage.state_left import before_commit
+from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, commit, newest_intent, read_manifests
+from airflow_samza.runs.records.folders import StageFolder, adopt, read
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, System
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.runs.epoch_records import InputIntent, Intent
-from airflow_samza.runs.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
 from airflow_samza.spark.positions import TaskPosition
 from airflow_samza.spark.superseded_inputs import SupersedingSystem, replaced_while_running
 from airflow_samza.systems.system import System

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.folders import RunFolder, replace
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import FINAL, QUEUED, StageHandle, StageProgress, newest_attempt
+from airflow_samza.runs.records.folders import RunFolder, replace
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import FINAL, QUEUED, StageHandle, StageProgress, newest_attempt
 from airflow_samza.spark.troubles import Troubles
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

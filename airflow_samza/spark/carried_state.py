@@ -13,12 +13,12 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateError, TopicError
-from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.lease import Lease
-from airflow_samza.runs.lineage import Version, find_version, newest_number, version_of_run
-from airflow_samza.runs.run_state import LINEAGE, OWN, RunState
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_taken import Patience, give_back, source_version, take_lease
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import Lease
+from airflow_samza.runs.lineage.state_taken import Patience, give_back, source_version, take_lease
+from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_state import LINEAGE, OWN, RunState
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FRESH = "fresh"

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
 

@@ -23,9 +23,9 @@ from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import adopt, read
-from airflow_samza.runs.names import Generation, safe
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.folders import adopt, read
+from airflow_samza.runs.records.names import Generation, safe
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.driver_session import is_gone

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.epoch_records import InputIntent, Intent, newest_intent
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.folders import adopt, must_read, write_once
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_result import describe_result
-from airflow_samza.runs.stage_state import StageHandle, is_staged
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, newest_intent
+from airflow_samza.runs.records.folders import adopt, must_read, write_once
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_result import describe_result
+from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.dataframe_inputs import read_inputs

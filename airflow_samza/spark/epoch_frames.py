@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_samza.runs.epoch_records import Intent
+from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import StageError, TopicError
-from airflow_samza.runs.epoch_records import Intent, Manifest, Staged, read_manifest
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import StageFolder, must_read, read, replace, write_once
-from airflow_samza.runs.names import Generation, writer_attempt
-from airflow_samza.runs.run_plan import BoundStream
-from airflow_samza.runs.totals import GAUGES
+from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, read_manifest
+from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
+from airflow_samza.runs.records.names import Generation, writer_attempt
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.records.totals import GAUGES
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.spark.task_inputs import TaskInputs

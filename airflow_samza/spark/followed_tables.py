@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.runs import table_versions
-from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest
-from airflow_samza.runs.pinned_tables import CURRENT
-from airflow_samza.runs.run_plan import CONTINUOUS
-from airflow_samza.runs.table_compactions import holds_all
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
+from airflow_samza.runs.records.run_plan import CONTINUOUS
+from airflow_samza.runs.tables import versions as table_versions
+from airflow_samza.runs.tables.compactions import holds_all
+from airflow_samza.runs.tables.pins import CURRENT
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.side_inputs import planned_side_inputs
 from airflow_samza.spark.stage_context import StageContext

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 
 from airflow_samza.errors import SamzaError, StageLost
-from airflow_samza.runs.folders import replace
-from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.runs.stage_state import FAILED
+from airflow_samza.runs.records.folders import replace
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.spark import pulse as pulse_module
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.pulse import Pulse

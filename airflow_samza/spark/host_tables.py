@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from airflow_samza.config import Config
-from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_samza.errors import ConfigError, StageFailed
-from airflow_samza.runs.folders import RunFolder, read
-from airflow_samza.runs.stage_runners import RunnerFolder, newest_runner
+from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.spark.handover import leave_settings, withdraw_settings
 from airflow_samza.spark.java import find_java
 from airflow_samza.spark.log_lines import telling_line

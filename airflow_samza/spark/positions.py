@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.epoch_records import InputIntent, Manifest
+from airflow_samza.runs.records.epoch_records import InputIntent, Manifest
 
 Place = tuple[str, int]
 

@@ -24,15 +24,15 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, SectionOpen, TopicError, raise_all
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
-from airflow_samza.runs.data_interval import DataInterval, folder_of_values, needed_interval, render_path
-from airflow_samza.runs.folders import RunFolder, adopt, read
-from airflow_samza.runs.forgotten_runs import refuse_forgotten
-from airflow_samza.runs.lineage import Version
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
-from airflow_samza.runs.run_state import LINEAGE
-from airflow_samza.runs.state_changes import changed_state, dropped_and_there
-from airflow_samza.runs.topic_expiry import open_again
+from airflow_samza.runs.lineage.state_changes import changed_state, dropped_and_there
+from airflow_samza.runs.lineage.versions import Version
+from airflow_samza.runs.records.data_interval import DataInterval, folder_of_values, needed_interval, render_path
+from airflow_samza.runs.records.folders import RunFolder, adopt, read
+from airflow_samza.runs.records.forgotten_runs import refuse_forgotten
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.upkeep.topic_expiry import open_again
 from airflow_samza.schema import Schema
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.carried_state import FRESH, carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_samza.errors import StageError, UpstreamCleared
-from airflow_samza.runs.epoch_records import Intent
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_ends import is_aborted
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_state import StageHandle, is_committed
+from airflow_samza.runs.records.epoch_records import Intent
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.run_ends import is_aborted
+from airflow_samza.runs.stages.stage_state import StageHandle, is_committed
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 

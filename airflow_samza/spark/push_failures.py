@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SourceUnavailable, StageFailed
-from airflow_samza.runs.push_request import PushRequest
+from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.worker_errors import python_failure

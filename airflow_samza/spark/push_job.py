@@ -13,15 +13,15 @@ from typing import Any
 
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import PushError, SamzaError
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import must_read, write_once
-from airflow_samza.runs.push_checks import PushTotals
-from airflow_samza.runs.push_finish import begin_staging, finish_push
-from airflow_samza.runs.push_request import PushRequest, request_path
-from airflow_samza.runs.stage_state import StageHandle, can_finish
-from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
-from airflow_samza.runs.version_text import describe_version
+from airflow_samza.runs.records.folders import must_read, write_once
+from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_checks import PushTotals
+from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
+from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.version_text import describe_version
+from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.push_failures import function_failed, job_failed

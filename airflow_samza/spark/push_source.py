@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PushError, SchemaError
 from airflow_samza.partitioner import key_type
-from airflow_samza.runs.push_checks import check_columns
-from airflow_samza.runs.push_request import PushRequest
-from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.runs.tables.push_checks import check_columns
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import StageFolder, write_once
-from airflow_samza.runs.run_plan import stream_spec
-from airflow_samza.runs.table_versions import DELETED
+from airflow_samza.runs.records.folders import StageFolder, write_once
+from airflow_samza.runs.records.run_plan import stream_spec
+from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.systems.bindings import bind_system

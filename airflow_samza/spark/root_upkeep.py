@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_samza.runs.kept_runs import Keep
-from airflow_samza.runs.retention import SWEEP_SECONDS, SweptRoot, sweep_application, sweep_root
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.run_removal import SweptRuns
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.retention import SWEEP_SECONDS, SweptRoot, sweep_application, sweep_root
+from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.system import LogSystem

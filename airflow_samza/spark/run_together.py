@@ -9,9 +9,9 @@ from typing import Protocol
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.runs.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
-from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_state import StageHandle, StageStatus
+from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 
 POLL_SECONDS = 0.05
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.runs.folders import read, write_once
-from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.runs.stage_state import FAILED
+from airflow_samza.runs.records.folders import read, write_once
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.troubles import Troubles
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -13,24 +13,24 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import StageError, UnknownName
-from airflow_samza.runs.data_interval import DataInterval
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.folders import RunFolder, must_read, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.progress import ProgressReport
-from airflow_samza.runs.push_finish import finish_push
-from airflow_samza.runs.push_request import PushRequest, request_path
-from airflow_samza.runs.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
-from airflow_samza.runs.run_plan import STAGED, RunPlan
-from airflow_samza.runs.run_state import LINEAGE
-from airflow_samza.runs.stage_progress import stage_progress
-from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
-from airflow_samza.runs.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
-from airflow_samza.runs.state_left import leave_state, refuse_fenced
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_versions import TableVersion
-from airflow_samza.runs.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics, reopen
+from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import STAGED, RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.push_finish import finish_push
+from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.upkeep.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics, reopen
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.class_archive import configured
 from airflow_samza.spark.code_shipping import ship_archive, ship_code, ship_package

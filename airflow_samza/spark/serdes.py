@@ -8,7 +8,7 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import ConfigError, SamzaError, UnsupportedShape
-from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.schema import Schema
 from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
 

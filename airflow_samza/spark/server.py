@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.stage_runners import RunnerFolder, claim_runner
-from airflow_samza.runs.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.bindings_json import bindings_from_json
 from airflow_samza.spark.class_archive import make_in_background, wanted

@@ -13,9 +13,9 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import ConfigError, PlanError, SectionOpen, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.lineage import Version
-from airflow_samza.runs.names import safe
-from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.lineage.versions import Version
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.spark.carried_state import is_carried_on
 from airflow_samza.spark.superseded_inputs import InputHistory
 from airflow_samza.systems.sections import Section, described

@@ -13,11 +13,11 @@ from airflow_samza.application.descriptors import StreamDescriptor, TableDescrip
 from airflow_samza.errors import NoSuchVersion, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text
-from airflow_samza.runs import table_versions
-from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.epoch_records import InputIntent
-from airflow_samza.runs.pinned_tables import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
-from airflow_samza.runs.run_plan import BoundStream, RunPlan, side_input_key
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.epoch_records import InputIntent
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, side_input_key
+from airflow_samza.runs.tables import versions as table_versions
+from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
 from airflow_samza.schema import Schema
 from airflow_samza.spark.task_side_inputs import MADE, made
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -9,7 +9,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import ConfigError, UnsupportedShape
 from airflow_samza.planner.describe import callable_name
-from airflow_samza.runs.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
 from airflow_samza.systems.spark.system import KIND, SparkSystem
 from airflow_samza.systems.system import System
 

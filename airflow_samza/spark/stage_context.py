@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle, StageProgress
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System, SystemBinding

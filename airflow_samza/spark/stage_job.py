@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import RuntimeMissing, StageCancelled, StageFailed, StageLost
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
 from airflow_samza.spark.stage_context import Attempt, StageContext
 from airflow_samza.spark.worker_errors import find_error

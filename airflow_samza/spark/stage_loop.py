@@ -13,7 +13,9 @@ from contextlib import closing
 
 from airflow_samza.config import Config
 from airflow_samza.errors import StageError
-from airflow_samza.runs.epoch_records import (
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.finish import finish_epoch
+from airflow_samza.runs.records.epoch_records import (
     Commit,
     InputIntent,
     Intent,
@@ -23,13 +25,11 @@ from airflow_samza.runs.epoch_records import (
     read_manifest,
     read_manifests,
 )
-from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.finish import finish_epoch
-from airflow_samza.runs.folders import StageFolder, adopt, must_read
-from airflow_samza.runs.pruning import prune_epochs, state_folders, sweep_state
-from airflow_samza.runs.run_ends import is_ending
-from airflow_samza.runs.run_plan import BoundStream
-from airflow_samza.runs.stage_state import StageProgress, restored_bytes
+from airflow_samza.runs.records.folders import StageFolder, adopt, must_read
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
+from airflow_samza.runs.stages.run_ends import is_ending
+from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
 from airflow_samza.spark.at_hand import AtHand
 from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.followed_tables import FollowedTables

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.runs.finish import output_stream
-from airflow_samza.runs.folders import read, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.folders import read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_context import StageContext

@@ -23,8 +23,8 @@ from airflow_samza.application.operator_specs import (
     WindowOperatorSpec,
 )
 from airflow_samza.config import Config
-from airflow_samza.runs.epoch_records import read_manifest
-from airflow_samza.runs.folders import StageFolder
+from airflow_samza.runs.records.epoch_records import read_manifest
+from airflow_samza.runs.records.folders import StageFolder
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.placement import Placement

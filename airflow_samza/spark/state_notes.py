@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.lineage import Version, is_reset
-from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.lineage.versions import Version, is_reset
+from airflow_samza.runs.records.run_plan import BoundStream
 
 _SHOWN = 3
 

@@ -12,9 +12,9 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan, Stage
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.lineage import Version
-from airflow_samza.runs.names import safe
+from airflow_samza.runs.lineage.versions import Version
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.names import safe
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.checkpoint import TaskCheckpoint
 

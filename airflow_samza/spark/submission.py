@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
-from airflow_samza.runs.folders import read, write_once
-from airflow_samza.runs.stage_runners import RunnerFolder, enqueue
-from airflow_samza.runs.stage_state import (
+from airflow_samza.runs.records.folders import read, write_once
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, enqueue
+from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
     FAILED,
     LOST,

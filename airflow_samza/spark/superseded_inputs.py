@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from airflow_samza.errors import StateError
-from airflow_samza.runs.folders import read
-from airflow_samza.runs.lineage import Version
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.versions import Version
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.superseded import Superseded
 from airflow_samza.systems.sections import Section

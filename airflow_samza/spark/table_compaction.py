@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.push_request import PushRequest
-from airflow_samza.runs.run_plan import stream_spec
-from airflow_samza.runs.table_compacting import compact, is_due, staged_path
-from airflow_samza.runs.table_compactions import Compaction
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_versions import DELETED, TableVersion
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.run_plan import stream_spec
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.compacting import compact, is_due, staged_path
+from airflow_samza.runs.tables.compactions import Compaction
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.versions import DELETED, TableVersion
 from airflow_samza.spark.bindings_json import bindings_from_json, bindings_to_json
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.stage_context import Attempt

@@ -13,12 +13,12 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.config import Config
 from airflow_samza.errors import PushError, UnknownName
-from airflow_samza.runs import folders
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.push_finish import discard, newest_staging
-from airflow_samza.runs.push_request import PushRequest, request_path
-from airflow_samza.runs.stage_state import QUEUED, RUNNING, StageHandle, stage_status
+from airflow_samza.runs.records import folders
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_finish import discard, newest_staging
+from airflow_samza.runs.tables.push_request import PushRequest, request_path
 from airflow_samza.spark.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.spark.push_job import SOURCE
 from airflow_samza.spark.runner_settings import RunnerSettings

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.runs.epoch_records import InputIntent, Intent
-from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.systems.system import (
     ControlEnvelope,
     Envelope,

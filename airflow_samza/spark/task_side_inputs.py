@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from airflow_samza.errors import TopicError
-from airflow_samza.runs.epoch_records import Intent
-from airflow_samza.runs.run_plan import BoundStream
-from airflow_samza.runs.table_compactions import sections_since
+from airflow_samza.runs.records.epoch_records import Intent
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.tables.compactions import sections_since
 from airflow_samza.storage.side_inputs import Place, resume
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.reading import TaskInput

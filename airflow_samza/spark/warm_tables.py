@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.runs.epoch_records import Intent
-from airflow_samza.runs.run_plan import BoundStream
+from airflow_samza.runs.records.epoch_records import Intent
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.spark.host_tables import HostTables
 from airflow_samza.spark.task_side_inputs import SideInputs
 from airflow_samza.systems.filesystems.opening import open_filesystem

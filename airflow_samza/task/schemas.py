@@ -48,7 +48,7 @@ from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.application.system_times import stamped_schema
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
 from airflow_samza.partitioner import key_type
-from airflow_samza.runs.topic_contents import TopicContent
+from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import (
     UnknownColumn,

@@ -24,7 +24,7 @@ from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, rais
 from airflow_samza.planner.job_graph import written_streams
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
-from airflow_samza.runs.topic_contents import TopicContent
+from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.phases import Phases, order_phases

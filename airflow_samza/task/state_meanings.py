@@ -12,8 +12,8 @@ from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import duration_text
-from airflow_samza.runs.state_meaning import STORE, TABLE, StateMeaning
-from airflow_samza.runs.topic_contents import TopicContent
+from airflow_samza.runs.records.state_meaning import STORE, TABLE, StateMeaning
+from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.schemas import SchemaResolver
 from airflow_samza.task.stage_program import compile_stage

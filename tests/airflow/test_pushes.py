@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.push_request import push_handle
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding

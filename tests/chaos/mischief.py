@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 
-from airflow_samza.runs.folders import RunFolder, read_told
-from airflow_samza.runs.liveness import process_is_there
-from airflow_samza.runs.stage_runners import all_runners
+from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.records.liveness import process_is_there
+from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from tests.unit.spark.runner_without_spark import Dials
 

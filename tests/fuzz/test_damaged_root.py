@@ -18,13 +18,13 @@ import pytest
 
 from airflow_samza.cli.tables_commands import versions_text
 from airflow_samza.errors import SamzaError, StageFailed
-from airflow_samza.runs import table_versions
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.progress_text import describe_progress
-from airflow_samza.runs.run_list import known_runs, plan_of
-from airflow_samza.runs.stage_state import StageHandle, stage_status
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import report_state
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_upkeep import report_state
+from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.run_list import known_runs, plan_of
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import StageHandle, stage_status
+from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.systems.log.fsck import fsck
 from tests.fuzz.damage import SECONDS, damaged
 from tests.unit.runs.pushes import TOPIC, Pushes

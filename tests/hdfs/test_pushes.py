@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_samza.errors import ConcurrentPush
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.tables import versions
 from airflow_samza.spark.classic_session import ClassicSession
 from airflow_samza.spark.code_shipping import ship_code
 from airflow_samza.spark.driver_session import DriverSession

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.stage_runners import all_runners
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.opening import open_filesystem

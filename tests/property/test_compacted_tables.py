@@ -12,12 +12,12 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.epoch_records import InputIntent, Intent
-from airflow_samza.runs.run_plan import SIDE_INPUT, BoundStream
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_retention import expire_versions
-from airflow_samza.runs.table_rollback import rollback
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.retention import expire_versions
+from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.table_compaction import compact_here
 from airflow_samza.spark.task_side_inputs import MADE

@@ -13,10 +13,10 @@ from unittest import mock
 import pytest
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import CONTINUOUS
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import CONTINUOUS
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import followed_tables
 from airflow_samza.spark.followed_tables import FollowedTables
 from airflow_samza.systems.system import StreamSpec

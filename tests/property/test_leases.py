@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.errors import StateError
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.lease import is_free, newest_lease
-from airflow_samza.runs.lineage import find_version, newest_number
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.state_left import leave_state
-from airflow_samza.runs.state_taken import Patience
-from airflow_samza.runs.state_upkeep import abandon
+from airflow_samza.runs.lineage.lease import is_free, newest_lease
+from airflow_samza.runs.lineage.state_left import leave_state
+from airflow_samza.runs.lineage.state_taken import Patience
+from airflow_samza.runs.lineage.state_upkeep import abandon
+from airflow_samza.runs.lineage.versions import find_version, newest_number
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.run_plan import RunPlan
 from tests.unit.runs.carried import STAGES, Carried
 
 RUNS = ("a", "b", "c")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.runs.folders import read
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.bound_systems import run_bindings

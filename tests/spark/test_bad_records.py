@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_samza.runs.stage_result import describe_result
+from airflow_samza.runs.records.stage_result import describe_result
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 

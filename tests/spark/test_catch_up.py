@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import SectionOpen
-from airflow_samza.runs.folders import read
-from airflow_samza.runs.lineage import newest_number
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.versions import newest_number
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_samza.runs.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.spark.class_archive import java_options
 from airflow_samza.spark.class_archive_maker import make
 from airflow_samza.spark.java import find_java

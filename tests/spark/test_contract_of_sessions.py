@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import MessageError, PushError, StageCancelled, StageFailed, StageLost
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
-from airflow_samza.runs.table_rollback import rollback
+from airflow_samza.runs.stages.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.pushes import KEPT, Pushes

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from samza_spark_apps import tables
 
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
 from tests.spark.one_session import Runs, join, open_session

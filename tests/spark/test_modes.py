@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.folders import read
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import LOST, StageHandle
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import LOST, StageHandle
 from airflow_samza.spark.run_together import run_together
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem

@@ -16,10 +16,10 @@ import pytest
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost
 from airflow_samza.planner.explain import explain
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.folders import RunFolder, read, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import LOST, StageHandle, can_finish, is_staged
+from airflow_samza.runs.records.folders import RunFolder, read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import LOST, StageHandle, can_finish, is_staged
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.classic_session import ClassicSession

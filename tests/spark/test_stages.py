@@ -11,10 +11,10 @@ import pytest
 
 from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, UnsupportedShape
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_result import describe_result
-from airflow_samza.runs.stage_state import CANCELLED, RUNNING, newest_attempt
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.stage_result import describe_result
+from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, newest_attempt
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.table_compactions import sections_since
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.compactions import sections_since
 from airflow_samza.spark import table_compaction
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.spark.table_compaction import CompactionTask

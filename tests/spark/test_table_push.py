@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
-from airflow_samza.runs.folders import replace as write_over
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.push_request import request_path
-from airflow_samza.runs.table_rollback import rollback
-from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.runs.records.folders import replace as write_over
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_request import request_path
+from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.push_job import run_push

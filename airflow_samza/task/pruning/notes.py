@@ -15,7 +15,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.topic_contents import TopicContent
+from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.pruning.bounds import input_bounds

@@ -12,7 +12,7 @@ from airflow_samza.application.operator_specs import AggregateSpec, InputOperato
 from airflow_samza.chooser.default import looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.topic_contents import TopicContent
+from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.task.operators.partial_groups import decomposable
 from airflow_samza.task.operators.windows.placing import made_of_slices
 from airflow_samza.task.pruning.columns import NONE, Columns, both, columns_used, cut, lowered

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import psutil
 
-from airflow_samza.runs import heartbeats
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.liveness import identity
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages import heartbeats
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.heart import Heart
 from airflow_samza.spark.masters import SubmitOptions
 from airflow_samza.spark.runner_records import RunnerRecords

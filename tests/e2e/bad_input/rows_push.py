@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.push_checks import check_columns
-from airflow_samza.runs.push_request import request_path
-from airflow_samza.runs.table_rollback import rollback
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_checks import check_columns
+from airflow_samza.runs.tables.push_request import request_path
+from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.spark.push_failures import told_of_source
 from airflow_samza.spark.push_job import make_topic, push_stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_samza.runs.data_interval import DataInterval
+from airflow_samza.runs.records.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
 from tests.e2e.bad_input.rows_wrong_use import CALL

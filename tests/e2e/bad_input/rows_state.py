@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import abandon
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_upkeep import abandon
+from airflow_samza.runs.records.folders import write_once
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
@@ -146,7 +146,7 @@ def _(scene: Scene) -> str:
 
 @row("state", "A data interval before what the state has seen", PLAN)
 def _(scene: Scene) -> str:
-    from airflow_samza.runs.data_interval import DataInterval
+    from airflow_samza.runs.records.data_interval import DataInterval
 
     scene.application(
         'views = app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", partitions=1, bounded=False,',

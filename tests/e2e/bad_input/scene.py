@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app as command_line
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import epoch
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section

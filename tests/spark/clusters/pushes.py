@@ -10,12 +10,12 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.folders import read
-from airflow_samza.runs.push_request import push_handle
-from airflow_samza.runs.stage_runners import all_runners
-from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

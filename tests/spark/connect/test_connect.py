@@ -19,7 +19,7 @@ import pytest
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, StageFailed, StageLost, UnsupportedShape
-from airflow_samza.runs.stage_state import FAILED
+from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.spark.catalyst import refuse_wide
 from airflow_samza.spark.datasource import register
 from airflow_samza.spark.runtime import SparkRuntime

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_samza.errors import ConfigError, PushError, SamzaError, SchemaError
-from airflow_samza.runs.push_request import PushRequest
+from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.spark.connect_session import ConnectSession
 from airflow_samza.spark.dataframe_inputs import read_table
 from airflow_samza.spark.hidden_options import read_hidden, refuse_secrets

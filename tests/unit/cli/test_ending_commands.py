@@ -13,10 +13,10 @@ from airflow_samza.cli.app import app
 from airflow_samza.cli.run_command import parse_length
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.run_ends import is_ending, set_deadline
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.run_ends import is_ending, set_deadline
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_samza.runs.folders import RunFolder, must_read, read_told, replace
-from airflow_samza.runs.liveness import process_is_there
-from airflow_samza.runs.stage_runners import all_runners
-from airflow_samza.runs.stage_state import RUNNING
-from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.records.folders import RunFolder, must_read, read_told, replace
+from airflow_samza.runs.records.liveness import process_is_there
+from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_state import RUNNING
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.runner_without_spark import VARIABLE, Dials

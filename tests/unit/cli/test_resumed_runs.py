@@ -14,8 +14,8 @@ from airflow_samza.cli.resumed_runs import reject_other_options
 from airflow_samza.cli.run_command import run_application
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.run_state import OWN, RunState
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.run_state import OWN, RunState
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.runner_without_spark import use_instead

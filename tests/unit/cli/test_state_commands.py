@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
-from airflow_samza.runs.folders import write_once
+from airflow_samza.runs.records.folders import write_once
 from tests.unit.runs.carried import Carried
 
 

@@ -15,12 +15,12 @@ from airflow_samza import stream_application
 from airflow_samza.cli.app import app
 from airflow_samza.cli.status_command import watched
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest, Staged, commit
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.progress import ProgressReport
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest, Staged, commit
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 

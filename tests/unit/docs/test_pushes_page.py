@@ -12,7 +12,7 @@ from tests.unit.docs.pages import DOCS, text_of
 
 
 def test_every_parameter_that_the_page_names_is_one() -> None:
-    from airflow_samza.runs.push_request import PushRequest
+    from airflow_samza.runs.tables.push_request import PushRequest
 
     known = {*PushRequest.__dataclass_fields__, "source_conn_id", "table_versions", "spark_conf", "least"}
     assert set(re.findall(r"`(\w+)=", text_of("pushes.md"))) <= known

@@ -19,12 +19,12 @@ import pytest  # noqa: E402
 from airflow_samza.application.loader import load_application  # noqa: E402
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
 from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
-from airflow_samza.runs.kept_runs import Keep  # noqa: E402
-from airflow_samza.runs.names import Generation  # noqa: E402
-from airflow_samza.runs.progress import ProgressReport  # noqa: E402
-from airflow_samza.runs.run_plan import BoundStream, RunPlan  # noqa: E402
-from airflow_samza.runs.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
-from airflow_samza.runs.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus  # noqa: E402
+from airflow_samza.runs.progress.progress import ProgressReport  # noqa: E402
+from airflow_samza.runs.records.names import Generation  # noqa: E402
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan  # noqa: E402
+from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus  # noqa: E402
+from airflow_samza.runs.upkeep.kept_runs import Keep  # noqa: E402
 from airflow_samza.systems.system import StreamSpec  # noqa: E402
 
 A_SLICE = {"kind": "files", "files": [{"path": "a"}, {"path": "b"}], "bytes": 7, "offsets": None}

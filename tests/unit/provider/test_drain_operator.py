@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from airflow_samza.provider.operators import SamzaDrainOperator, SamzaPlanOperator
 from airflow_samza.provider.triggers import SamzaRunTrigger
-from airflow_samza.runs.folders import RunFolder, write_once
+from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VIEWS = "provider_applications:views"

@@ -18,9 +18,9 @@ from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers import SamzaProducersTrigger, SamzaStateTrigger
-from airflow_samza.runs.folders import RunFolder, StageFolder, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_ends import abort
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.run_ends import abort
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VIEWS = "provider_applications:views"

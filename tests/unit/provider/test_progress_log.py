@@ -13,9 +13,9 @@ from airflow.sdk.observability.metrics.stats_utils import NoStatsLogger
 from airflow_samza.errors import TopicError
 from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
 from airflow_samza.provider.stats import emitter, metrics_of
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.progress import PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
+from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
 
 HANDLE = StageHandle("views", "run-1", "by-member", Generation(1, 1), 1)
 REPORT = ProgressReport("by-member", "1.1", RUNNING, 0.0, tasks=2, several_epochs=True, epochs=1, read=10)

@@ -16,12 +16,12 @@ from airflow_samza.provider.assets import pushed_table
 from airflow_samza.provider.operators import TablePushOperator, TableRollbackOperator
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.table_triggers import TablePushTrigger
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.push_request import push_handle
-from airflow_samza.runs.stage_state import SUCCEEDED, StageHandle, StageStatus
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, StageStatus
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 APPLICATION = "provider_applications:with_table"

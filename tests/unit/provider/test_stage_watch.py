@@ -12,8 +12,8 @@ import pytest
 from airflow_samza.errors import TopicError
 from airflow_samza.provider import stage_watch
 from airflow_samza.provider.stage_watch import PATIENCE_SECONDS, StageWatch
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import RUNNING, SUCCEEDED, StageHandle, StageStatus
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED, StageHandle, StageStatus
 
 
 class Service:

@@ -19,16 +19,16 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.provider import triggers
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
-from airflow_samza.runs.epoch_records import InputIntent, Intent
-from airflow_samza.runs.folders import RunFolder, StageFolder, replace, write_once
-from airflow_samza.runs.lease import FINISHED, end, take
-from airflow_samza.runs.liveness import identity
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_ends import abort
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_runners import RunnerFolder
-from airflow_samza.runs.stage_state import CANCELLED, RUNNING, StageHandle
-from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import FINISHED, end, take
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, replace, write_once
+from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.run_ends import abort
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, StageHandle
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStream, Stage
-from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest, Staged
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.folders import RunFolder, read, write_once
-from airflow_samza.runs.lineage import Version, find_version
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.run_state import LINEAGE, OWN, RunState
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_left import leave_state
-from airflow_samza.runs.state_taken import Patience, take_lease
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_left import leave_state
+from airflow_samza.runs.lineage.state_taken import Patience, take_lease
+from airflow_samza.runs.lineage.versions import Version, find_version
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest, Staged
+from airflow_samza.runs.records.folders import RunFolder, read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE, OWN, RunState
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 

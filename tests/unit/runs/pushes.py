@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.runs import table_versions as versions
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.push_finish import begin_staging, finish_push
-from airflow_samza.runs.push_request import PushRequest
-from airflow_samza.runs.table_versions import DELETED, TableVersion
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.versions import DELETED, TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -10,13 +10,13 @@ import pytest
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import StageLost, TopicError
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStream, Stage
-from airflow_samza.runs.epoch_records import InputIntent, Intent, Manifest, Staged, read_manifests
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.folders import RunFolder, StageFolder, must_read, write_once
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stage_result import StageResult, describe_result
-from airflow_samza.runs.stage_state import can_finish
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest, Staged, read_manifests
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, must_read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_result import StageResult, describe_result
+from airflow_samza.runs.stages.stage_state import can_finish
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.folders import RunFolder, must_read, write_once
-from airflow_samza.runs.push_checks import check_columns
-from airflow_samza.runs.push_request import PushRequest
-from airflow_samza.runs.stage_state import can_finish
-from airflow_samza.runs.table_retention import GIVEN_UP, expire_versions
-from airflow_samza.runs.table_rollback import rollback
+from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.stages.stage_state import can_finish
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_checks import check_columns
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
+from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.maintenance import compact, sweep

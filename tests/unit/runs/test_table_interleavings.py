@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
-from airflow_samza.runs import table_retention, table_versions
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.table_compacting import compact, staged_path
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_retention import GIVEN_UP, expire_versions
-from airflow_samza.runs.table_rollback import rollback
-from airflow_samza.runs.table_versions import FULL, INCREMENTAL, ROLLBACK, TableVersion, pin
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.tables import retention as table_retention
+from airflow_samza.runs.tables import versions as table_versions
+from airflow_samza.runs.tables.compacting import compact, staged_path
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
+from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import FULL, INCREMENTAL, ROLLBACK, TableVersion, pin
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.unit.runs import interleavings
 from tests.unit.runs.interleavings import MemoryFilesystem, explore
@@ -139,7 +140,7 @@ def the_same_names_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(table_versions, "now", lambda: AT)
     monkeypatch.setattr(table_retention, "now", lambda: AT)
-    monkeypatch.setattr("airflow_samza.runs.table_marks.uuid.uuid4", uuid4)
+    monkeypatch.setattr("airflow_samza.runs.tables.marks.uuid.uuid4", uuid4)
 
 
 def compacted(number: int, *kinds: str) -> dict[str, bytes]:

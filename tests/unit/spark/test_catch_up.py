@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, StateBusy, TopicError
-from airflow_samza.runs.folders import read
-from airflow_samza.runs.lineage import version_of_run
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import abandon, reset
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_upkeep import abandon, reset
+from airflow_samza.runs.lineage.versions import version_of_run
+from airflow_samza.runs.records.folders import read
 from tests.unit.spark.runs_here import Here, slice_of
 
 COUNTING = "tests.unit.spark.carrying_apps:counting"

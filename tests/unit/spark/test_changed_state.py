@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import PlanChanged, PlanErrors, SamzaError
-from airflow_samza.runs.lineage import find_version
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import reset
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_upkeep import reset
+from airflow_samza.runs.lineage.versions import find_version
 from tests.unit.spark.runs_here import Here
 
 HEAD = """

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.stage_runners import RunnerFolder
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.spark import class_archive as archives
 from airflow_samza.spark.class_archive import ClassArchive, archived_classes, class_archive, has_own_word, java_options, wanted
 from airflow_samza.spark.class_archive_maker import main, make, reason

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.spark.code_shipping import as_written, code_of, ship_archive, ship_code, ship_package
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.runs.failpoints import PLACES, VARIABLE
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 from tests.unit.spark.looping import APPLICATION, Place
 
 SECONDS = float(os.environ.get("CRASH_SECONDS", "20"))

@@ -13,14 +13,14 @@ from unittest import mock
 
 import pytest
 
-from airflow_samza.runs.epoch_records import newest_intent
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.progress_text import describe_progress
-from airflow_samza.runs.run_plan import CONTINUOUS, RunPlan
-from airflow_samza.runs.stage_progress import stage_progress
-from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.runs.table_readers import Freshness, freshness
-from airflow_samza.runs.table_versions import DELETED, INCREMENTAL
+from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.records.epoch_records import newest_intent
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
 from airflow_samza.spark import followed_tables
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from airflow_samza.errors import StageFailed
-from airflow_samza.runs.folders import RunFolder
-from airflow_samza.runs.stage_runners import newest_runner
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import newest_runner
 from airflow_samza.spark.code_shipping import ship_package
 from airflow_samza.spark.launcher import ensure_runner, start_runner
 from airflow_samza.spark.masters import SubmitOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_samza.runs.stage_result import StageResult
+from airflow_samza.runs.records.stage_result import StageResult
 from tests.unit.spark.looping import Place
 from tests.unit.spark.without_spark import run_stage
 

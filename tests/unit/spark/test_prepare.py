@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError, UnknownName
-from airflow_samza.runs.data_interval import DataInterval
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.spark.epoch import bind_inputs
 from airflow_samza.spark.runtime import SparkRuntime

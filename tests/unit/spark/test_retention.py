@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import TopicError, UnknownName
-from airflow_samza.runs import run_removal
-from airflow_samza.runs.folders import RunFolder, read, write_once
-from airflow_samza.runs.kept_runs import SILENT_SECONDS, Keep
-from airflow_samza.runs.lineage import find_version
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.retention import sweep_application, sweep_root
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.run_removal import SweptRuns
-from airflow_samza.runs.stage_state import StageHandle
-from airflow_samza.runs.state_folder import LineageFolder
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.versions import find_version
+from airflow_samza.runs.records.folders import RunFolder, read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.upkeep import run_removal
+from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
+from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
+from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.systems.filesystems.faults import FaultyFilesystem
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -16,12 +16,13 @@ import psutil
 import pytest
 
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
-from airflow_samza.runs import heartbeats, liveness, stage_runners
-from airflow_samza.runs.folders import RunFolder, read, read_told, replace, write_once
-from airflow_samza.runs.heartbeats import Heartbeats
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_runners import RunnerFolder, all_runners
-from airflow_samza.runs.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.records.folders import RunFolder, read, read_told, replace, write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages import heartbeats, stage_runners
+from airflow_samza.runs.stages.heartbeats import Heartbeats
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
 from airflow_samza.spark.attempt_state import AttemptState
 from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with

@@ -16,9 +16,9 @@ import pytest
 
 from airflow_samza import InitableTask, StreamTask, WindowableTask, stream_application, task_application
 from airflow_samza.errors import BadId, SideInputsWithChangelog, StageFailed
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import warm_tables
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.storage.offsets_file import OffsetsFile

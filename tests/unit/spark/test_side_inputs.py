@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.runs.epoch_records import read_manifest
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.epoch_records import read_manifest
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.standbys import StandbyTask

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.stage_context import StageContext

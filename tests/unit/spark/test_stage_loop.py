@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
-from airflow_samza.runs.folders import write_once
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_result import StageResult
-from airflow_samza.runs.stage_state import StageProgress
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import StageProgress
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.spark.looping import APPLICATION, Place

@@ -14,8 +14,8 @@ import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.epoch_records import Manifest
-from airflow_samza.runs.folders import StageFolder, write_once
+from airflow_samza.runs.records.epoch_records import Manifest
+from airflow_samza.runs.records.folders import StageFolder, write_once
 from airflow_samza.spark import standbys as module
 from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.placement import Executor, Placement

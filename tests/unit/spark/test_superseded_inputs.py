@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import StateError, TopicError
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.state_folder import LineageFolder
-from airflow_samza.runs.state_upkeep import reset
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_upkeep import reset
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log.topic import Topic
 from tests.unit.spark.runs_here import Here

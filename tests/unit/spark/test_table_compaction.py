@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
-from airflow_samza.runs import table_versions as versions
 from airflow_samza.runs.failpoints import COMPACTION_PLACES, VARIABLE
-from airflow_samza.runs.folders import RunFolder, write_once
-from airflow_samza.runs.table_compacting import LEAST_CHANGES, is_due
-from airflow_samza.runs.table_compactions import Compaction, holds_all, sections_since
-from airflow_samza.runs.table_folder import TableFolder
-from airflow_samza.runs.table_retention import expire_versions
-from airflow_samza.runs.table_rollback import rollback
-from airflow_samza.runs.table_versions import TableVersion
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.compacting import LEAST_CHANGES, is_due
+from airflow_samza.runs.tables.compactions import Compaction, holds_all, sections_since
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.retention import expire_versions
+from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.spark.table_compaction import compact_here, compacting, compaction_task
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition

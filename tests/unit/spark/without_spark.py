@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.names import Generation
-from airflow_samza.runs.run_plan import RunPlan
-from airflow_samza.runs.stage_state import StageHandle
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import epoch, epoch_frames
 from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.epoch_task import EpochTask, _Section

@@ -1,0 +1,172 @@
+"""What a run leaves when all its stages have succeeded: the next version of the lineage, or a state of its own.
+
+Everything is read from the run's records, so whoever comes next can do it: the run's own cleanup, or the plan of the run after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import begin, load_lease, refuse_ended
+from airflow_samza.runs.lineage.lease_holder import finished_stage
+from airflow_samza.runs.lineage.versions import Version, commit_version, expire, expire_apart, find_version, finished_version
+from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifest
+from airflow_samza.runs.records.folders import adopt
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+def before_commit(files: Filesystem, run: RunPlan) -> None:
+    """To be called before anything of a run is committed: a run that has lost its lease is refused (StateFenced)."""
+    if run.state is not None and run.state.fence is not None:
+        lineage = LineageFolder(run.application, run.app_id)
+        begin(files, lineage, load_lease(files, lineage, run.state.fence))
+
+
+def refuse_fenced(files: Filesystem, run: RunPlan) -> None:
+    """Refuses early what would be refused at its commit, and a stage whose start is not kept any more."""
+    if run.state is None:
+        return
+    lineage = LineageFolder(run.application, run.app_id)
+    if run.state.fence is not None:
+        refuse_ended(files, lineage, load_lease(files, lineage, run.state.fence))
+    if run.state.version:
+        find_version(files, lineage, run.state.version)
+
+
+def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
+    """The version that a run leaves, once all its stages have succeeded; None while they have not, or when it carries no state."""
+    if run.state is None:
+        return None
+    lineage = LineageFolder(run.application, run.app_id)
+    if run.state.kind == LINEAGE:
+        assert run.state.fence is not None
+        lease = load_lease(files, lineage, run.state.fence)
+        left = finished_version(files, lineage, lease)
+        if left is not None:
+            return left
+        left = _version(files, lineage, run, lease.head + 1, lineage.version_files(lease.fence))
+        if left is None:
+            return None
+        standing = commit_version(files, lineage, lease, left)
+        expire(files, lineage, run.state.keep)
+        return standing
+    left = _version(files, lineage, run, 0, lineage.own_files(run.run_id, run.generation))
+    if left is None:
+        return None
+    record = adopt(files, lineage.own_state(run.run_id, run.generation), left.to_dict())
+    files.delete(lineage.pin(run.state.version, run.run_id))
+    expire_apart(files, lineage, run.state.keep)
+    return Version.from_dict(record)
+
+
+def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: int, folder: str) -> Version | None:
+    assert run.state is not None
+    finished = {stage.stage_id: finished_stage(files, run, stage.stage_id) for stage in run.plan.stages}
+    stages: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for stage_id, handle in finished.items():
+        if handle is None:
+            return None
+        stages[stage_id] = _left_by(files, handle)
+    for stage_id, tasks in stages.items():
+        for task, left in tasks.items():
+            state = copied_files(files, left["state"], f"{folder}/{safe(stage_id)}/{left['generation']}/{task}")
+            tasks[task] = {"checkpoint": left["checkpoint"], "state": state}
+    reach("state-after-files")
+    return Version(
+        number=number,
+        parent=run.state.version,
+        run_id=run.run_id,
+        plan_generation=run.generation,
+        plan=run.plan,
+        offsets=_offsets(run, stages),
+        stages=stages,
+        interval=run.interval,
+        sections=_sections(run),
+        read=_read(files, run, {stage_id: handle for stage_id, handle in finished.items() if handle is not None}),
+        files=folder,
+        at=time.time(),
+        meanings=run.meanings,
+    )
+
+
+def _left_by(files: Filesystem, handle: StageHandle) -> dict[int, Mapping[str, Any]]:
+    """What the tasks of a finished stage left at the end of their last epochs."""
+    last = newest_intent(files, handle.folder)
+    committed = read_commit(files, handle.folder, last.epoch) if last is not None else None
+    if last is not None and committed is None and last.epoch > 0:
+        committed = read_commit(files, handle.folder, last.epoch - 1)
+    if committed is None:
+        return {}
+    manifests = {task: read_manifest(files, handle.folder, task, epoch) for task, epoch in committed.standing.items()}
+    generation = str(handle.generation)
+    return {task: {"generation": generation, "checkpoint": m.checkpoint, "state": m.state} for task, m in manifests.items()}
+
+
+def copied_files(files: Filesystem, described: Any, folder: str) -> Any:
+    """A description of files, each of them copied into a folder: whatever it holds under ``path`` is one."""
+    if isinstance(described, Mapping):
+        found = {name: copied_files(files, value, folder) for name, value in described.items() if name != "path"}
+        if isinstance(described.get("path"), str):
+            found["path"] = _copied(files, described["path"], folder)
+        return found
+    if isinstance(described, list | tuple):
+        return [copied_files(files, item, folder) for item in described]
+    return described
+
+
+def _copied(files: Filesystem, path: str, folder: str) -> str:
+    target = f"{folder}/{path.rpartition('/')[2]}"
+    # One generation of a task leaves one table under a name, so who finds it there has nothing to do.
+    if not files.exists(target):
+        files.put_if_absent(target, files.read(path))
+    return target
+
+
+def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> dict[str, tuple[int, ...]]:
+    """The next offsets by input: what every stage has read; the end of the slice where no task tells."""
+    found: dict[str, tuple[int, ...]] = {}
+    for stream_id, stream in run.streams.items():
+        ranges = (stream.slice or {}).get("offsets")
+        if ranges is None or stream.role == SIDE_INPUT or run.is_own(stream_id):
+            continue  # tables are filled anew, from their side inputs
+        read_by = [left["checkpoint"] for tasks in stages.values() for left in tasks.values() if left["checkpoint"]]
+        offsets = []
+        for partition, (_, end) in enumerate(ranges):
+            told = [int(next_) for c in read_by if (next_ := c.get("offsets", {}).get(stream_id, {}).get(str(partition))) is not None]
+            offsets.append(min(told, default=int(end)))
+        found[stream_id] = tuple(offsets)
+    return found
+
+
+def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, Mapping[str, Any]]:
+    """As of what each input with offsets was read: of several stages the one that looked at it first."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for stage in run.plan.stages:
+        intent = newest_intent(files, finished[stage.stage_id].folder)
+        if intent is None:
+            continue
+        for stream_id in stage.inputs:
+            stream, slice_ = run.stream(stream_id), intent.inputs[stream_id].slice
+            if run.is_own(stream_id) or stream.slice is None or "first" not in stream.slice or "commit" not in slice_:
+                continue
+            known = found.get(stream_id)
+            if known is None or int(slice_["commit"]) < int(known["commit"]):
+                found[stream_id] = {"commit": slice_["commit"], "first": stream.slice["first"], "topic": slice_.get("topic")}
+    return found
+
+
+def _sections(run: RunPlan) -> dict[str, tuple[str, ...]]:
+    """The runs of other applications that were read of shared streams, with those that earlier runs had read."""
+    return {
+        stream_id: tuple(stream.slice["read_sections"])
+        for stream_id, stream in run.streams.items()
+        if stream.slice is not None and stream.slice.get("read_sections") is not None
+    }

@@ -1,0 +1,187 @@
+"""How a run gets the state that it starts from: the lease on the lineage, or a named version of it for a run of its own.
+
+Runs carry the state on one after the other. Of the run that holds it: one that has finished is rolled forward; one that committed nothing
+and is gone is passed by, and cannot commit any more; one that is at work, or half done, is waited for or named in the refusal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from airflow_samza.errors import StateBusy, StateError, StateFenced
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import SUPERSEDED, Lease, end, fenced, has_begun, is_free, newest_lease, take, take_away
+from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
+from airflow_samza.runs.lineage.state_left import leave_state
+from airflow_samza.runs.lineage.versions import Version, find_version, finished_version, newest_number, version_of_run
+from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+_POLL_SECONDS = 0.5
+"""Between two looks at a run that is waited for; a look reads a few small files, and runs take minutes."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a run waits for the one before.
+
+    ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed. ``on_wait`` is told for whom
+    it waits, and why, each time that this changes.
+    """
+
+    wait_seconds: float = 0.0
+    grace_seconds: float = 600.0
+    on_wait: Callable[[str], None] | None = None
+
+
+def take_lease(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, patience: Patience) -> Lease:
+    """The lease for a run, which is the same one when the same plan is made again."""
+    deadline = time.monotonic() + patience.wait_seconds
+    said = ""
+    while True:
+        newest = newest_lease(files, lineage)
+        if newest is not None and not is_free(files, lineage, newest):
+            if (newest.run_id, newest.plan_generation) == (run_id, plan_generation):
+                return newest
+            standing = standing_of(files, lineage, newest, patience.grace_seconds)
+            if not _freed(files, lineage, newest, standing, run_id, plan_generation):
+                if time.monotonic() >= deadline:
+                    raise _busy(lineage, newest, standing)
+                why = _held(lineage, newest, standing)
+                if patience.on_wait is not None and why != said:
+                    said = why
+                    patience.on_wait(why)
+                time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
+            continue
+        if newest is not None:
+            finished_version(files, lineage, newest)
+        head = newest_number(files, lineage)
+        start = _start(files, lineage, run_id, plan_generation, head)
+        fence = newest.fence + 1 if newest is not None else 1
+        begun = newest is not None and newest.run_id == run_id and _left_half_done(files, lineage, newest)
+        lease = take(files, lineage, fence, run_id, plan_generation, start=start, head=head, begun=begun)
+        if lease is not None:
+            return lease
+
+
+def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, source: str) -> Version:
+    """What a named run left, for a run with a state of its own, which keeps it from being deleted meanwhile."""
+    holder = newest_lease(files, lineage)
+    if holder is not None and holder.run_id == source and not is_free(files, lineage, holder):
+        run = _plan_of(files, lineage, holder)
+        if run is not None:
+            leave_state(files, run)
+    found = version_of_run(files, lineage, source)
+    if found is None:
+        known = [record["run"] for n in numbers(files, lineage.versions) if (record := read(files, lineage.version(n))) is not None]
+        raise StateError(
+            f"The run {run_id!r} is to start from the state of the run {source!r}, which has left none, or none any more.",
+            hint=f"Runs with a state are: {', '.join(known) or 'none'}; or start fresh.",
+            application=lineage.application,
+            run=source,
+        )
+    if found.number:
+        write_once(files, lineage.pin(found.number, run_id), {"run": run_id, "at": time.time()})
+    return found
+
+
+def give_back(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
+    """Frees the lease of a run that could not be planned."""
+    take_away(files, lineage, lease, lease.run_id)
+
+
+def _freed(files: Filesystem, lineage: LineageFolder, lease: Lease, standing: Standing, run_id: str, plan_generation: int) -> bool:
+    """Whether the lease is or has become free, or was found to be something else than it was; then look again."""
+    if standing.state == DONE:
+        run = _plan_of(files, lineage, lease)
+        assert run is not None
+        with suppress(StateFenced):  # it was given up at this moment: the next look says so
+            leave_state(files, run)
+        return True
+    if lease.run_id == run_id:
+        if lease.plan_generation > plan_generation:
+            raise fenced(lineage, lease, f"plan {lease.plan_generation} of it is newer than plan {plan_generation}")
+        end(files, lineage, lease, SUPERSEDED, by=plan_generation)
+        return True
+    if standing.state == GONE:
+        take_away(files, lineage, lease, run_id)  # if the run began at this moment, the next look says so
+        return True
+    return standing.state not in (AT_WORK, HALF_DONE)
+
+
+def _left_half_done(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool:
+    """Whether the former plan of a run has committed a part, and was planned anew then."""
+    ended = read(files, lineage.lease(lease.fence, "ended"))
+    return ended is not None and ended["how"] == SUPERSEDED and has_begun(files, lineage, lease) is True
+
+
+def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, head: int) -> int:
+    """The version that a run starts from: the newest one, or the one before its own when it is planned anew."""
+    own = max((number for g in range(1, plan_generation) if (number := _left(files, lineage, run_id, g))), default=0)
+    if own == 0:
+        return head
+    number, passed = head, 0
+    while number >= own:
+        version = find_version(files, lineage, number)
+        assert version is not None
+        if own in (number, version.copy_of):
+            if passed == 0:
+                return version.parent
+            raise StateError(
+                f"The run {run_id!r} is planned anew, and {'a later run has' if passed == 1 else f'{passed} later runs have'} gone on from "
+                "the state that it left.",
+                hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then clear them with it; "
+                'or run it apart from the others, with state_from="fresh".',
+                application=lineage.application,
+                run=run_id,
+                version=own,
+            )
+        number, passed = version.parent, passed + 1
+    return head  # what the run left was undone
+
+
+def _left(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int) -> int:
+    """The number of the version that an earlier plan of a run left; 0 when it left none."""
+    record = read(files, RunFolder(lineage.application, run_id).plan(plan_generation))
+    state = RunPlan.from_dict(record).state if record is not None else None
+    if state is None or state.fence is None:
+        return 0
+    ended = read(files, lineage.lease(state.fence, "ended"))
+    return int(ended["version"]["number"]) if ended is not None and "version" in ended else 0
+
+
+def _plan_of(files: Filesystem, lineage: LineageFolder, lease: Lease) -> RunPlan | None:
+    record = read(files, RunFolder(lineage.application, lease.run_id).plan(lease.plan_generation))
+    return RunPlan.from_dict(record) if record is not None else None
+
+
+def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy:
+    if standing.silent_since is not None:
+        hint = (
+            "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: it goes on where it "
+            f"stopped; to give it up now: airflow-samza state abandon {lineage.application} {lease.run_id} --force"
+        )
+    elif standing.state == AT_WORK:
+        hint = (
+            "Try again when it is over, or wait for it: job.state.lease.wait.ms. Let one run of the Dag run at a time (max_active_runs=1)."
+        )
+    else:
+        hint = (
+            f"Clear what failed of it, so that it finishes; or give it up, if its output may stay as it is: "
+            f"airflow-samza state abandon {lineage.application} {lease.run_id}"
+        )
+    return StateBusy(
+        _held(lineage, lease, standing),
+        hint=hint,
+        application=lineage.application,
+        holder=lease.run_id,
+        fence=lease.fence,
+    )
+
+
+def _held(lineage: LineageFolder, lease: Lease, standing: Standing) -> str:
+    return f"The state of {lineage.application!r} is held by the run {lease.run_id!r}, which {standing.why}."

@@ -1,0 +1,91 @@
+"""What people do with an application's state: look at it, give up a run that is half done, go back to an earlier version or to nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from airflow_samza.errors import StateBusy, StateError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import ABANDONED, FINISHED, Lease, end, is_free, newest_lease
+from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, Standing, standing_of
+from airflow_samza.runs.lineage.state_left import leave_state
+from airflow_samza.runs.lineage.state_taken import Patience, take_lease
+from airflow_samza.runs.lineage.versions import Version, commit_version, find_version, finished_version, reset_run
+from airflow_samza.runs.records.folders import RunFolder, numbers, read
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+_GRACE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """An application's state as it lies there: its versions, oldest first, the holder of its lease, if any, and the runs apart from it."""
+
+    versions: tuple[Version, ...]
+    holder: Lease | None
+    standing: Standing | None
+    apart: tuple[str, ...]
+
+
+def report_state(files: Filesystem, lineage: LineageFolder) -> StateReport:
+    """Reads what is there; nothing is changed."""
+    found = [read(files, lineage.version(number)) for number in numbers(files, lineage.versions)]
+    lease = newest_lease(files, lineage)
+    if lease is not None and is_free(files, lineage, lease):
+        lease = None
+    standing = standing_of(files, lineage, lease, _GRACE_SECONDS) if lease is not None else None
+    return StateReport(tuple(Version.from_dict(f) for f in found if f is not None), lease, standing, tuple(files.list(lineage.runs)))
+
+
+def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bool = False) -> Version | None:
+    """Frees the state of a run that will not finish; its output stays as it is, and the next run reads its slice again.
+
+    A run that has finished after all is not given up: the version that it leaves is returned. One that is at work is refused, unless
+    ``force`` says that it is known to be dead.
+    """
+    lease = newest_lease(files, lineage)
+    if lease is None or is_free(files, lineage, lease) or lease.run_id != run_id:
+        held = "nobody holds it" if lease is None or is_free(files, lineage, lease) else f"it is held by {lease.run_id!r}"
+        raise StateError(
+            f"The run {run_id!r} does not hold the state of {lineage.application!r}: {held}.",
+            hint=f"See: airflow-samza state show {lineage.application}",
+            application=lineage.application,
+            run=run_id,
+        )
+    standing = standing_of(files, lineage, lease, _GRACE_SECONDS)
+    if standing.state == DONE:
+        plan = read(files, RunFolder(lineage.application, run_id).plan(lease.plan_generation))
+        return leave_state(files, RunPlan.from_dict(plan)) if plan is not None else None
+    if standing.state == AT_WORK and not force:
+        raise StateBusy(
+            f"The run {run_id!r} of {lineage.application!r} {standing.why}.",
+            hint="Stop it first; or say --force, if you know that it is dead.",
+            application=lineage.application,
+            holder=run_id,
+        )
+    ended = end(files, lineage, lease, ABANDONED)
+    return finished_version(files, lineage, lease) if ended["how"] == FINISHED else None
+
+
+def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
+    """Goes back to a version, or to nothing (0), by a new version that is like it. Refused while a run holds the state."""
+    former = find_version(files, lineage, to)
+    newest = newest_lease(files, lineage)
+    fence = newest.fence + 1 if newest is not None else 1
+    try:
+        lease = take_lease(files, lineage, reset_run(fence), 1, Patience(grace_seconds=_GRACE_SECONDS))
+    except StateBusy as error:
+        holder = error.facts["holder"]
+        raise StateBusy(
+            error.sentence,
+            hint=f"Wait until it has ended, and try again; if it will not end: airflow-samza state abandon {lineage.application} {holder}",
+            **error.facts,
+        ) from None
+    if former is None:
+        plan = ExecutionPlan(lineage.application, lineage.app_id, (), (), (), (), ())
+        former = Version(0, 0, lease.run_id, 1, plan)
+    copy = replace(former, number=lease.head + 1, run_id=lease.run_id, at=time.time(), copy_of=former.copy_of or to)
+    return commit_version(files, lineage, lease, copy)

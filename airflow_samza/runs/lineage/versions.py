@@ -1,0 +1,232 @@
+"""The lineage of an application's state: versions, each what one run left, and what every stage's tasks go on from.
+
+A version is decided once, by the end of its run's lease, which holds the whole record; the file among the versions is a copy of it that
+anybody may make. So a run has left its state wholly or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import StateError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.records import decoder
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import FINISHED, Lease, begin, end, fenced
+from airflow_samza.runs.records.folders import numbers, read, write_once
+from airflow_samza.runs.records.state_meaning import StateMeaning
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+_PINNED_SECONDS = 30 * 86400.0
+"""A run apart from the lineage takes hours, and may be cleared for some days; after that it is given up."""
+
+_RESET = "~reset-"
+"""The beginning of the run of a version that a person made; no run of Airflow or the command line is named so."""
+
+_LEASES_KEPT = 100
+"""Old leases are small, and tell who ran when; more of them would only make listings longer."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """What one run left. ``offsets`` are the next ones to read, by input and partition; ``interval`` the run's data interval.
+
+    ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the runs of other
+    applications that were read of shared streams, newest last. ``read`` says, by input with offsets, as of how many commits of its topic
+    it was read (``commit``), from which offsets on anything ever was (``first``), and the identity of the ``topic``. ``plan`` is what
+    later runs must not contradict (SEMANTICS P10); ``copy_of`` the version that a reset has brought back. ``meanings`` tell by
+    key what code made the state.
+    """
+
+    number: int
+    parent: int
+    run_id: str
+    plan_generation: int
+    plan: ExecutionPlan
+    offsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    stages: Mapping[str, Mapping[int, Mapping[str, Any]]] = field(default_factory=dict)
+    interval: tuple[str, str] | None = None
+    sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: str | None = None
+    at: float = 0.0
+    copy_of: int = 0
+    meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
+    read: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "number": self.number,
+            "parent": self.parent,
+            "run": self.run_id,
+            "plan_generation": self.plan_generation,
+            "plan": json.loads(self.plan.to_json()),
+            "offsets": {stream: list(offsets) for stream, offsets in self.offsets.items()},
+            "stages": {stage: {str(task): dict(left) for task, left in tasks.items()} for stage, tasks in self.stages.items()},
+            "interval": self.interval,
+            "sections": {stream: list(runs) for stream, runs in self.sections.items()},
+            "files": self.files,
+            "at": self.at,
+            "copy_of": self.copy_of,
+            "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
+            "read": {stream: dict(found) for stream, found in self.read.items()},
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> Version:
+        """The version that :meth:`to_dict` described."""
+        return cls(
+            number=data["number"],
+            parent=data["parent"],
+            run_id=data["run"],
+            plan_generation=data["plan_generation"],
+            plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
+            offsets={stream: tuple(offsets) for stream, offsets in data["offsets"].items()},
+            stages={stage: {int(task): left for task, left in tasks.items()} for stage, tasks in data["stages"].items()},
+            interval=tuple(data["interval"]) if data["interval"] is not None else None,
+            sections={stream: tuple(runs) for stream, runs in data["sections"].items()},
+            files=data["files"],
+            at=float(data["at"]),
+            copy_of=data["copy_of"],
+            meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
+            read=data.get("read", {}),
+        )
+
+
+def reset_run(fence: int) -> str:
+    """Return the name of the run that stands for a reset under the lease of this fence."""
+    return f"{_RESET}{fence}"
+
+
+def is_reset(version: Version) -> bool:
+    """Return True if a person made the version, by a reset."""
+    return version.run_id.startswith(_RESET)
+
+
+def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
+    """The number of the newest version; 0 when there is none. A state that lies in its former folder is taken over first."""
+    return max(numbers(files, lineage.versions), default=0) or _taken_over(files, lineage)
+
+
+def _taken_over(files: Filesystem, lineage: LineageFolder) -> int:
+    """The newest version of a state that lies in the folder where earlier releases kept it, entered in today's; 0: there is none.
+
+    Its files stay where they are, as the record names them. The former folder may hold the state of another application, too.
+    """
+    former = lineage.former_path
+    for number in reversed(numbers(files, f"{former}/versions")) if former != lineage.path else ():
+        record = read(files, f"{former}/versions/{number:020}.json")
+        if record is not None and _owner_of(record["plan"]) == (lineage.application, lineage.app_id):
+            write_once(files, lineage.version(number), record)
+            return number
+    return 0
+
+
+def _owner_of(plan: Mapping[str, Any]) -> tuple[str, str]:
+    return plan["application"], plan["app_id"]
+
+
+def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Version | None:
+    """A version by its number; None for 0, where everything begins."""
+    if number == 0:
+        return None
+    record = read(files, lineage.version(number))
+    if record is None:
+        raise StateError(
+            f"Version {number} of the state of {lineage.application!r} is not there any more.",
+            hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from the newest one.",
+            application=lineage.application,
+            version=number,
+        )
+    if _owner_of(record["plan"]) != (lineage.application, lineage.app_id):
+        name, copy = _owner_of(record["plan"])
+        raise StateError(
+            f"Version {number} of the state of {lineage.application!r} (id {lineage.app_id!r}) belongs to {name!r} (id {copy!r}).",
+            hint=f"Was {files.location(lineage.path)} copied from elsewhere? Move it away: the next run then starts from nothing.",
+            application=lineage.application,
+            version=number,
+        )
+    return Version.from_dict(record)
+
+
+def version_of_run(files: Filesystem, lineage: LineageFolder, run_id: str) -> Version | None:
+    """The newest version that a run left, in the lineage or apart from it; None when it left none, or it is expired."""
+    for number in reversed(numbers(files, lineage.versions)):
+        record = read(files, lineage.version(number))
+        if record is not None and record["run"] == run_id:
+            return Version.from_dict(record)
+    for generation in reversed(numbers(files, lineage.own(run_id))):
+        record = read(files, lineage.own_state(run_id, generation))
+        if record is not None:
+            return Version.from_dict(record)
+    return None
+
+
+def commit_version(files: Filesystem, lineage: LineageFolder, lease: Lease, version: Version) -> Version:
+    """Ends the lease with this version, once; whoever comes later gets the one that stands. A lost lease is a StateFenced."""
+    begin(files, lineage, lease)
+    reach("state-before-version")
+    ended = end(files, lineage, lease, FINISHED, version=version.to_dict())
+    reach("state-after-end")
+    if ended["how"] != FINISHED:
+        raise fenced(lineage, lease, f"it was {ended['how']}")
+    return _publish(files, lineage, ended)
+
+
+def finished_version(files: Filesystem, lineage: LineageFolder, lease: Lease) -> Version | None:
+    """The version that a lease ended with, put among the versions if nobody did yet; None when it has not ended so."""
+    ended = read(files, lineage.lease(lease.fence, "ended"))
+    return _publish(files, lineage, ended) if ended is not None and ended["how"] == FINISHED else None
+
+
+def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]) -> Version:
+    version = Version.from_dict(ended["version"])
+    write_once(files, lineage.version(version.number), ended["version"])
+    reach("state-after-version")
+    return version
+
+
+def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
+    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the lineage reads; return their numbers.
+
+    Resets go with the versions before them: going back a few times takes none of the versions away that one may go back to.
+    """
+    known = numbers(files, lineage.versions)
+    found = {number: read(files, lineage.version(number)) for number in known}
+    left = [number for number, record in found.items() if record is not None and not str(record["run"]).startswith(_RESET)]
+    oldest = left[-keep] if len(left) >= keep else 0
+    pinned = {number for number in numbers(files, lineage.pins) if _is_pinned(files, f"{lineage.pins}/{number:020}")}
+    gone = [number for number in known if number < oldest and number not in pinned]
+    needed = {record["files"] for number, record in found.items() if record is not None and number not in gone}
+    for number in gone:
+        record = found[number]
+        files.delete(lineage.version(number))
+        if record is not None and record["files"] is not None and record["files"] not in needed:
+            files.delete_tree(record["files"])
+    for fence in numbers(files, lineage.leases)[:-_LEASES_KEPT]:
+        files.delete_tree(f"{lineage.leases}/{fence:020}")
+    return gone
+
+
+def _is_pinned(files: Filesystem, folder: str) -> bool:
+    """Whether a run that may still be at work reads a version; one that never ended lets go of it after a while."""
+    pins = (read(files, f"{folder}/{name}") for name in files.list(folder))
+    return any(float(pin["at"]) > time.time() - _PINNED_SECONDS for pin in pins if pin is not None)
+
+
+def expire_apart(files: Filesystem, lineage: LineageFolder, keep: int) -> list[str]:
+    """Deletes all states of runs apart from the lineage but the newest ``keep``; returns the folders' names."""
+    ages = []
+    for name in files.list(lineage.runs):
+        records = [read(files, f"{lineage.runs}/{name}/{number}.json") for number in numbers(files, f"{lineage.runs}/{name}")]
+        ages.append((max((float(record["at"]) for record in records if record is not None), default=0.0), name))
+    gone = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
+    for name in gone:
+        files.delete_tree(f"{lineage.runs}/{name}")
+    return gone

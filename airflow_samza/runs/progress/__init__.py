@@ -1,0 +1,1 @@
+"""How far runs and their stages have come, and who reads what."""

@@ -1,0 +1,160 @@
+"""How far a stage of a run has come, by partition and in all: the values.
+
+:func:`airflow_samza.runs.progress.stage_progress.stage_progress` makes them, :mod:`airflow_samza.runs.progress.progress_text` has the words for people.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NOT_STARTED = "not started"
+"""The state of a stage that nobody has submitted."""
+
+
+@dataclass(frozen=True)
+class PartitionProgress:
+    """One partition of an input: the next ``offset`` to be read, and the ``head``; None where offsets are counted only while reading.
+
+    ``begin`` is where the run began; ``watermark`` in ms since the epoch UTC, None: none yet. ``ends`` of ``ends_expected`` producers have
+    sent their end-of-stream.
+    """
+
+    stream_id: str
+    partition: int
+    offset: int | None = None
+    head: int | None = None
+    begin: int = 0
+    watermark: int | None = None
+    ends: int = 0
+    ends_expected: int = 1
+    ended: bool = False
+
+    @property
+    def lag(self) -> int | None:
+        """Messages (user and control alike) between here and the head."""
+        return max(self.head - self.offset, 0) if self.head is not None and self.offset is not None else None
+
+    @property
+    def percent_behind(self) -> float | None:
+        """The lag, of all that there is for this run; 0 at the head."""
+        if self.lag is None or self.head is None:
+            return None
+        return 100.0 * self.lag / max(self.head - self.begin, self.lag, 1)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Messages per second, read and sent, over some seconds."""
+
+    read: float
+    sent: float
+    seconds: float
+
+    @classmethod
+    def of(cls, read: int, sent: int, seconds: float) -> Rate | None:
+        """The rate of so many messages; None where no time has passed."""
+        return cls(round(read / seconds, 1), round(sent / seconds, 1), round(seconds, 3)) if seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class ProgressReport:
+    """One stage of a run at a moment (``at``, seconds since 1970).
+
+    ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do. ``read`` and ``sent``
+    are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got no further, or were sent away. ``now`` is
+    the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first. ``restored`` are
+    the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only under the ``root``.
+    ``tables`` are the versions that pushed tables hold, by table; ``side_inputs`` the partitions of the other side inputs of a run that
+    follows them, of which the tables hold all before ``offset``. ``metrics`` are the counts of tasks and processors, added up, and of each
+    gauge the greatest of the tasks' last values; ``gauges`` are those values, by gauge and task.
+    """
+
+    stage_id: str
+    generation: str
+    state: str
+    at: float
+    attempt: int = 0
+    epochs: int = 0
+    tasks: int = 0
+    tasks_done: int = 0
+    tasks_ended: int = 0
+    began_at: float | None = None
+    read: int = 0
+    sent: int = 0
+    late: int = 0
+    dropped: int = 0
+    dead_letters: int = 0
+    now: Rate | None = None
+    overall: Rate | None = None
+    waiting_for: str | None = None
+    partitions: tuple[PartitionProgress, ...] = ()
+    several_epochs: bool = False
+    restored: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)
+    side_inputs: tuple[PartitionProgress, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    gauges: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
+        """The partitions of one input."""
+        return tuple(found for found in self.partitions if found.stream_id == stream_id)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs, in the plan's order."""
+        return tuple(dict.fromkeys(found.stream_id for found in self.partitions))
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all partitions together; None where none is known."""
+        return summed(found.lag for found in self.partitions)
+
+    @property
+    def side_input_lags(self) -> dict[str, int]:
+        """How many messages tables are behind, by side input."""
+        return {
+            stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id) or 0
+            for stream_id in dict.fromkeys(found.stream_id for found in self.side_inputs)
+        }
+
+    @property
+    def percent_behind(self) -> float | None:
+        """The lag of all partitions, of all that there is for this run."""
+        return percent_behind(self.partitions)
+
+    @property
+    def watermark(self) -> int | None:
+        """How far event time has come: the least of the partitions that have not ended; None: not everywhere yet."""
+        return lowest_watermark(self.partitions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, with what is computed of it."""
+        body = dataclasses.asdict(self)
+        for name, partitions in (("partitions", self.partitions), ("side_inputs", self.side_inputs)):
+            body[name] = [{**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind} for found in partitions]
+        return {**body, "lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
+
+
+def summed(found: Iterable[int | None]) -> int | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None
+
+
+def percent_behind(partitions: Iterable[PartitionProgress]) -> float | None:
+    """The lag of some partitions, of all that there is for this run."""
+    known = [(found, found.lag, found.head) for found in partitions if found.lag is not None]
+    if not known:
+        return None
+    lag = sum(lag or 0 for _, lag, _ in known)
+    return 100.0 * lag / max(sum((head or 0) - found.begin for found, _, head in known), lag, 1)
+
+
+def lowest_watermark(partitions: Iterable[PartitionProgress]) -> int | None:
+    """The least watermark of those partitions that have not ended; None where one has none yet."""
+    open_ = [found.watermark for found in partitions if not found.ended]
+    known = [watermark for watermark in open_ if watermark is not None]
+    return min(known) if known and len(known) == len(open_) else None

@@ -1,0 +1,135 @@
+"""A stage's progress as lines for a log or a terminal: a headline, a line per input, and the partitions that are furthest behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate, lowest_watermark, percent_behind, summed
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
+
+WORST_SHOWN = 3
+"""Partitions of an input that get a line of their own, where they are behind."""
+
+
+def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> list[str]:
+    """The lines, none longer than a terminal of 140 columns is wide as long as names are of the usual length."""
+    lines = [f"Stage {report.stage_id}: {_headline(report)}"]
+    if report.state == SUCCEEDED:
+        return [*lines, *_restored(report), *_losses(report)]
+    sides = report.side_input_lags if report.several_epochs else {}
+    width = max((len(name) for name in (*report.inputs, *sides)), default=0)
+    for stream_id in report.inputs if report.several_epochs else ():
+        partitions = report.of(stream_id)
+        lines.append(f"  {stream_id:<{width}}  {', '.join(_of_input(report, partitions))}")
+        behind = sorted((found for found in partitions if found.lag), key=lambda found: (-(found.lag or 0), found.partition))
+        if len(partitions) > 1:
+            lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
+            if len(behind) > worst:
+                lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
+    lines += [f"  {name:<{width}}  side input, {f'{lag:,} behind' if lag else 'at the head'}" for name, lag in sides.items()]
+    return [*lines, *_tables(report), *_restored(report), *_losses(report)]
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people read it.
+
+    >>> duration(4.2), duration(75), duration(7_300), duration(400_000), duration(400_000_000)
+    ('4.2 s', '1 min 15 s', '2 h 1 min', '4 d 15 h', '12.7 years')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60)} s"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    days = minutes // (24 * 60)
+    return f"{days} d {minutes // 60 % 24} h" if days < 365 else f"{seconds / 31_556_952:.1f} years"
+
+
+def _headline(report: ProgressReport) -> str:
+    parts = [f"waiting for {report.waiting_for}" if report.waiting_for else report.state]
+    if report.several_epochs:
+        if report.epochs:
+            parts.append("1 epoch" if report.epochs == 1 else f"{report.epochs:,} epochs")
+        else:
+            parts.append(f"first epoch, {report.tasks_done} of {_tasks(report.tasks)} done")
+        if report.tasks_ended:
+            parts.append(f"{report.tasks_ended} of {_tasks(report.tasks)} ended")
+    elif report.tasks and report.state != SUCCEEDED:
+        parts.append(f"{report.tasks_done} of {_tasks(report.tasks)} done")
+    text = ", ".join(parts)
+    if report.epochs or report.read:
+        text += f"; read {report.read:,} messages{_per_second(report.overall, 'read')}{_at_present(report, 'read')}"
+        text += f", sent {report.sent:,}{_per_second(report.overall, 'sent')}{_at_present(report, 'sent')}"
+    return text
+
+
+def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -> list[str]:
+    parts = ["1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"]
+    lag, behind = summed(found.lag for found in partitions), percent_behind(partitions)
+    if lag == 0:
+        parts.append("at the head")
+    elif lag is not None and behind is not None:
+        parts.append(f"{lag:,} behind ({100 - behind:.1f} % read)")
+    watermark = lowest_watermark(partitions)
+    if watermark is not None:
+        parts.append(_watermark(watermark, report.at))
+    ends, expected = sum(found.ends for found in partitions), sum(found.ends_expected for found in partitions)
+    parts.append(f"end-of-stream {ends:,} of {expected:,}")
+    return parts
+
+
+def _of_partition(report: ProgressReport, found: PartitionProgress) -> str:
+    read = 100 - (found.percent_behind or 0)
+    parts = [f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind ({read:.1f} % read)"]
+    if found.watermark is not None:
+        parts.append(_watermark(found.watermark, report.at))
+    if found.ends_expected > 1:
+        parts.append(f"end-of-stream {found.ends} of {found.ends_expected}")
+    return ", ".join(parts)
+
+
+def _watermark(watermark: int, at: float) -> str:
+    moment = datetime.fromtimestamp(watermark / 1000, timezone.utc)
+    age = at - watermark / 1000
+    old = f"{duration(age)} old" if age >= 0 else f"{duration(-age)} ahead of the clock"
+    return f"watermark {moment:%Y-%m-%d %H:%M:%SZ} ({old})"
+
+
+def _tables(report: ProgressReport) -> list[str]:
+    """What pushed tables hold, in a run in which that may change."""
+    said = ", ".join(f"{table} in version {number}" for table, number in report.tables.items())
+    return [f"  tables: {said}"] if said and report.several_epochs else []
+
+
+def _restored(report: ProgressReport) -> list[str]:
+    """Where tasks found the state with which they began their epochs, on a cluster: in a process, on the host, or only in the root."""
+    if not report.restored.get("host"):  # without copies on hosts, as on one machine, it says nothing that anybody could change
+        return []
+    memory, host, root = (_megabytes(report.restored.get(place, 0)) for place in ("memory", "host", "root"))
+    return [f"  state: {memory} found in memory, {host} on the host, {root} read from the root"]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _losses(report: ProgressReport) -> list[str]:
+    """What got no further, and what was sent away."""
+    counts = ((report.late, "late"), (report.dropped, "dropped"), (report.dead_letters, "in dead letters"))
+    parts = [f"{count:,} {what}" for count, what in counts if count]
+    return [f"  messages: {', '.join(parts)}"] if parts else []
+
+
+def _per_second(rate: Rate | None, what: str) -> str:
+    return f" ({getattr(rate, what):,.0f}/s)" if rate is not None else ""
+
+
+def _at_present(report: ProgressReport, what: str) -> str:
+    return f", at present {getattr(report.now, what):,.0f}/s" if report.now is not None and report.state not in FINAL else ""
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"

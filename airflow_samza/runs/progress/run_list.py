@@ -1,0 +1,107 @@
+"""The runs that are on record under a root: which there are, which is the newest, which are still on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from airflow_samza.errors import UnknownName
+from airflow_samza.runs.lineage.lease_holder import finished_stage
+from airflow_samza.runs.records.folders import RunFolder, must_read, read, write_once
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@dataclass(frozen=True)
+class KnownRun:
+    """A run, by its newest plan. ``at`` is when it was planned, or its first stage runner started (seconds since 1970; 0: not known).
+
+    ``origin`` says where it comes from, where it does from Airflow: ``dag_id``, ``run_id``, ``task_id``.
+    """
+
+    application: str
+    run_id: str
+    generation: int
+    at: float
+    closed: bool
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> RunFolder:
+        """Its records."""
+        return RunFolder(self.application, self.run_id)
+
+
+def known_runs(files: Filesystem, application: str | None = None) -> list[KnownRun]:
+    """The runs of an application (its name), or all runs, newest first."""
+    return sorted(_runs(files, application), key=lambda run: (-run.at, run.application, run.run_id))
+
+
+def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> KnownRun:
+    """A run by its id; without one the newest. ``application`` may be left out where only one application has such a run."""
+    wanted = None if run_id is None else safe(run_id)
+    runs = known_runs(files, application)
+    found = [run for run in runs if wanted in (None, run.run_id)]
+    if not found:
+        what = f"a run {run_id!r}" if run_id is not None else "any run"
+        whose = f" of {application!r}" if application is not None else ""
+        close = ", ".join(run.run_id for run in runs[:3])
+        raise UnknownName(
+            f"There is no record of {what}{whose} under {files.location('')}.",
+            hint=f"The newest are: {close}." if close else "Is this the root (--root, --env) of the environment in which it ran?",
+            name=run_id or application or "",
+        )
+    if run_id is not None and len({run.application for run in found}) > 1:
+        whose = ", ".join(sorted(run.application for run in found))
+        raise UnknownName(f"Several applications have a run {run_id!r}.", hint=f"Name the application, too, one of {whose}.", name=run_id)
+    return found[0]
+
+
+def active_runs(files: Filesystem, application: str, run_id: str | None = None, dag_id: str | None = None) -> list[RunPlan]:
+    """The runs of an application that are on and whose stages run at the same time, newest first.
+
+    ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
+    """
+    found = []
+    for run in known_runs(files, application):
+        names = (run.run_id, run.origin.get("run_id"))
+        if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
+            continue
+        if dag_id is not None and run.origin.get("dag_id") != dag_id:
+            continue
+        plan = plan_of(files, run)
+        if plan.waits_for_news and not is_over(files, plan):
+            found.append(plan)
+    return found
+
+
+def is_over(files: Filesystem, run: RunPlan) -> bool:
+    """Whether a run is closed, or all its stages have succeeded."""
+    folder = RunFolder(run.application, run.run_id)
+    return files.exists(folder.closed) or all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages)
+
+
+def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:
+    """Keeps with a run where it comes from: Airflow's Dag, run and task. The first note stands."""
+    write_once(files, f"{folder.path}/origin.json", {**origin, "at": time.time()})
+
+
+def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:
+    """The newest plan of a run."""
+    return RunPlan.from_dict(must_read(files, run.folder.plan(run.generation)))
+
+
+def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
+    for name in [safe(application)] if application is not None else files.list("runs"):
+        for run_id in files.list(f"runs/{name}"):
+            folder = RunFolder(name, run_id)
+            generations = folder.plan_generations(files)
+            if generations:
+                origin = read(files, f"{folder.path}/origin.json") or {}
+                told = [float(origin.pop("at"))] if "at" in origin else []
+                claims = [read(files, runner.claim) or {} for runner in all_runners(files, folder)]
+                told += [float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim]
+                yield KnownRun(name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin)

@@ -1,0 +1,300 @@
+"""How far a stage has come, read from the run's records and the heads of its inputs.
+
+Records tell of committed epochs only, so a report is what would be left if everything died now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.control.end_of_stream import stage_producing_tasks
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.records import understood
+from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
+from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, newest_intent, read_commit
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, read
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
+from airflow_samza.runs.tables.versions import number_read
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+
+RATE_SECONDS = 30.0
+"""About how far back the present rate looks."""
+
+LATE = "late_messages"
+DROPPED = "dropped_messages"
+DEAD_LETTERS = "dead_letters"
+"""What tasks count under these names, or these names with an operator's behind a dot."""
+
+
+def stage_progress(
+    files: Filesystem,
+    systems: Mapping[str, System],
+    run: RunPlan,
+    stage_id: str,
+    generation: Generation | None = None,
+    *,
+    status: StageStatus | None = None,
+    now: float | None = None,
+) -> ProgressReport:
+    """The progress of a stage: of its newest generation under this plan, unless one is named.
+
+    ``systems`` give the heads of open inputs; without them the heads are those of the last epoch. ``status`` spares asking again.
+    """
+    at = time.time() if now is None else now
+    handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
+    found = stage_status(files, handle) if status is None else status
+    folder = handle.folder
+    intent = newest_intent(files, folder)
+    if intent is None:
+        state = found.state if found.attempt else NOT_STARTED
+        waits = found.progress.waiting_for if found.progress is not None else None
+        return ProgressReport(stage_id, str(handle.generation), state, at, found.attempt, waiting_for=waits)
+    committed = read_commit(files, folder, intent.epoch)
+    if committed is None and intent.epoch > 0:
+        committed = read_commit(files, folder, intent.epoch - 1)
+    manifests = _manifests(files, folder, intent, committed)
+    totals = committed.totals if committed is not None else _open_totals(intent, manifests)
+    until = _committed_at(files, folder, committed) if committed is not None and (found.is_final or intent.whole) else at
+    return ProgressReport(
+        stage_id=stage_id,
+        generation=str(handle.generation),
+        state=found.state,
+        at=at,
+        attempt=found.attempt,
+        epochs=totals.epochs,
+        tasks=intent.tasks,
+        tasks_done=found.tasks_done,
+        tasks_ended=len(committed.ended) if committed is not None else 0,
+        began_at=totals.began_at,
+        read=totals.messages,
+        sent=sum(counts.get("messages", 0) for counts in totals.written.values()),
+        late=counted(totals.facts, LATE),
+        dropped=counted(totals.facts, DROPPED),
+        dead_letters=counted(totals.facts, DEAD_LETTERS),
+        now=None if found.is_final else _rate_of_late(files, folder, committed, at),
+        overall=Rate.of(totals.messages, sum(c.get("messages", 0) for c in totals.written.values()), until - totals.began_at),
+        waiting_for=found.progress.waiting_for if found.progress is not None else None,
+        partitions=_partitions(systems, run, stage_id, intent, manifests),
+        several_epochs=not intent.whole,
+        restored=restored_bytes(totals.facts),
+        tables=_tables(files, run, intent),
+        side_inputs=_side_inputs(systems, run, stage_id, _committed_intent(files, folder, intent, committed)),
+        metrics={**counters(totals.facts), **gauges(totals.facts)},
+        gauges=totals.facts.get(GAUGES, {}),
+    )
+
+
+def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generation:
+    """The newest generation of a stage that was submitted under this plan; its first one where none was."""
+    known = [g for g in RunFolder(run.application, run.run_id).generations(files, stage_id) if g.plan == run.generation]
+    return known[-1] if known else Generation(run.generation, 1)
+
+
+def counted(facts: Mapping[str, Any], name: str) -> int:
+    """What tasks counted under a name, or under names that begin with it and a dot (one per operator)."""
+    found = [value for key, value in facts.items() if key == name or key.startswith(f"{name}.")]
+    return sum(int(value) for value in found if isinstance(value, int | float))
+
+
+def _manifests(
+    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None
+) -> list[tuple[Manifest, Mapping[str, Any]]]:
+    """The newest manifest of each task that counts, with what else is in its record: of the open epoch only where there is no other."""
+    standing = committed.standing if committed is not None else dict.fromkeys(intent.running, intent.epoch)
+    found: list[tuple[Manifest, Mapping[str, Any]]] = []
+    for task, epoch in standing.items():
+        record = read(files, folder.manifest(epoch, task))
+        if record is not None:
+            found.append((Manifest.from_dict(record), record))
+    return found
+
+
+def _open_totals(intent: Intent, manifests: Iterable[tuple[Manifest, Mapping[str, Any]]]) -> Totals:
+    """What the tasks of a first epoch have done that are through already."""
+    totals = Totals(began_at=intent.decided_at)
+    for manifest, _ in manifests:
+        written = {name: {"messages": staged.messages} for name, staged in manifest.staged.items()}
+        totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
+    return totals
+
+
+def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:
+    """The version that each pushed table of an epoch holds, by table; none that is not known any more."""
+    found = {}
+    for table_id, pinned in run.tables.items():
+        read_intent = intent.side_inputs.get(pinned["stream_id"])
+        if read_intent is not None:
+            bound = run.side_input(pinned["stream_id"])
+            found[table_id] = number_read(files, bound.system, bound.spec.name, read_intent.slice)
+    return {table_id: number for table_id, number in found.items() if number}
+
+
+def _committed_intent(files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None) -> Intent | None:
+    """The intent of the last committed epoch; None where there is none, or nobody has kept it."""
+    if committed is None or committed.epoch == intent.epoch:
+        return intent if committed is not None else None
+    record = read(files, folder.intent(committed.epoch))
+    return Intent.from_dict(record) if record is not None else None
+
+
+def _side_inputs(systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent | None) -> tuple[PartitionProgress, ...]:
+    """The partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
+    found = []
+    for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
+        bound = run.side_input(stream_id)
+        slice_ = bound.slice if intent is None or stream_id not in intent.side_inputs else intent.side_inputs[stream_id].slice
+        ranges = (slice_ or {}).get("offsets")
+        if ranges is None or "sections" in (slice_ or {}):
+            continue
+        system = systems.get(bound.system)
+        metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
+        heads = list(metadata.head) if metadata is not None and metadata.head else [end for _, end in ranges]
+        for partition, (begin, end) in enumerate(ranges):
+            head = max(int(heads[partition] or 0), int(end))
+            held = int(begin) if intent is None else int(end)
+            found.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
+    return tuple(found)
+
+
+def _committed_at(files: Filesystem, folder: StageFolder, committed: Commit) -> float:
+    record = read(files, folder.commit(committed.epoch))
+    return float(record["committed_at"]) if record is not None else committed.totals.began_at
+
+
+def _rate_of_late(files: Filesystem, folder: StageFolder, committed: Commit | None, at: float) -> Rate | None:
+    """The rate since a commit that is about :data:`RATE_SECONDS` old; looks at few of the commits, however many there are."""
+    if committed is None or committed.epoch == 0:
+        return None
+    back, base, since = 1, None, at
+    while back <= committed.epoch:
+        record = read(files, folder.commit(committed.epoch - back))
+        if record is None:
+            break
+        base, since = Totals.from_dict(record["totals"]), float(record["committed_at"])
+        if at - since >= RATE_SECONDS:
+            break
+        back *= 2
+    if base is None:
+        return None
+    sent = _messages(committed.totals.written) - _messages(base.written)
+    return Rate.of(committed.totals.messages - base.messages, sent, at - since)
+
+
+def _messages(counts: Mapping[str, Mapping[str, int]]) -> int:
+    return sum(found.get("messages", 0) for found in counts.values())
+
+
+# -- partitions --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Known:
+    """What the tasks that read one partition know of it; of a broadcast every task reads all, and the slowest counts."""
+
+    offsets: list[int] = field(default_factory=list)
+    watermarks: list[int | None] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    ended: list[bool] = field(default_factory=list)
+
+
+def _partitions(
+    systems: Mapping[str, System],
+    run: RunPlan,
+    stage_id: str,
+    intent: Intent,
+    manifests: Iterable[tuple[Manifest, Mapping[str, Any]]],
+) -> tuple[PartitionProgress, ...]:
+    known: dict[tuple[str, int], _Known] = {}
+    for manifest, record in manifests:
+        _learn(known, manifest, record)
+    found = []
+    for stream_id in run.plan.stage(stage_id).inputs:
+        expected = _ends_expected(run, stream_id)
+        begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
+        heads = _heads(systems, run, intent, stream_id)
+        for partition in range(run.plan.stream(stream_id).partitions):
+            knows = known.get((stream_id, partition), _Known())
+            ended = bool(knows.ended) and all(knows.ended)
+            begin = begins[partition] if partition < len(begins) else 0
+            head = heads[partition] if partition < len(heads) else None
+            watermark = None if None in knows.watermarks else min((w for w in knows.watermarks if w is not None), default=None)
+            # What has ended is at its head, and what no task has read yet is where the run begins.
+            offset = min(knows.offsets, default=begin)
+            found.append(
+                PartitionProgress(
+                    stream_id=stream_id,
+                    partition=partition,
+                    offset=None if head is None else head if ended else min(offset, head),
+                    head=head,
+                    begin=_first(run, stream_id, partition, begin),
+                    watermark=watermark,
+                    ends=expected if ended else min(knows.ends, default=0),
+                    ends_expected=expected,
+                    ended=ended,
+                )
+            )
+    return tuple(found)
+
+
+@understood("of a task's manifest")
+def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest, record: Mapping[str, Any]) -> None:
+    if manifest.checkpoint is None:  # a whole epoch: what this task read, it has read to the end
+        for stream_id, told in record.get("report", {}).get("inputs", {}).items():
+            for partition, offset in told["next_offsets"].items():
+                place = known.setdefault((stream_id, int(partition)), _Known())
+                place.offsets.append(int(offset))
+                place.ended.append(True)
+        return
+    checkpoint = manifest.checkpoint
+    for stream_id, offsets in checkpoint["offsets"].items():
+        for partition, offset in offsets.items():
+            place = known.setdefault((stream_id, int(partition)), _Known())
+            place.offsets.append(int(offset))
+    ends = {(entry["stream"], entry["partition"]): entry for entry in checkpoint["control"].get("end_of_stream", ())}
+    marks = {(entry["stream"], entry["partition"]): entry for entry in checkpoint["control"].get("watermarks", ())}
+    for key, place in known.items():
+        if str(key[1]) not in checkpoint["offsets"].get(key[0], {}):
+            continue
+        end = ends.get(key, {})
+        place.ended.append(bool(end.get("ended", False)))
+        place.ends.append(len(end.get("tasks", ())))
+        mark = int(marks.get(key, {}).get("timestamp_of_last_emission", NONE_YET))
+        place.watermarks.append(None if mark in (NONE_YET, END_OF_TIME) else mark)
+
+
+def _ends_expected(run: RunPlan, stream_id: str) -> int:
+    """How many producers end a partition: the tasks that write a topic of the run, one for a source."""
+    if not run.is_own(stream_id):
+        return 1
+    return max(len(stage_producing_tasks(run.plan, run.writer_stage(stream_id)).get(stream_id, ())), 1)
+
+
+def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:
+    """Where the partitions of an input end for this run: the end of its slice, or as far as they are written now."""
+    read_intent = intent.inputs[stream_id]
+    bounds: list[int | None] = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
+    if not run.is_own(stream_id) and (intent.whole or read_intent.end is not None or run.plan.stream(stream_id).bounded):
+        return bounds
+    bound = run.stream(stream_id)
+    system = systems.get(bound.system)
+    if system is None:
+        return bounds
+    if run.is_own(stream_id) and read_intent.writer is not None:
+        bound = run.intermediate(stream_id, Generation.parse(read_intent.writer))
+    metadata = system.admin.metadata([bound.spec]).get(bound.spec.name)
+    return list(metadata.head) if metadata is not None and metadata.head else bounds
+
+
+def _first(run: RunPlan, stream_id: str, partition: int, begin: int) -> int:
+    """The offset at which the run began with a partition; an epoch's own slice may begin later."""
+    if run.is_own(stream_id):
+        return 0
+    ranges = (run.stream(stream_id).slice or {}).get("offsets") or ()
+    return int(ranges[partition][0]) if partition < len(ranges) else begin

@@ -1,0 +1,75 @@
+"""Who reads which version of a pushed table: the runs that are on, by what their plans pin and their epochs take up.
+
+A stage reads what its newest epoch's intent names; before the first one, what the run's plan fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_samza.runs.progress.run_list import is_over, known_runs, plan_of
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records.epoch_records import newest_intent
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.tables.versions import number_read
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """What is waited for: that every run of an application that is on, and at least ``least``, reads ``number`` of a table or newer."""
+
+    application: str
+    stream_id: str
+    system: str
+    topic: str
+    number: int
+    least: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The versions that runs read, by run id, and the one that is wanted; 0: none that is known."""
+
+    wanted: int
+    least: int
+    readers: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether all of them have it."""
+        return len(self.readers) >= self.least and all(number >= self.wanted for number in self.readers.values())
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{run} reads {number or 'none'}" for run, number in sorted(self.readers.items()))
+        return f"version {self.wanted} is waited for; {said or 'no run is on'}"
+
+
+def freshness(files: Filesystem, asked: Freshness) -> Readers:
+    """What the readers of a table have now."""
+    found: dict[str, int] = {}
+    for run in known_runs(files, asked.application):
+        if run.closed:
+            continue
+        plan = plan_of(files, run)
+        stages = [stage.stage_id for stage in plan.plan.stages if asked.stream_id in stage.side_inputs]
+        if stages and not is_over(files, plan):
+            found[run.run_id] = min(
+                number_read(files, asked.system, asked.topic, _slice(files, plan, stage_id, asked.stream_id)) for stage_id in stages
+            )
+    return Readers(asked.number, asked.least, found)
+
+
+def _slice(files: Filesystem, run: RunPlan, stage_id: str, stream_id: str) -> Mapping[str, Any]:
+    generation = newest_generation(files, run, stage_id)
+    intent = newest_intent(files, RunFolder(run.application, run.run_id).stage(stage_id, generation))
+    if intent is not None and stream_id in intent.side_inputs:
+        return intent.side_inputs[stream_id].slice
+    return run.side_input(stream_id).slice or {}

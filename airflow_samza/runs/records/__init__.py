@@ -1,0 +1,1 @@
+"""Durable records of a run, and where they lie."""

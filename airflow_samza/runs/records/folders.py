@@ -1,0 +1,202 @@
+"""Where a run keeps its records: the paths, and JSON files that are written once or replaced whole.
+
+A file that decides something (plan, attempt, intent, manifest, commit, result) is written by ``put_if_absent``: the first writer
+wins and everybody adopts it. A file that only tells (status, heartbeat) is replaced whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.errors import TopicError
+from airflow_samza.records import HINT, parse_record
+from airflow_samza.runs.records.names import Generation, run_folder, safe
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+def write_once(files: Filesystem, path: str, record: Mapping[str, Any]) -> bool:
+    """Writes a record unless there is one; whether this call wrote it."""
+    return files.put_if_absent(path, json.dumps(record, sort_keys=True).encode())
+
+
+def adopt(files: Filesystem, path: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes a record unless there is one, and returns the one that stands."""
+    write_once(files, path, record)
+    return must_read(files, path)
+
+
+def replace(files: Filesystem, path: str, record: Mapping[str, Any]) -> None:
+    """Writes a record that only tells, in place of the one before."""
+    files.put(path, json.dumps(record, sort_keys=True).encode())
+
+
+def read(files: Filesystem, path: str) -> dict[str, Any] | None:
+    """The record at a path, or None when there is none."""
+    try:
+        data = files.read(path)
+    except FileNotFoundError:
+        return None
+    return parse_record(data, files.location(path))
+
+
+def read_told(files: Filesystem, path: str) -> dict[str, Any] | None:
+    """A record that only tells; a damaged one says nothing, as if there were none: the next one takes its place."""
+    try:
+        record = json.loads(files.read(path))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def must_read(files: Filesystem, path: str) -> dict[str, Any]:
+    """The record at a path; that it is missing is an error."""
+    record = read(files, path)
+    if record is None:
+        where = files.location(path)
+        raise TopicError(f"The run record {where} is missing.", hint=f"Was the run's folder deleted? {HINT}", path=where)
+    return record
+
+
+def numbers(files: Filesystem, folder: str) -> list[int]:
+    """The numbers of the records or folders in a folder, ascending."""
+    found = (name.removesuffix(".json") for name in files.list(folder))
+    return sorted(int(name) for name in found if name.isdigit())
+
+
+@dataclass(frozen=True)
+class StageFolder:
+    """The records of one generation of a stage."""
+
+    path: str
+
+    @property
+    def epochs(self) -> str:
+        """The folder of epochs, numbered from 0; a staged run has one."""
+        return f"{self.path}/epochs"
+
+    def intent(self, epoch: int) -> str:
+        """What the epoch reads: written before anything runs."""
+        return f"{self.path}/epochs/{epoch}/intent.json"
+
+    def commit(self, epoch: int) -> str:
+        """The decision: from here on the epoch's output counts."""
+        return f"{self.path}/epochs/{epoch}/commit.json"
+
+    @property
+    def result(self) -> str:
+        """Written when the stage is over and every output has been published."""
+        return f"{self.path}/result.json"
+
+    @property
+    def needs_runner(self) -> str:
+        """Written before the first intent of a stage whose output only its runner can publish (tables of Spark)."""
+        return f"{self.path}/needs-runner.json"
+
+    @property
+    def topics(self) -> str:
+        """The identities of the run's own topics that the stage writes, noted before its first epoch: another one is not written to."""
+        return f"{self.path}/topics.json"
+
+    @property
+    def abort(self) -> str:
+        """Written when the stage failed and nobody will try again: those who read what it writes stop."""
+        return f"{self.path}/abort.json"
+
+    @property
+    def states(self) -> str:
+        """The folder of state files, by epoch."""
+        return f"{self.path}/state"
+
+    def state(self, epoch: int, attempt: str) -> str:
+        """The folder for the state files of one try at one task."""
+        return f"{self.path}/state/{epoch}/{attempt}"
+
+    @property
+    def attempts(self) -> str:
+        """The folder of attempts, numbered from 1."""
+        return f"{self.path}/attempts"
+
+    def attempt(self, number: int, record: str) -> str:
+        """A record of one attempt: ``request``, ``status``, ``cancel``, or the ``program`` that its tasks run."""
+        return f"{self.path}/attempts/{number}/{record}.json"
+
+    def manifests(self, epoch: int) -> str:
+        """The folder of an epoch's manifests."""
+        return f"{self.path}/manifests/{epoch}"
+
+    def manifest(self, epoch: int, task: int) -> str:
+        """What one task read and staged."""
+        return f"{self.path}/manifests/{epoch}/{task}.json"
+
+    def note(self, name: str) -> str:
+        """A file that one try at a task leaves for its own later section."""
+        return f"{self.path}/notes/{name}"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The records of one run of an application."""
+
+    application: str
+    run_id: str
+
+    @property
+    def path(self) -> str:
+        """The folder, from the root."""
+        return run_folder(self.application, self.run_id)
+
+    def plan(self, generation: int) -> str:
+        """A plan of the run; a cleared ``plan`` task writes another generation."""
+        return f"{self.path}/plan/{generation}.json"
+
+    @property
+    def plans(self) -> str:
+        """The folder of plans."""
+        return f"{self.path}/plan"
+
+    @property
+    def closed(self) -> str:
+        """Written when the run is over: stage runners end."""
+        return f"{self.path}/closed.json"
+
+    @property
+    def removing(self) -> str:
+        """Written before anything of the run is deleted: from here on it cannot be opened again, and whoever sweeps finishes."""
+        return f"{self.path}/removing.json"
+
+    def drain(self, generation: int) -> str:
+        """Written when the run, as planned in this generation, was asked to stop reading and to end every stream for good."""
+        return f"{self.path}/ends/{generation}/drain.json"
+
+    def stop(self, generation: int) -> str:
+        """Written when it was asked to stop where it is; its streams have not ended (SEMANTICS C9)."""
+        return f"{self.path}/ends/{generation}/stop.json"
+
+    def deadline(self, generation: int) -> str:
+        """The time at which it stops by itself, where one was given."""
+        return f"{self.path}/ends/{generation}/deadline.json"
+
+    @property
+    def code(self) -> str:
+        """The folder of shipped code, by content hash."""
+        return f"{self.path}/code"
+
+    @property
+    def servers(self) -> str:
+        """The folder of stage runners."""
+        return f"{self.path}/servers"
+
+    def stage(self, stage_id: str, generation: Generation) -> StageFolder:
+        """The folder of one generation of a stage."""
+        return StageFolder(f"{self.path}/stages/{safe(stage_id)}/{generation}")
+
+    def generations(self, files: Filesystem, stage_id: str) -> list[Generation]:
+        """The generations of a stage that were ever submitted, oldest first."""
+        return sorted(Generation.parse(name) for name in files.list(f"{self.path}/stages/{safe(stage_id)}"))
+
+    def plan_generations(self, files: Filesystem) -> list[int]:
+        """The generations of the plan, oldest first."""
+        return numbers(files, self.plans)

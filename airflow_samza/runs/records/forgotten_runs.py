@@ -1,0 +1,45 @@
+"""A run whose id was used before and whose records are gone: what it publishes under its former generation would be taken for published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from airflow_samza.errors import TopicError
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec, System
+
+
+@runtime_checkable
+class RememberingSystem(Protocol):
+    """A system that remembers who has published to a stream, also when the records of that run are gone."""
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """The newest generation of a producer that has published to a stream; None when it never has."""
+        ...
+
+
+def refuse_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
+    """Refuses a run without records that has written to an output before, in this generation of its plan or a later one."""
+    if RunFolder(run.application, run.run_id).plan_generations(files):
+        return
+    for stage in run.plan.stages:
+        for stream_id in stage.outputs:
+            stream = run.stream(stream_id)
+            system = systems[stream.system]
+            if run.is_own(stream_id) or not isinstance(system, RememberingSystem):
+                continue
+            known = system.standing(stream.spec, run.producer(stage.stage_id))
+            if known is not None and Generation.parse(known).plan >= run.generation:
+                raise TopicError(
+                    f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before (generation {known}), "
+                    "and its records are not kept any more.",
+                    hint="Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with its downstream: the "
+                    "next generation replaces what it wrote.",
+                    stream=stream_id,
+                    run=run.run_id,
+                    generation=known,
+                )

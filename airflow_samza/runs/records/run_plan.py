@@ -1,0 +1,232 @@
+"""The RunPlan: what one run of an application will do, fixed by its ``plan`` task and read by every stage.
+
+It holds the ExecutionPlan, every stream as its system sees it, and the slice of every input, so that a retry or a clear reads
+exactly what the first attempt read. It holds no secrets and no path of the machine that made it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.records import decoder
+from airflow_samza.runs.records.names import NAMES, Generation, intermediate_topic, producer_id
+from airflow_samza.runs.records.run_state import RunState
+from airflow_samza.runs.records.state_meaning import StateMeaning
+from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.systems.system import StreamSpec
+
+STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
+"""The modes of a run."""
+
+SIDE_INPUT = "side_input"
+"""The role of a stream that feeds tables."""
+
+
+@dataclass(frozen=True)
+class BoundStream:
+    """A stream of the plan in this run: the system's name, the stream as the system sees it, and the slice that is read.
+
+    The name of an intermediate stream is completed with its writer's generation: :meth:`RunPlan.intermediate`.
+    """
+
+    stream_id: str
+    role: str
+    system: str
+    spec: StreamSpec
+    slice: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "stream_id": self.stream_id,
+            "role": self.role,
+            "system": self.system,
+            "spec": dataclasses.asdict(self.spec),
+            "slice": self.slice,
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> BoundStream:
+        """The stream that :meth:`to_dict` described."""
+        return cls(data["stream_id"], data["role"], data["system"], stream_spec(data["spec"]), data["slice"])
+
+
+def stream_spec(data: Mapping[str, Any]) -> StreamSpec:
+    """The StreamSpec of its JSON form."""
+    plain = dict(data)
+    plain["key"] = tuple(plain["key"])
+    plain["owner"] = tuple(plain.get("owner", ()))
+    plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
+    plain["options"] = tuple((name, value) for name, value in plain["options"])
+    return StreamSpec(**plain)
+
+
+def side_input_key(stream_id: str) -> str:
+    """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too. No stream id has an ``@``."""
+    return f"{stream_id}@side-input"
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One generation of a run's plan.
+
+    ``streams`` are by stream id; an input that feeds a table as well is there twice, as the latter under :func:`side_input_key`.
+    ``reference`` loads the application (``module:attribute``), ``interval`` is the data interval (ISO texts, UTC) where the
+    run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
+    per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them, ``contents``
+    what goes through the run's own topics where that is less than whole messages, and ``notes`` per stage and stream what a stage reads
+    or sends of it, for people. ``state`` is there for runs that carry state from run to run. ``mode`` is how the stages run: one
+    after the other (``staged``, also when one task runs them all), at the same time until their inputs end (``pipelined``), or so
+    without an end (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
+    ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own topics are named
+    (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
+    """
+
+    application: str
+    app_id: str
+    reference: str
+    run_id: str
+    generation: int
+    plan: ExecutionPlan
+    streams: Mapping[str, BoundStream]
+    config: Mapping[str, str] = field(default_factory=dict)
+    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    interval: tuple[str, str] | None = None
+    engines: Mapping[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, TopicContent] = field(default_factory=dict)
+    notes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    state: RunState | None = None
+    mode: str = STAGED
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
+    names: int = NAMES
+
+    def stream(self, stream_id: str) -> BoundStream:
+        """A stream of this run."""
+        self.plan.stream(stream_id)
+        return self.streams[stream_id]
+
+    def side_input(self, stream_id: str) -> BoundStream:
+        """A stream as it feeds the tables of this run."""
+        bound = self.streams.get(side_input_key(stream_id))
+        return bound if bound is not None else self.stream(stream_id)
+
+    @property
+    def engine_texts(self) -> dict[str, str]:
+        """Where each operator runs, and why, by operator id: ``"arrow: works on whole batches"``."""
+        return {op: f"{engine}: {why}" if why else engine for found in self.engines.values() for op, (engine, why) in found.items()}
+
+    def intermediate(self, stream_id: str, writer: Generation) -> BoundStream:
+        """A run's own topic as the given generation of its writer writes it."""
+        bound = self.stream(stream_id)
+        return replace(bound, spec=replace(bound.spec, name=self._own_topic(stream_id, writer), owner=self._owner(stream_id)))
+
+    def through(self, bound: BoundStream, generation: Generation) -> BoundStream:
+        """A stream with the topic that it goes through, where tasks cannot reach the place itself (kind ``spark``)."""
+        if self.systems.get(bound.system, {}).get("kind") != "spark":
+            return bound
+        name = self._own_topic(bound.stream_id, generation)
+        return replace(bound, spec=replace(bound.spec, through=name, owner=self._owner(bound.stream_id)))
+
+    def _own_topic(self, stream_id: str, generation: Generation) -> str:
+        return intermediate_topic(self.application, self.app_id, stream_id, self.run_id, generation, self.names)
+
+    def _owner(self, stream_id: str) -> tuple[str, ...]:
+        return self.application, self.app_id, stream_id, self.run_id
+
+    def is_own(self, stream_id: str) -> bool:
+        """Whether the stream is one of the run's own topics."""
+        return self.plan.stream(stream_id).role == "intermediate"
+
+    def unit(self, stream_id: str) -> str:
+        """What goes through a stream, for people: ``messages`` or ``partial results``."""
+        content = self.contents.get(stream_id)
+        return "messages" if content is None or content.combined_for is None else "partial results"
+
+    @property
+    def waits_for_news(self) -> bool:
+        """Whether its stages run at the same time, and wait for what their producers are still writing."""
+        return self.mode in (PIPELINED, CONTINUOUS)
+
+    def runs_epochs(self, stage_id: str) -> bool:
+        """Whether a stage runs epoch after epoch until all its tasks have ended; else one epoch is all there is."""
+        return self.waits_for_news or self.keeps_state or self.plan.stage(stage_id).several_epochs
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether another run goes on from what this one leaves: then its tasks keep checkpoint and state to the end."""
+        return self.state is not None
+
+    def start_of(self, stage_id: str) -> str | None:
+        """The path of the record that says what a stage's tasks start from (``Intent.start``); None: from nothing."""
+        return self.state.starts.get(stage_id) if self.state is not None else None
+
+    def end_of(self, stream_id: str) -> bool | None:
+        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (C9); None: as its own messages say."""
+        return (self.stream(stream_id).slice or {}).get("final")
+
+    def producer(self, stage_id: str) -> str:
+        """The producer id of a stage of this run."""
+        return producer_id(self.application, self.run_id, stage_id)
+
+    def writer_stage(self, stream_id: str) -> str:
+        """The stage that writes an intermediate stream."""
+        return next(stage.stage_id for stage in self.plan.stages if stream_id in stage.outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "application": self.application,
+            "app_id": self.app_id,
+            "reference": self.reference,
+            "run_id": self.run_id,
+            "generation": self.generation,
+            "fingerprint": self.plan.fingerprint,
+            "plan": json.loads(self.plan.to_json()),
+            "streams": {name: bound.to_dict() for name, bound in self.streams.items()},
+            "config": dict(self.config),
+            "systems": dict(self.systems),
+            "interval": self.interval,
+            "schemas": dict(self.schemas),
+            "contents": {stream_id: content.to_dict() for stream_id, content in self.contents.items()},
+            "state": self.state.to_dict() if self.state is not None else None,
+            "mode": self.mode,
+            "tables": {table_id: dict(pinned) for table_id, pinned in self.tables.items()},
+            "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
+            "names": self.names,
+            "notes": {stage: dict(found) for stage, found in self.notes.items()},
+            "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> RunPlan:
+        """The plan that :meth:`to_dict` described."""
+        return cls(
+            schemas=data["schemas"],
+            contents={stream_id: TopicContent.from_dict(content) for stream_id, content in data["contents"].items()},
+            notes=data["notes"],
+            state=RunState.from_dict(data["state"]) if data["state"] is not None else None,
+            mode=data["mode"],
+            tables=data["tables"],
+            meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
+            names=data.get("names", 1),
+            application=data["application"],
+            app_id=data["app_id"],
+            reference=data["reference"],
+            run_id=data["run_id"],
+            generation=data["generation"],
+            plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
+            streams={name: BoundStream.from_dict(bound) for name, bound in data["streams"].items()},
+            config=data["config"],
+            systems=data["systems"],
+            interval=tuple(data["interval"]) if data["interval"] is not None else None,
+            engines={stage: {op: (pair[0], pair[1]) for op, pair in engines.items()} for stage, engines in data["engines"].items()},
+        )

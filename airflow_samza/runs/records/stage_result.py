@@ -1,0 +1,155 @@
+"""What a stage did, for XComs and for people: counts and places, and of messages that failed (and nothing else) a few as samples."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.records import decoder
+from airflow_samza.runs.records.totals import GAUGES, gauges
+
+
+@dataclass(frozen=True)
+class InputResult:
+    """What a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not tell.
+
+    ``unit`` says what ``messages`` counts where those are partial results of an aggregation.
+    """
+
+    stream_id: str
+    system: str
+    stream: str
+    partitions: int
+    messages: int
+    control: int
+    bytes: int
+    unit: str = "messages"
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (SEMANTICS C2).
+
+    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets); ``unit`` as
+    of an input.
+    """
+
+    stream_id: str
+    system: str
+    stream: str
+    partitions: int
+    messages: int
+    control: int
+    bytes: int
+    own: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "messages"
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """A finished generation of a stage. ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
+
+    ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of messages that failed.
+    """
+
+    application: str
+    run_id: str
+    stage_id: str
+    generation: str
+    tasks: int
+    seconds: float
+    task_seconds: float
+    inputs: tuple[InputResult, ...]
+    outputs: tuple[OutputResult, ...]
+    task_facts: Mapping[str, Any] = field(default_factory=dict)
+    epochs: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> StageResult:
+        """The result that :meth:`to_dict` described."""
+        plain = dict(data)
+        plain["inputs"] = tuple(InputResult(**item) for item in plain["inputs"])
+        plain["outputs"] = tuple(OutputResult(**item) for item in plain["outputs"])
+        return cls(**plain)
+
+
+def describe_result(result: StageResult) -> list[str]:
+    """A stage's result as lines for a log."""
+    rows = [("read", i.stream_id, _place(i.system, i.stream), f"{i.messages:,} {i.unit}", i.bytes, _read_control(i)) for i in result.inputs]
+    for output in result.outputs:
+        verb = "sent" if output.own else "wrote"
+        place = str(output.facts.get("path") or _place(output.system, output.stream))
+        messages = f"{output.messages:,} {output.unit}"
+        rows.append((verb, output.stream_id, place, messages, output.bytes, _sent_control(output)))
+    cells = [(verb, name, messages, size(count), control, place) for verb, name, place, messages, count, control in rows]
+    widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
+    tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
+    epochs = f", {result.epochs:,} epochs" if result.epochs > 1 else ""
+    lines = [
+        f"Stage {result.stage_id} is done: {tasks}{epochs}, {result.seconds:.1f} s "
+        f"({result.task_seconds:.1f} s of work in the tasks), generation {result.generation}."
+    ]
+    details: list[list[str]] = [[] for _ in result.inputs] + [_paths(output) for output in result.outputs]
+    for (verb, name, messages, count, control, place), paths in zip(cells, details, strict=True):
+        left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[2]}}  {count:>{widths[3]}}"
+        lines.append(f"{left}  {control:<{widths[4]}}  {place}".rstrip())
+        lines += [f"         {path}" for path in paths]
+    for name, value in sorted({**result.task_facts, **gauges(result.task_facts)}.items()):
+        if name == GAUGES:
+            continue
+        if isinstance(value, list):
+            lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
+        elif value:
+            lines.append(f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}")
+    return lines
+
+
+def size(count: int) -> str:
+    """Bytes as people read them.
+
+    >>> size(512), size(1536), size(5_000_000)
+    ('512 B', '1.5 KiB', '4.8 MiB')
+    """
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+# A log line per file of a small output is welcome; thousands of them are not.
+_PATHS_SHOWN = 5
+
+
+def _paths(output: OutputResult) -> list[str]:
+    """The files of an output, where its system tells."""
+    names = output.facts.get("files")
+    if not isinstance(names, list | tuple):
+        return []
+    more = len(names) - _PATHS_SHOWN
+    return [str(name) for name in names[:_PATHS_SHOWN]] + ([f"… and {more} more"] if more > 0 else [])
+
+
+def _place(system: str, stream: str) -> str:
+    return f"{system}.{stream}"
+
+
+def _read_control(read: InputResult) -> str:
+    return f"{read.control:,} control messages" if read.control else ""
+
+
+def _sent_control(output: OutputResult) -> str:
+    if not output.control:
+        return ""
+    per_partition = output.control // output.partitions if output.partitions else output.control
+    partitions = "1 partition" if output.partitions == 1 else f"{output.partitions} partitions"
+    return f"{output.control:,} control messages ({per_partition} to each of {partitions})"

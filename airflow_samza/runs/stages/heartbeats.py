@@ -1,0 +1,80 @@
+"""Heartbeats as this process has seen them: a clock that jumps, here or there, neither kills a runner nor keeps a dead one.
+
+A heartbeat holds the time of its writer's clock, which is all that a first look has. Who looks again sees whether it has moved, by a clock
+that does not jump. And a silence on this host has to last a moment longer than it takes to be noticed: when the whole machine has slept,
+the runner wakes together with whoever judges it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.runs.records import liveness
+
+CONFIRM_SECONDS = 3.0
+"""How long a silence on this host has to last after it was first noticed: three heartbeats."""
+
+FRESH_SECONDS = 3.0
+"""A heartbeat that was seen to be written this short a while ago is a sign of life now."""
+
+_MOST = 10_000
+"""Of runners that are remembered: a triggerer lives for months."""
+
+
+@dataclass
+class _Seen:
+    """The last heartbeat (``at``, its writer's clock), since when it is known here, and whether another was seen before it."""
+
+    at: float
+    since: float
+    has_moved: bool
+    silent_since: float | None = None
+
+
+class Heartbeats:
+    """What one process has seen of runners, by the path of their records."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def is_alive(self, path: str, who: Mapping[str, Any], at: float) -> bool:
+        """Whether the runner ``who`` lives, whose last heartbeat says the time ``at`` (seconds since 1970)."""
+        there = liveness.process_is_there(who)
+        if there is False:
+            self._seen.pop(path, None)
+            return False
+        now = time.monotonic()
+        seen = self._look(path, at, now)
+        limit = liveness.STALE_AFTER_SECONDS if there is None else liveness.FROZEN_AFTER_SECONDS
+        heard_for = now - seen.since
+        if heard_for < limit and (seen.has_moved or time.time() - at < limit):
+            seen.silent_since = None
+            return True
+        if there is None:
+            return False
+        if seen.silent_since is None:
+            seen.silent_since = now
+        return now - seen.silent_since < CONFIRM_SECONDS
+
+    def is_fresh(self, path: str, who: Mapping[str, Any], at: float) -> bool:
+        """Whether that heartbeat is a sign of life now: it was seen to move, or this host's own clock says so."""
+        now = time.monotonic()
+        seen = self._look(path, at, now)
+        if seen.has_moved and now - seen.since < FRESH_SECONDS:
+            return True
+        return bool(liveness.process_is_there(who)) and 0 <= time.time() - at < FRESH_SECONDS and now - seen.since < FRESH_SECONDS
+
+    def _look(self, path: str, at: float, now: float) -> _Seen:
+        seen = self._seen.get(path)
+        if seen is None or seen.at != at:
+            if len(self._seen) >= _MOST:
+                self._seen.clear()
+            seen = self._seen[path] = _Seen(at, now, has_moved=seen is not None)
+        return seen
+
+
+SEEN = Heartbeats()
+"""What this process has seen."""

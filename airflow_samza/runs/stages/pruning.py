@@ -1,0 +1,41 @@
+"""Deletes records and state of a stage's old epochs, of which newer ones have taken the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_samza.runs.records.epoch_records import Commit, Manifest
+from airflow_samza.runs.records.folders import StageFolder
+from airflow_samza.storage.snapshots import snapshot_files
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+EPOCHS_KEPT = 20
+"""Old intents, manifests and commits are small, and say what happened; more of them would only make listings longer."""
+
+
+def state_folders(folder: StageFolder, manifests: Iterable[Manifest]) -> set[str]:
+    """The folders of the state files of a stage that its manifests name; what they took over from a run before is not the stage's."""
+    found = {path.rpartition("/")[0] for manifest in manifests for path in snapshot_files(manifest.state)}
+    return {path for path in found if path.startswith(f"{folder.states}/")}
+
+
+def prune_epochs(files: Filesystem, folder: StageFolder, committed: Commit) -> None:
+    """Deletes records of epochs that are long over, but for manifests that still stand."""
+    standing = set(committed.standing.values())
+    for name in files.list(folder.epochs):
+        if name.isdigit() and int(name) <= committed.epoch - EPOCHS_KEPT and int(name) not in standing:
+            files.delete_tree(folder.manifests(int(name)))
+            files.delete_tree(f"{folder.epochs}/{name}")
+
+
+def sweep_state(files: Filesystem, folder: StageFolder, before: int, kept: set[str]) -> None:
+    """Deletes the state folders of epochs before one, but for the ``kept``: what tries that died or lost have left, among others."""
+    for epoch in files.list(folder.states):
+        if not epoch.isdigit() or int(epoch) >= before:
+            continue
+        attempts = [f"{folder.states}/{epoch}/{attempt}" for attempt in files.list(f"{folder.states}/{epoch}")]
+        unused = [attempt for attempt in attempts if attempt not in kept]
+        for attempt in unused:
+            files.delete_tree(attempt)
+        if len(unused) == len(attempts):
+            files.delete_tree(f"{folder.states}/{epoch}")

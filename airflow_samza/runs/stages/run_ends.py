@@ -1,0 +1,50 @@
+"""How a run without an end comes to one: a drain, a stop or a deadline, on record in the run's folder for every stage to see.
+
+A *drain* ends every stream for good: what has arrived by then is read, windows give what they hold, and the stages end one after the
+other. A *stop* ends only the run: nothing more is read, nothing flushes, and state stays for a run that goes on (SEMANTICS C9). A
+*deadline* is a stop at a given time.
+"""
+
+from __future__ import annotations
+
+import time
+
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, write_once
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+def ask_to_drain(files: Filesystem, run: RunFolder, generation: int, who: str = "") -> None:
+    """Has all stages of a plan's generation end; asking again changes nothing."""
+    write_once(files, run.drain(generation), {"who": who, "at": time.time()})
+
+
+def ask_to_stop(files: Filesystem, run: RunFolder, generation: int, who: str = "") -> None:
+    """Has all stages of a plan's generation stop where they are; asking again changes nothing."""
+    write_once(files, run.stop(generation), {"who": who, "at": time.time()})
+
+
+def set_deadline(files: Filesystem, run: RunFolder, generation: int, at: float, who: str = "") -> None:
+    """Has the run stop at a time (seconds since 1970, UTC); the first deadline stands."""
+    write_once(files, run.deadline(generation), {"who": who, "until": at, "at": time.time()})
+
+
+def is_ending(files: Filesystem, run: RunFolder, generation: int, now: float | None = None) -> bool | None:
+    """Whether the run is to end, and how: for good (True: a drain), or only for now (False: a stop, or its deadline); None: it goes on."""
+    if files.exists(run.stop(generation)):
+        return False
+    if files.exists(run.drain(generation)):
+        return True
+    deadline = read(files, run.deadline(generation))
+    if deadline is not None and float(deadline["until"]) <= (time.time() if now is None else now):
+        return False
+    return None
+
+
+def abort(files: Filesystem, folder: StageFolder, why: str = "", who: str = "") -> None:
+    """Says that a stage failed and nobody will try again: stages that read what it writes stop instead of waiting for it."""
+    write_once(files, folder.abort, {"why": why, "who": who, "at": time.time()})
+
+
+def is_aborted(files: Filesystem, folder: StageFolder) -> bool:
+    """Whether a stage was given up."""
+    return files.exists(folder.abort)

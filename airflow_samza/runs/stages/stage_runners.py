@@ -1,0 +1,148 @@
+"""Stage runners on record: who drives a run's Spark work, since when, whether alive, and what it was asked to do.
+
+Runners of one run with the same code and static settings share a *key*; instance n of a key is claimed by ``put_if_absent``, so
+of two that start at once one gives way, and a successor is claimed only when its predecessor is closed or dead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.records.folders import RunFolder, numbers, read_told, write_once
+from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.stages.heartbeats import SEEN
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+ATTACH_SECONDS = 10.0
+"""For how long a runner elsewhere is waited for that is to be asked for work: it gives a sign of life every second."""
+
+LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class RunnerFolder:
+    """The records of one runner: instance ``number`` of ``key``."""
+
+    run: RunFolder
+    key: str
+    number: int
+
+    @property
+    def path(self) -> str:
+        """The folder, from the root."""
+        return f"{self.run.servers}/{self.key}/{self.number}"
+
+    @property
+    def claim(self) -> str:
+        """Who this runner is."""
+        return f"{self.path}/claim.json"
+
+    @property
+    def heartbeat(self) -> str:
+        """Replaced every second."""
+        return f"{self.path}/heartbeat.json"
+
+    @property
+    def closed(self) -> str:
+        """From here on the runner takes no more requests."""
+        return f"{self.path}/closed.json"
+
+    def give_up(self, files: Filesystem) -> None:
+        """Closes a runner that gives no sign of life: nobody leaves it anything any more, and it finds out, should it wake up."""
+        write_once(files, self.closed, {"why": "it gave no sign of life", "at": time.time()})
+
+    @property
+    def queue(self) -> str:
+        """The folder of requests."""
+        return f"{self.path}/queue"
+
+    @property
+    def log(self) -> str:
+        """What the runner prints."""
+        return f"{self.path}/runner.log"
+
+    def who(self, files: Filesystem) -> dict[str, Any] | None:
+        """The process that has claimed the place, as far as its record can be read; None when nobody has."""
+        told = read_told(files, self.claim)
+        return told if told is not None else {} if files.exists(self.claim) else None
+
+    def heard_at(self, files: Filesystem) -> float:
+        """When the runner gave its last sign of life (seconds since 1970, by the clock of its host); 0.0: never."""
+        for path, word in ((self.heartbeat, "at"), (self.claim, "claimed_at")):
+            told = read_told(files, path)
+            if told is not None and isinstance(told.get(word), int | float):
+                return float(told[word])
+            with suppress(FileNotFoundError):
+                return files.modified(path)  # damaged: then the file's own time says as much
+        return 0.0
+
+    def is_alive(self, files: Filesystem) -> bool:
+        """Whether the runner lives, as far as can be said without waiting."""
+        who = self.who(files)
+        return who is not None and SEEN.is_alive(files.location(self.path), who, self.heard_at(files))
+
+    def accepts(self, files: Filesystem) -> bool:
+        """Whether a request put into its queue now will be seen, as far as can be said without waiting."""
+        return not files.exists(self.closed) and self.is_alive(files)
+
+    def gives_sign(self, files: Filesystem) -> bool:
+        """Whether the runner gives a sign of life now; waits for one, for seconds where it is silent.
+
+        To be asked before something is left to a runner: the container of one elsewhere may be gone while its last heartbeat is young.
+        """
+        since = time.monotonic()
+        while True:
+            who = self.who(files)
+            if who is None:
+                return False
+            key, at = files.location(self.path), self.heard_at(files)
+            if not SEEN.is_alive(key, who, at):
+                return False
+            if SEEN.is_fresh(key, who, at):
+                return True
+            # One that has only just claimed its place may still fetch the code that it runs.
+            patience = ATTACH_SECONDS if files.exists(self.heartbeat) else liveness.STALE_AFTER_SECONDS
+            if liveness.process_is_there(who) is None and time.monotonic() - since > patience:
+                return False
+            time.sleep(LOOK_SECONDS)
+
+
+def newest_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
+    """The latest runner of a key that was ever claimed."""
+    known = numbers(files, f"{run.servers}/{key}")
+    return RunnerFolder(run, key, known[-1]) if known else None
+
+
+def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:
+    """Every runner of a run, of every key."""
+    return [RunnerFolder(run, key, number) for key in files.list(run.servers) for number in numbers(files, f"{run.servers}/{key}")]
+
+
+def processes_there(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:
+    """Host and process id of each runner of a run that lives, or is there and gives no sign of life."""
+    found = []
+    for runner in all_runners(files, run):
+        who = runner.who(files) or {}
+        there = liveness.process_is_there(who)
+        if there or (there is None and runner.is_alive(files)):
+            found.append((str(who.get("host")), int(who.get("pid", 0))))
+    return found
+
+
+def claim_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
+    """Makes this process the runner of a key; None when a live one is there already, or another was quicker."""
+    latest = newest_runner(files, run, key)
+    if latest is not None and latest.accepts(files):
+        return None
+    mine = RunnerFolder(run, key, latest.number + 1 if latest else 1)
+    return mine if write_once(files, mine.claim, {**identity(), "claimed_at": time.time()}) else None
+
+
+def enqueue(files: Filesystem, runner: RunnerFolder, request: Mapping[str, Any]) -> None:
+    """Asks a runner to run an attempt at a stage."""
+    write_once(files, f"{runner.queue}/{request['stage']}@{request['generation']}@{request['attempt']}.json", request)

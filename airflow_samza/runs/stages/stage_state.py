@@ -1,0 +1,276 @@
+"""The state of a stage, read from the run's records alone: whoever can read the root can ask (task, retry, trigger, page)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_samza.records import decoder
+from airflow_samza.runs.records.epoch_records import Manifest, read_commit
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read, read_told, write_once
+from airflow_samza.runs.records.liveness import process_is_there
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+QUEUED = "queued"
+"""Asked for; the runner is starting, or busy."""
+RUNNING = "running"
+"""The Spark job runs, or its output is being committed and published."""
+UNFINISHED = "unfinished"
+"""All tasks have staged their output, or it is committed, and nobody works on it: ``finish`` rolls it forward."""
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+CANCELLED = "cancelled"
+LOST = "lost"
+"""The runner died; submitting again continues where the manifests left off."""
+
+FINAL = frozenset({UNFINISHED, SUCCEEDED, FAILED, CANCELLED, LOST})
+"""The states in which waiting longer changes nothing."""
+
+
+@dataclass(frozen=True)
+class StageHandle:
+    """One submitted generation of a stage; small and plain, so that it can be stored and handed to another host."""
+
+    application: str
+    run_id: str
+    stage_id: str
+    generation: Generation
+    attempt: int = 0
+
+    @property
+    def run(self) -> RunFolder:
+        """The records of its run."""
+        return RunFolder(self.application, self.run_id)
+
+    @property
+    def folder(self) -> StageFolder:
+        """Its own records."""
+        return self.run.stage(self.stage_id, self.generation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "application": self.application,
+            "run_id": self.run_id,
+            "stage_id": self.stage_id,
+            "generation": str(self.generation),
+            "attempt": self.attempt,
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> StageHandle:
+        """The handle that :meth:`to_dict` described."""
+        return cls(
+            str(data["application"]),
+            str(data["run_id"]),
+            str(data["stage_id"]),
+            Generation.parse(str(data["generation"])),
+            int(data["attempt"]),
+        )
+
+
+def restored_bytes(facts: Mapping[str, Any]) -> dict[str, int]:
+    """The bytes of state that tasks have restored, by where from, as their manifests tell."""
+    found = {place: int(facts.get(f"restored_from_{place}_bytes", 0)) for place in ("memory", "host", "root")}
+    return found if any(found.values()) else {}
+
+
+@dataclass(frozen=True)
+class StageProgress:
+    """How far a stage of several epochs has come, as its runner tells.
+
+    ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag`` the messages that
+    are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``: the bytes of state with which tasks
+    began their epochs, by where they were: in the ``memory`` of the process, on the ``host``, or only under the ``root``.
+    """
+
+    epochs: int = 0
+    messages: int = 0
+    written: int = 0
+    lag: int = 0
+    waiting_for: str | None = None
+    restored: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "epochs": self.epochs,
+            "messages": self.messages,
+            "written": self.written,
+            "lag": self.lag,
+            "waiting_for": self.waiting_for,
+            "restored": dict(self.restored),
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> StageProgress:
+        """The progress that :meth:`to_dict` described; what it does not know is left out."""
+        return cls(**{name: value for name, value in data.items() if name in cls.__dataclass_fields__})
+
+    def __str__(self) -> str:
+        if self.waiting_for is not None:
+            return f"waiting for {self.waiting_for}"
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
+        return f"{epochs}, {self.messages:,} messages" + (f", {self.lag:,} behind" if self.lag else "")
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """Where a stage is. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
+
+    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs. ``silent_since`` (seconds since
+    1970): the runner's process is there, and has given no sign of life since then.
+    """
+
+    state: str
+    attempt: int = 0
+    tasks: int = 0
+    tasks_done: int = 0
+    error: Mapping[str, Any] | None = None
+    runner: str = ""
+    log: str = ""
+    updated_at: float | None = None
+    progress: StageProgress | None = None
+    silent_since: float | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether waiting longer changes nothing."""
+        return self.state in FINAL
+
+    def __str__(self) -> str:
+        progress = f", {self.tasks_done} of {self.tasks} tasks done" if self.tasks else ""
+        progress = progress if self.progress is None else f", {self.progress}"
+        return f"{self.state} (attempt {self.attempt}{progress})"
+
+
+def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
+    """The number of the latest attempt; 0 when there was none."""
+    return max(numbers(files, folder.attempts), default=0)
+
+
+def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
+    """The state of a stage's newest attempt."""
+    folder = handle.folder
+    attempt = newest_attempt(files, folder)
+    status = StageStatus(QUEUED, attempt)
+    request = read(files, folder.attempt(attempt, "request")) if attempt else None
+    runner = _runner(handle, request)
+    status = _as_told(status, read_told(files, folder.attempt(attempt, "status")) if attempt else None)
+    if runner is not None:
+        who = runner.who(files) or {}
+        status = replace(status, runner=f"{who.get('host')}, process {who.get('pid')}", log=runner.log)
+    tasks, done = task_progress(files, folder)
+    status = replace(status, tasks=tasks, tasks_done=done)
+    if files.exists(folder.result):
+        return replace(status, state=SUCCEEDED, error=None, progress=None)
+    if status.state in (FAILED, CANCELLED):
+        return status
+    if runner is None or not runner.is_alive(files):
+        return as_lost(files, handle, status, runner)
+    return status
+
+
+def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner: RunnerFolder | None) -> StageStatus:
+    """The state of a stage whose runner is dead, or gives no sign of life."""
+    if can_finish(files, handle.folder):
+        return replace(status, state=UNFINISHED)
+    silent = runner is not None and process_is_there(runner.who(files) or {}) is True
+    return replace(status, state=LOST, silent_since=runner.heard_at(files) if runner is not None and silent else None)
+
+
+def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFolder | None:
+    """The runner that an attempt was left to; None where no attempt was made, or none needs a runner."""
+    return _runner(handle, read(files, handle.folder.attempt(attempt, "request")) if attempt else None)
+
+
+def _as_told(status: StageStatus, told: Mapping[str, Any] | None) -> StageStatus:
+    """The status with what the runner tells; what cannot be understood of it says nothing."""
+    if told is None or not isinstance(told.get("state"), str):
+        return status
+    error, progress, at = told.get("error"), told.get("progress"), told.get("at")
+    return replace(
+        status,
+        state=told["state"],
+        error=error if isinstance(error, dict) else None,
+        updated_at=float(at) if isinstance(at, int | float) else None,
+        progress=StageProgress.from_dict(progress) if isinstance(progress, dict) else None,
+    )
+
+
+def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
+    """How many tasks run in the newest epoch, and how many have their manifest."""
+    intent = _newest(files, folder)
+    if intent is None:
+        return 0, 0
+    found = {name for name in files.list(folder.manifests(int(intent["epoch"]))) if name.endswith(".json")}
+    return len(_running(intent)), len(found)
+
+
+def is_committed(files: Filesystem, folder: StageFolder) -> bool:
+    """Whether the stage's last epoch is committed: its output counts, published or not yet."""
+    if files.exists(folder.result):
+        return True
+    intent = _newest(files, folder)
+    committed = read_commit(files, folder, int(intent["epoch"])) if intent is not None else None
+    return committed is not None and committed.is_last
+
+
+def can_finish(files: Filesystem, folder: StageFolder) -> bool:
+    """Whether the stage can be brought to its result from its records alone, by whoever comes: no Spark is needed any more."""
+    return is_staged(files, folder) and not files.exists(folder.needs_runner)
+
+
+def is_staged(files: Filesystem, folder: StageFolder) -> bool:
+    """Whether no task has to run any more: the stage's last epoch is committed, or every manifest is there."""
+    intent = _newest(files, folder)
+    if intent is None:
+        return False
+    epoch = int(intent["epoch"])
+    committed = read_commit(files, folder, epoch)
+    if committed is not None:
+        return committed.is_last
+    tasks, done = task_progress(files, folder)
+    if done < tasks:
+        return False
+    if intent["whole"]:
+        return True
+    former = read_commit(files, folder, epoch - 1)
+    ended = set(former.ended) if former is not None else set()
+    for task in _running(intent):
+        record = read(files, folder.manifest(epoch, task))
+        if record is None or not Manifest.from_dict(record).ended:
+            return False
+        ended.add(task)
+    return len(ended) >= int(intent["tasks"])
+
+
+def _newest(files: Filesystem, folder: StageFolder) -> dict[str, Any] | None:
+    """The newest intent as it is written: its slices may name many files, which nobody here looks at."""
+    for epoch in reversed(numbers(files, folder.epochs)):
+        record = read(files, folder.intent(epoch))
+        if record is not None:
+            return record
+    return None
+
+
+def _running(intent: Mapping[str, Any]) -> list[int]:
+    return list(range(int(intent["tasks"]))) if intent["active"] is None else list(intent["active"])
+
+
+def ask_to_cancel(files: Filesystem, handle: StageHandle) -> None:
+    """Leaves the request to cancel the newest attempt; its runner kills that stage's Spark jobs and no other's."""
+    attempt = newest_attempt(files, handle.folder)
+    if attempt:
+        write_once(files, handle.folder.attempt(attempt, "cancel"), {"stage": handle.stage_id, "attempt": attempt})
+
+
+def _runner(handle: StageHandle, request: Mapping[str, Any] | None) -> RunnerFolder | None:
+    if request is None or request.get("runner") is None:
+        return None
+    return RunnerFolder(handle.run, str(request["runner"]["key"]), int(request["runner"]["number"]))

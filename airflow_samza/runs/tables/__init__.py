@@ -1,0 +1,1 @@
+"""Tables that are pushed: requests, versions, pins, compactions."""

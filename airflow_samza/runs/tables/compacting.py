@@ -1,0 +1,113 @@
+"""Compacting a version of a pushed table: when it is time, and how what tasks have staged becomes the version's one section.
+
+Like a push it may die anywhere, and whoever comes next goes on from the records. Two at once come to the same.
+
+staged       a record per task, ``compacting/<number>/<task>.json``; the first one written counts
+published    the commit of the topic, which no version names
+there        ``compactions/<number>.json``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from airflow_samza.errors import TopicError
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.folders import numbers, read, write_once
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.tables.compactions import Compaction, Compactions
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.versions import INCREMENTAL, TableVersion, now
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import Publication, StreamSpec, System
+
+COMPACT_AFTER = 24
+"""Incremental pushes on one full section: those of a day that come every hour."""
+
+CHANGES_AT_MOST = 0.5
+"""Of the rows of the full section: with more changes on top a reader reads half as much again."""
+
+LEAST_CHANGES = 10_000
+"""Fewer changes cost a reader nothing that can be measured, however small the table is."""
+
+GENERATION = "1.1"
+
+
+def is_due(version: TableVersion, after: int) -> bool:
+    """Whether a version has come so far from its full section that it is to be compacted; ``after`` pushes, 0: never."""
+    if after == 0 or version.kind != INCREMENTAL or version.compacted is not None:
+        return False
+    many = version.changes >= LEAST_CHANGES and version.changes > CHANGES_AT_MOST * version.full_rows
+    return many or len(version.sections) > after
+
+
+def staged_path(folder: TableFolder, number: int, task: int) -> str:
+    """What one task has staged for the compaction of a version."""
+    return f"{folder.compacting}/{number:020}/{task:06}.json"
+
+
+def compaction_producer(table: str, number: int) -> str:
+    """Who writes the compacted section: beside the pushes, whose ids have no such form (a safe text has no ``@``)."""
+    return f"pushes/{safe(table)}/compacted@{number}"
+
+
+def compact(
+    files: Filesystem, system: System, folder: TableFolder, version: TableVersion, stage: Callable[[list[int]], None]
+) -> tuple[Compaction, bool]:
+    """The compaction of what a version reads, and whether it was made now; ``stage`` has the given tasks leave their records."""
+    number = version.reads
+    known = Compactions(files, folder).of(number)
+    if known is not None:
+        return known, False
+    reach("compaction-before-staging")
+    tasks = range(len(version.offsets))
+    missing = [task for task in tasks if not files.exists(staged_path(folder, number, task))]
+    if missing:
+        stage(missing)
+    found = [record for task in tasks if (record := read(files, staged_path(folder, number, task))) is not None]
+    if len(found) < len(tasks):
+        raise TopicError(
+            f"The compaction of version {number} of table {version.table!r} was given up: retention has given the version up meanwhile.",
+            hint="Nothing is lost: a later push compacts what comes of it.",
+            stream=folder.topic,
+            number=number,
+        )
+    reach("compaction-before-publish")
+    facts = _publish(files, system, folder, version, found)
+    reach("compaction-after-publish")
+    made = Compaction(
+        number=number,
+        section=(compaction_producer(version.table, number), GENERATION),
+        offsets=tuple((int(first), int(end)) for first, end in facts["offsets"]),
+        commits=int(facts["commit"]) + 1,
+        rows=sum(int(task["rows"]) for task in found),
+        bytes=sum(int(task["staged"].get("bytes", 0)) for task in found),
+        chain=version.sections,
+        chain_offsets=version.offsets,
+        at=now(),
+        below=version.on,
+    )
+    is_new = write_once(files, folder.compaction(number), made.to_dict())
+    reach("compaction-after-record")
+    standing = Compactions(files, folder).of(number)
+    assert standing is not None
+    return standing, is_new
+
+
+def _publish(
+    files: Filesystem, system: System, folder: TableFolder, version: TableVersion, found: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    publication = Publication(
+        compaction_producer(version.table, version.reads), GENERATION, 0, {task: record["staged"] for task, record in enumerate(found)}
+    )
+    try:
+        return system.publish(StreamSpec(folder.topic, len(version.offsets)), publication)
+    except TopicError:  # what was staged is gone, or the version is given up: the next one begins anew
+        files.delete_tree(f"{folder.compacting}/{version.reads:020}")
+        raise
+
+
+def staged_numbers(files: Filesystem, folder: TableFolder) -> list[int]:
+    """The versions for which tasks have staged something."""
+    return numbers(files, folder.compacting)

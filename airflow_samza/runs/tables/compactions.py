@@ -1,0 +1,161 @@
+"""The same rows once more, as one section: what a compaction of a version of a pushed table leaves, and who may read which of the two.
+
+A version stays what it is: number, push id, kind, and the sections of its record. Beside it, ``compactions/<number>.json`` says that one
+more section holds just its rows. Who has nothing reads that one; who has a part of the chain of changes reads on in the chain, as long as
+retention has not given it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.records import decoder
+from airflow_samza.runs.records.folders import must_read, numbers
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+Section = tuple[str, str]
+"""Producer and generation of the commit that a push, or a compaction, has made."""
+
+Offsets = tuple[tuple[int, int], ...]
+
+CHAINS = "chains"
+"""Beside the sections of a slice: other sections that make the same rows, for who has some of them already."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """The rows of version ``number`` as one ``section`` at ``offsets``, within the topic's first ``commits`` commits.
+
+    ``chain`` are the sections that it was made of, at ``chain_offsets``; the first one is the compaction of the version ``below``, or of
+    a full push (None). ``mark``: the file that stands once ``chain`` may no longer be read (``is_given_up``).
+    """
+
+    number: int
+    section: Section
+    offsets: Offsets
+    commits: int
+    rows: int
+    bytes: int
+    chain: tuple[Section, ...]
+    chain_offsets: Offsets
+    at: str
+    below: int | None = None
+    mark: str = ""
+    is_given_up: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record."""
+        return {
+            "number": self.number,
+            "section": list(self.section),
+            "offsets": [list(span) for span in self.offsets],
+            "commits": self.commits,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "chain": [list(section) for section in self.chain],
+            "chain_offsets": [list(span) for span in self.chain_offsets],
+            "at": self.at,
+            "below": self.below,
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, record: Mapping[str, Any], mark: str, is_given_up: bool) -> Compaction:
+        """The compaction that :meth:`to_dict` described."""
+        plain = dict(record)
+        plain["section"] = (str(plain["section"][0]), str(plain["section"][1]))
+        plain["chain"] = tuple((producer, generation) for producer, generation in plain["chain"])
+        for name in ("offsets", "chain_offsets"):
+            plain[name] = tuple((first, end) for first, end in plain[name])
+        return cls(**plain, mark=mark, is_given_up=is_given_up)
+
+
+class Compactions:
+    """The compactions of a table, each read when it is first asked for."""
+
+    def __init__(self, files: Filesystem, folder: TableFolder) -> None:
+        self._files = files
+        self._folder = folder
+        self._numbers: set[int] | None = None
+        self._found: dict[int, Compaction] = {}
+
+    @property
+    def numbers(self) -> set[int]:
+        """The versions that are compacted."""
+        if self._numbers is None:
+            self._numbers = set(numbers(self._files, self._folder.compactions))
+        return self._numbers
+
+    def of(self, number: int) -> Compaction | None:
+        """The compaction of a version, if it has one."""
+        if number not in self.numbers:
+            return None
+        if number not in self._found:
+            mark = self._folder.given_up(number)
+            record = must_read(self._files, self._folder.compaction(number))
+            self._found[number] = Compaction.from_dict(record, mark, self._files.exists(mark))
+        return self._found[number]
+
+    def from_above(self, number: int | None) -> tuple[Compaction, ...]:
+        """The compaction of a version, that on which its chain stands, and so on, down to the first chain that is given up."""
+        found: list[Compaction] = []
+        while number is not None and (not found or not found[-1].is_given_up):
+            compaction = self.of(number)
+            if compaction is None:
+                break
+            found.append(compaction)
+            number = compaction.below
+        return tuple(found)
+
+
+def described_sections(sections: Sequence[Section]) -> list[dict[str, str]]:
+    """Sections as a slice names them."""
+    return [{"run": producer, "producer": producer, "generation": generation} for producer, generation in sections]
+
+
+def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[Compaction]) -> list[dict[str, Any]]:
+    """Other sections that make the same rows: with each compaction written out into what it was made of, one after the other.
+
+    ``needs`` are [n, mark]: who has less than the first n of them may read on only while there is no such mark.
+    """
+    found: list[dict[str, Any]] = []
+    rest = tuple(sections[1:])
+    needs: list[list[Any]] = []
+    for compaction in compactions:
+        needs = [[len(compaction.chain), compaction.mark], *([n + len(compaction.chain) - 1, mark] for n, mark in needs)]
+        offsets = tuple(
+            (min(first, other_first), max(end, other_end))
+            for (first, end), (other_first, other_end) in zip(compaction.chain_offsets, offsets, strict=True)
+        )
+        told = described_sections((*compaction.chain, *rest))
+        found.append({"sections": told, "offsets": [list(span) for span in offsets], "needs": needs})
+        rest = (*compaction.chain[1:], *rest)
+    return found
+
+
+def sections_since(
+    former: Sequence[Any], slice_: Mapping[str, Any], is_there: Callable[[str], bool]
+) -> tuple[list[Any], list[list[int]]] | None:
+    """The sections of a slice that somebody lacks who has those of a former one, and offsets that span them; None: all is to be read.
+
+    ``is_there`` tells whether a mark stands.
+    """
+    held, now = len(former), slice_["sections"]
+    if now[:held] == former:
+        return now[held:], slice_["offsets"]
+    for chain in slice_.get(CHAINS, ()):
+        sections = chain["sections"]
+        if sections[:held] == former and not any(held < n and is_there(mark) for n, mark in chain["needs"]):
+            return sections[held:], chain["offsets"]
+    return None
+
+
+def holds_all(former: Mapping[str, Any], slice_: Mapping[str, Any]) -> bool:
+    """Whether a former slice has the rows of this one already, as the same sections or as those that it was compacted of."""
+    if "sections" not in former:
+        return False
+    found = sections_since(former["sections"], slice_, lambda mark: True)
+    return found is not None and not found[0]

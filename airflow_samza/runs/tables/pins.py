@@ -1,0 +1,126 @@
+"""Which version of each pushed table a run reads, fixed by its ``plan`` (SEMANTICS S7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import TableDescriptor, TableKind
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.tables import versions as table_versions
+from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.schema import Schema
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+CURRENT, AS_OF_INTERVAL = "current", "as_of_interval"
+"""What may be asked of a table beside the id of a push: the newest version, or the one that was current when the data interval began."""
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """The version of one table: its number, the push that made it, and what was asked for."""
+
+    stream_id: str
+    number: int
+    push_id: str
+    asked: str = CURRENT
+
+    @property
+    def text(self) -> str:
+        """For people: ``version 3 (push 'manual__2026-01-02')``."""
+        return f"version {self.number} (push {self.push_id!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dict(vars(self))
+
+
+def push_stream(table: TableDescriptor) -> str | None:
+    """The id of a pushed table's stream of pushes; None for tables that general side inputs feed."""
+    own = (f"{table.table_id}-push",)
+    return own[0] if table.kind is TableKind.PUSHED and table.side_inputs == own else None
+
+
+def check_asked(spec: ApplicationSpec, asked: Mapping[str, str]) -> None:
+    """Refuses to name a version of what is no pushed table."""
+    pushed = sorted(table_id for table_id, table in spec.tables.items() if push_stream(table) is not None)
+    for table_id in asked:
+        if table_id not in pushed:
+            raise UnknownName(
+                f"A version is asked for of {table_id!r}, which is no pushed table of {spec.name!r}.",
+                hint=f"{did_you_mean(table_id, pushed)}Its pushed tables are {', '.join(pushed) or 'none'}.",
+                name=table_id,
+            )
+
+
+def find_version(
+    files: Filesystem, table: TableDescriptor, stream: BoundStream, asked: str, interval: DataInterval | None
+) -> TableVersion | None:
+    """The version that a run reads; None where nothing was ever pushed and none was asked for."""
+    system, topic = stream.system, stream.spec.name
+    if asked == CURRENT:
+        found = table_versions.newest(files, system, topic)
+    elif asked == AS_OF_INTERVAL:
+        if interval is None:
+            raise ConfigError(
+                f"The version of table {table.table_id!r} is asked for as of the data interval, and this run has none.",
+                hint="Schedule the Dag with CronDataIntervalTimetable, or give --interval on the command line; or ask for current.",
+                key=f"tables.{table.table_id}",
+                value=asked,
+            )
+        return table_versions.as_of(files, system, topic, interval.start)
+    elif not asked.strip():
+        raise ConfigError(
+            f"The version of table {table.table_id!r} is asked for with {asked!r}.",
+            hint=f"Say {CURRENT}, {AS_OF_INTERVAL}, or the id of a push.",
+            key=f"tables.{table.table_id}",
+            value=asked,
+        )
+    else:
+        found = table_versions.by_push_id(files, system, topic, asked)
+        if found is None:
+            known_ids = [version.push_id for version in table_versions.versions(files, system, topic)]
+            raise NoSuchVersion(
+                f"The table {table.table_id!r} has no version of the push {asked!r}.",
+                hint=f"{did_you_mean(asked, known_ids)}Its newest pushes are {', '.join(known_ids[-3:][::-1]) or 'none: push it first'}.",
+                table=table.table_id,
+                wanted=asked,
+            )
+    return found if found is None else table_versions.by_number(files, system, topic, found.number)  # an expired one is refused
+
+
+def check_columns(table: TableDescriptor, version: TableVersion) -> None:
+    """Refuses a version that was pushed by another key, or has not all columns of the table in types that can be read as its own."""
+    if table.key != version.key:
+        raise SchemaError(
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) was pushed by the key "
+            f"{', '.join(version.key)}, and the table is declared with {', '.join(table.key)}.",
+            hint="Its rows lie in the partitions of that key: declare the same one, or push a table of another name.",
+            table=table.table_id,
+        )
+    if table.schema is None:
+        return
+    pushed = Schema.of(version.schema)
+    missing = [name for name in table.schema.names if name not in pushed.names]
+    if missing:
+        raise SchemaError(
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has no column {missing[0]!r}, which the "
+            "table declares.",
+            hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read a version that has the column.",
+            table=table.table_id,
+            column=missing[0],
+        )
+    odd = [field for field in table.schema.fields if not pushed[field.name].type.reads_as(field.type)]
+    if odd:
+        raise SchemaError(
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has the column {odd[0].name!r} as "
+            f"{pushed[odd[0].name].type.ddl()}, and the table declares it as {odd[0].type.ddl()}.",
+            hint="Declare it as it was pushed, or push the table again.",
+            table=table.table_id,
+            column=odd[0].name,
+        )

@@ -1,0 +1,152 @@
+"""What a push must pass before it becomes visible: columns, keys, and how many rows it has. Pure; every refusal names both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import PushError
+from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, PushRequest
+from airflow_samza.runs.tables.versions import FULL, TableVersion
+from airflow_samza.schema import DataType, Schema
+
+
+@dataclass
+class PushTotals:
+    """What the tasks of a push found: rows and deletes that were staged, null keys, keys that come twice (with examples), and nulls."""
+
+    rows: int = 0
+    deletes: int = 0
+    bytes: int = 0
+    null_keys: int = 0
+    duplicates: int = 0
+    examples: list[Any] = field(default_factory=list)
+    nulls: dict[str, int] = field(default_factory=dict)
+
+    def add(self, found: dict[str, Any]) -> None:
+        """Adds what one task found."""
+        for name in ("rows", "deletes", "bytes", "null_keys", "duplicates"):
+            setattr(self, name, getattr(self, name) + int(found[name]))
+        self.examples = [*self.examples, *found["examples"]][:3]
+        for column, count in found["nulls"].items():
+            self.nulls[column] = self.nulls.get(column, 0) + int(count)
+
+
+def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose: bool) -> None:
+    """Refuses a source whose columns are not the table's; all differences at once, each with both sides.
+
+    ``loose``: the format knows no types of its own (CSV, JSON), so a text may become anything.
+    """
+    missing_keys = [name for name in request.key if name not in wanted]
+    if missing_keys:
+        raise PushError(
+            f"The key {', '.join(request.key)} of table {request.table!r} is not among its columns: there is no {', '.join(missing_keys)}.",
+            hint=f"The columns are {', '.join(wanted.names)}; correct key= where the table is declared.",
+            table=request.table,
+        )
+    said = [f"{field.name} is missing (the table has {field.type.ddl()})" for field in wanted.fields if field.name not in source]
+    said += [f"{field.name} ({field.type.ddl()}) is not in the table" for field in source.fields if field.name not in wanted]
+    said += [
+        f"{field.name} is {source[field.name].type.ddl()} in the source and {field.type.ddl()} in the table"
+        for field in wanted.fields
+        if field.name in source and not fits(source[field.name].type, field.type, loose=loose)
+    ]
+    if said:
+        raise PushError(
+            f"The push of table {request.table!r} from {request.source_text} has other columns than the table: {'; '.join(said)}.",
+            hint=f"Name the columns to take (columns=[…]), or how to make them (columns={{'{wanted.names[0]}': 'SQL'}}), "
+            "or declare the table as its source is.",
+            table=request.table,
+            differences="; ".join(said),
+        )
+
+
+def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
+    """Whether every value of one type is one of the other.
+
+    >>> from airflow_samza.schema import parse_type
+    >>> fits(parse_type("int"), parse_type("bigint")), fits(parse_type("bigint"), parse_type("int"))
+    (True, False)
+    """
+    if actual.ddl() == declared.ddl():
+        return True
+    if loose and (actual.name == "string" or declared.name == "string"):
+        return True
+    widths = ("tinyint", "smallint", "int", "bigint")
+    if actual.is_integer:
+        if declared.is_integer:
+            return loose or widths.index(actual.name) <= widths.index(declared.name)
+        return declared.name in ("float", "double", "decimal")
+    if actual.name == "decimal" and declared.name == "decimal":
+        return actual.scale <= declared.scale and actual.precision - actual.scale <= declared.precision - declared.scale
+    if actual.name == declared.name and len(actual.children) == len(declared.children) and actual.names == declared.names:
+        return bool(actual.children) and all(fits(a, d, loose=loose) for a, d in zip(actual.children, declared.children, strict=True))
+    pairs = (("float", "double"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"))
+    return (actual.name, declared.name) in pairs or (loose and actual.name == "double" and declared.name in ("float", "decimal"))
+
+
+def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
+    """Refuses null keys, keys that come twice, nulls where none may be, and a push that is too small or too different."""
+    key = ", ".join(request.key)
+    if found.null_keys and request.on_null_key == "fail":
+        raise PushError(
+            f"The push of table {request.table!r} has {_rows(found.null_keys)} whose key ({key}) is null.",
+            hint='Mend the source, or leave such rows out: on_null_key="drop".',
+            table=request.table,
+            null_keys=found.null_keys,
+        )
+    if found.duplicates and request.on_duplicate == "fail":
+        examples = ", ".join(str(example) for example in found.examples)
+        raise PushError(
+            f"The push of table {request.table!r} has {_rows(found.duplicates)} too many for their key ({key}), such as {examples}.",
+            hint='Mend the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or on_duplicate="any".',
+            table=request.table,
+            duplicates=found.duplicates,
+        )
+    if found.nulls:
+        said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(found.nulls.items()))
+        raise PushError(
+            f"The push of table {request.table!r} has nulls in columns that are declared never null: {said}.",
+            hint="Declare them as nullable, or mend the source.",
+            table=request.table,
+        )
+    _check_counts(request, found, current)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+
+
+def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
+    changed = found.rows + found.deletes
+    if changed < request.least_rows:
+        raise PushError(
+            f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are asked for (min_rows).",
+            hint="Is the source complete? With min_rows=0 an empty push empties the table."
+            if request.min_rows is None
+            else "Is the source complete? Else lower min_rows.",
+            table=request.table,
+            rows=changed,
+            min_rows=request.least_rows,
+        )
+    if current is None or not current.known_rows:
+        return
+    before, most = current.known_rows, request.max_change_ratio
+    if request.mode == FULL:
+        change = (found.rows - before) / before
+        too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most
+        said = f"{_rows(found.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of version {current.number}"
+    else:
+        too_far = most is not None and changed / before > most
+        said = f"{changed:,} changes, {changed / before:.0%} of the {before:,} rows of version {current.number}"
+    if too_far:
+        allowed = (
+            f"{SHRINKS_AT_MOST:.0%} fewer are" if most is None else f"{most:.0%} {'more or fewer are' if request.mode == FULL else 'is'}"
+        )
+        raise PushError(
+            f"The push of table {request.table!r} has {said}; at most {allowed} allowed (max_change_ratio).",
+            hint="If the source is right, push once with a larger max_change_ratio; inf allows any.",
+            table=request.table,
+            rows=found.rows,
+            before=before,
+        )

@@ -1,0 +1,199 @@
+"""How what the tasks of a push have staged becomes a version: checked, committed as one section, and made visible by one record.
+
+Any process may do it, and any may die in between: whoever comes next goes on from the records. No Spark is needed.
+
+staged       a manifest per task, as of any stage                     -> ``can_finish`` says that all are there
+published    ``pushes/<push>/publications/<n>.json``: what was staged and under which generation; then the commit of the topic
+visible      the version's record
+over         the stage's result
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_samza.errors import PushError, SamzaError
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read, write_once
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.retention import expire_versions
+from airflow_samza.runs.tables.versions import FULL, TableVersion
+from airflow_samza.schema import Schema
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import Publication, StreamSpec, System
+
+log = logging.getLogger("airflow_samza.runner")
+
+
+def finish_push(
+    files: Filesystem, system: System, request: PushRequest, then: Callable[[TableVersion], None] = lambda version: None
+) -> TableVersion:
+    """The version that a push has become; makes it one if nobody did. A refusal throws away what was staged.
+
+    ``then`` is done when the version stands, before the push is over; it must not fail.
+    """
+    folder = request.handle.folder
+    known = _known(files, request)
+    if known is None:
+        try:
+            versions.refuse_late(files, request.system, request.topic, request.table, request.push_id, request.after)
+            publication = _published(files, request) or _decide(files, system, request)
+            known = _make_visible(files, system, request, publication)
+        except PushError as error:
+            if not error.retryable:
+                discard(files, system, request)
+            raise
+    reach("push-after-version")
+    then(known)
+    write_once(files, folder.result, {"version": known.number, "push": request.push_id})
+    write_once(files, request.handle.run.closed, {"at": versions.now(), "succeeded": True})
+    with contextlib.suppress(SamzaError):  # the push stands whether or not there was room to tidy up; the next one does it again
+        gone = expire_versions(files, system, request.system, request.topic, request.keep_versions)
+        if gone:
+            log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
+    return known
+
+
+def _known(files: Filesystem, request: PushRequest) -> TableVersion | None:
+    return versions.by_push_id(files, request.system, request.topic, request.push_id)
+
+
+def _decide(files: Filesystem, system: System, request: PushRequest) -> dict[str, Any]:
+    """What was staged, checked, as the record that every later attempt follows."""
+    epoch, intent = newest_staging(files, request.handle.folder)
+    if intent is None or intent["digest"] != request.digest:
+        raise PushError(
+            f"The push {request.push_id!r} of table {request.table!r} is not staged.", hint="Submit it first.", table=request.table
+        )
+    totals, staged = PushTotals(), {}
+    for task in range(int(intent["tasks"])):
+        manifest = must_read(files, request.handle.folder.manifest(epoch, task))
+        staged[str(task)] = manifest["staged"]
+        totals.add(manifest)
+    check_rows(request, totals, versions.newest(files, request.system, request.topic))
+    record = {
+        "digest": request.digest,
+        "staged": staged,
+        "schema": intent["schema"],
+        "rows": totals.rows,
+        "deletes": totals.deletes,
+        "bytes": totals.bytes,
+    }
+    return _add_publication(files, request, record)
+
+
+def _published(files: Filesystem, request: PushRequest) -> dict[str, Any] | None:
+    """What a former attempt has decided to publish, if it is still what is asked for."""
+    known = numbers(files, _publications(request))
+    record = read(files, f"{_publications(request)}/{known[-1]:06}.json") if known else None
+    return record if record is not None and record["digest"] == request.digest else None
+
+
+def _publications(request: PushRequest) -> str:
+    return f"{request.folder.push(request.push_id)}/publications"
+
+
+def _add_publication(files: Filesystem, request: PushRequest, record: Mapping[str, Any]) -> dict[str, Any]:
+    number = max(numbers(files, _publications(request)), default=0) + 1
+    return adopt(files, f"{_publications(request)}/{number:06}.json", {**record, "generation": f"1.{number}"})
+
+
+def _publish(system: System, request: PushRequest, publication: Mapping[str, Any]) -> dict[str, Any]:
+    staged = {int(task): description for task, description in publication["staged"].items()}
+    stream = StreamSpec(request.topic, request.partitions)
+    return system.publish(stream, Publication(request.producer, publication["generation"], 0, staged))
+
+
+def _make_visible(files: Filesystem, system: System, request: PushRequest, publication: dict[str, Any]) -> TableVersion:
+    current = versions.newest(files, request.system, request.topic)
+    if request.mode != FULL and current is None:
+        raise versions.needs_base(request.table, request.push_id)
+    totals = PushTotals(rows=publication["rows"], deletes=publication["deletes"])
+    check_rows(request, totals, current)
+    reach("push-before-publish")
+    facts = _publish(system, request, publication)
+    if request.mode != FULL and current is not None and facts["commit"] < current.read_commits:
+        # Another push came first after all: these changes have to stand behind its rows.
+        publication = _add_publication(files, request, {k: v for k, v in publication.items() if k != "generation"})
+        facts = _publish(system, request, publication)
+    reach("push-after-publish")
+    own, spans = (request.producer, str(publication["generation"])), tuple((int(first), int(end)) for first, end in facts["offsets"])
+    base = current if request.mode != FULL else None
+    version = TableVersion(
+        number=request.after + 1,
+        push_id=request.push_id,
+        kind=request.mode,
+        sections=(*base.read_sections, own) if base is not None else (own,),
+        offsets=_spanning(base.read_offsets, spans) if base is not None else spans,
+        commits=int(facts["commit"]) + 1,
+        rows=publication["rows"],
+        deletes=publication["deletes"],
+        full_rows=base.known_rows if base is not None else publication["rows"],
+        bytes=publication["bytes"],
+        schema=publication["schema"],
+        key=request.key,
+        interval=request.interval,
+        pushed_at=versions.now(),
+        base=base.number if base is not None else None,
+        table=request.table,
+        changes=_changes(base) + publication["rows"] + publication["deletes"] if base is not None else 0,
+        on=(base.on if base.compacted is None else base.reads) if base is not None else None,
+    )
+    return versions.add(files, request.system, request.topic, version)
+
+
+def _changes(base: TableVersion) -> int:
+    """What was written on top of the full section that a reader of a version reads."""
+    return base.changes if base.compacted is None else 0
+
+
+def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Per partition from the first message of either to the last; a partition that one of them leaves empty is the other's."""
+    found = []
+    for (first, end), (other_first, other_end) in zip(one, other, strict=True):
+        if first == end:
+            found.append((other_first, other_end))
+        elif other_first == other_end:
+            found.append((first, end))
+        else:
+            found.append((min(first, other_first), max(end, other_end)))
+    return tuple(found)
+
+
+def newest_staging(files: Filesystem, folder: StageFolder) -> tuple[int, dict[str, Any] | None]:
+    """The newest try at reading the source, by its number, and its record; (-1, None) when there was none."""
+    known = numbers(files, folder.epochs)
+    return (known[-1], read(files, folder.intent(known[-1]))) if known else (-1, None)
+
+
+def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> int:
+    """Begins to read the source: what an earlier try staged is not mixed with what the source holds now."""
+    folder = request.handle.folder
+    epoch = newest_staging(files, folder)[0] + 1
+    record = {"epoch": epoch, "tasks": request.partitions, "active": None, "whole": True, "digest": request.digest, "schema": schema.ddl()}
+    write_once(files, folder.intent(epoch), record)
+    return epoch
+
+
+def discard(files: Filesystem, system: System, request: PushRequest) -> None:
+    """Throws away what was staged, and what was committed unseen, so that the next attempt reads the source again."""
+    folder = request.handle.folder
+    known = numbers(files, _publications(request))
+    if known:
+        last = read(files, f"{_publications(request)}/{known[-1]:06}.json")
+        if last is not None and last["digest"]:
+            nothing = _add_publication(files, request, {"digest": "", "staged": {}})
+            _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
+    elif isinstance(system, LogSystem):
+        for epoch in numbers(files, folder.epochs):
+            for name in files.list(folder.manifests(epoch)):
+                manifest = read(files, f"{folder.manifests(epoch)}/{name}")
+                if manifest is not None and manifest["staged"].get("segment"):
+                    system.filesystem.delete(system.topic(request.topic).segment_path(manifest["staged"]["segment"]))
+    files.delete_tree(f"{folder.path}/manifests")

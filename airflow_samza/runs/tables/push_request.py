@@ -1,0 +1,191 @@
+"""What a push of a table is asked to do: the table, the source, and what is done about nulls, duplicates and odd sizes.
+
+It lies as ``push.json`` in the folder of the push, which has the form of a run with one stage; it holds no secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.records import decoder
+from airflow_samza.runs.records.names import Generation, safe
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.tables.compacting import COMPACT_AFTER
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.versions import FULL, INCREMENTAL
+from airflow_samza.secrecy import gives_away
+
+SHRINKS_AT_MOST = 0.5
+"""What ``max_change_ratio`` None means: a full push may grow, and lose half of the rows at most."""
+
+STAGE = "push"
+"""The one stage of a push."""
+
+_CHOICES = {"mode": (FULL, INCREMENTAL), "on_null_key": ("fail", "drop"), "on_duplicate": ("fail", "last", "any")}
+_KINDS = ("path", "table", "query", "jdbc", "callable")
+
+
+@dataclass(frozen=True)
+class PushRequest:
+    """A push. ``topic``, ``partitions``, ``key`` and ``schema`` (DDL; None: as the source has it) are the table's push stream's.
+
+    ``source`` has one of ``path`` (with ``format`` and ``options``), ``table``, ``query``, ``jdbc`` (options) or ``callable``
+    (``module:function`` of a Spark session). ``columns`` are the source's that are taken, or SQL over them by the table's column;
+    ``deletes`` is the condition (SQL) of rows whose key an incremental push deletes. ``latest_by`` orders rows of one key for
+    ``on_duplicate="last"``. ``max_change_ratio`` bounds how far the rows of a full push may be from the current version's.
+    ``after``: the version that was newest when the push began. ``compact_after``: the incremental pushes on one full section after which
+    the next one finds them compacted; 0: never.
+    """
+
+    application: str
+    reference: str
+    table: str
+    push_id: str
+    system: str
+    topic: str
+    partitions: int
+    key: tuple[str, ...]
+    source: Mapping[str, Any] = field(repr=False)
+    schema: str | None = None
+    mode: str = FULL
+    columns: Sequence[str] | Mapping[str, str] | None = None
+    deletes: str | None = None
+    on_null_key: str = "fail"
+    on_duplicate: str = "fail"
+    latest_by: str | None = None
+    min_rows: int | None = None
+    max_change_ratio: float | None = None
+    keep_versions: int = 10
+    compact_after: int = COMPACT_AFTER
+    interval: tuple[str, str] | None = None
+    after: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+    messages_shown: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                self._refuse(name, f"Choose one of {', '.join(choices)}.")
+        kinds = [kind for kind in _KINDS if kind in self.source]
+        if len(kinds) != 1:
+            self._refuse("source", f"Give exactly one of {', '.join(_KINDS)}; a text is a path.")
+        self._check_shapes(kinds[0])
+        if (self.on_duplicate == "last") != (self.latest_by is not None):
+            self._refuse("latest_by", 'on_duplicate="last" and latest_by="<column>" go together: the row with its greatest value stays.')
+        if self.deletes is not None and self.mode != INCREMENTAL:
+            self._refuse("deletes", 'A full push replaces all rows: leave deletes= out, or push with mode="incremental".')
+        if self.min_rows is not None and self.min_rows < 0:
+            self._refuse("min_rows", "Give 0 or more; 0 lets a push empty the table.")
+        if self.max_change_ratio is not None and not self.max_change_ratio >= 0:
+            self._refuse("max_change_ratio", "Give a number from 0, such as 0.2 for a fifth more or less, or inf for any.")
+        if self.keep_versions < 1:
+            self._refuse("keep_versions", "Give 1 or more; the current version is always kept.")
+        if self.compact_after < 0:
+            self._refuse("compact_after", "Give 1 or more, or 0 for never.")
+
+    def _check_shapes(self, kind: str) -> None:
+        """Refuses what would mislead or fail where Spark reads; the value of ``jdbc`` is not shown, it may hold a password."""
+        given, beside = self.source[kind], ("format", "options") if kind == "path" else ()
+        further = sorted(str(name) for name in self.source if name not in (kind, *beside))
+        if further:
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} has {further[0]!r} beside {kind!r}, which means nothing there.",
+                hint=f"Beside it there may be {' and '.join(beside) or 'nothing'}; options of a JDBC source stand in its jdbc.",
+                key="source",
+                value=further[0],
+            )
+        shapes: dict[str, tuple[type, ...]] = {"jdbc": (Mapping,), "path": (str, list)}
+        if not given or not isinstance(given, shapes.get(kind, (str,))):
+            shown = f"a {type(given).__name__}" if kind == "jdbc" else repr(given)
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} has {shown} as its {kind}.",
+                hint='Give the reader\'s options: {"jdbc": {"url": …, "dbtable": …}}.' if kind == "jdbc" else "Give a text.",
+                key="source",
+            )
+        options = given if kind == "jdbc" else self.source.get("options")
+        named = options.items() if isinstance(options, Mapping) else ()
+        secret = next((str(name) for name, value in named if gives_away(str(name), value)), None)
+        if secret is not None:
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} has the option {secret!r}, which is secret, and a request is a file.",
+                hint="Keep it in a connection: source_conn_id=… of the operator, or secrets={…} of SparkRuntime.push.",
+                key="source",
+                value=secret,
+            )
+        if isinstance(self.columns, str):
+            self._refuse("columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.')
+        for name, kinds in (("min_rows", int), ("keep_versions", int), ("compact_after", int), ("max_change_ratio", (int, float))):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                self._refuse(name, "Give a whole number." if kinds is int else "Give a number, such as 0.2 for a fifth.")
+
+    def _refuse(self, name: str, hint: str) -> None:
+        raise ConfigError(
+            f"The push of table {self.table!r} has {name}={getattr(self, name)!r}.", hint=hint, key=name, value=getattr(self, name)
+        )
+
+    @property
+    def kind_of_source(self) -> str:
+        """``path``, ``table``, ``query``, ``jdbc`` or ``callable``."""
+        return next(kind for kind in _KINDS if kind in self.source)
+
+    @property
+    def source_text(self) -> str:
+        """The source in a few words, without options, which may say how to get in."""
+        kind = self.kind_of_source
+        said = self.source[kind] if kind != "jdbc" else self.source[kind].get("dbtable") or self.source[kind].get("query") or ""
+        return f"{kind} {said}"
+
+    @property
+    def least_rows(self) -> int:
+        """How many rows the push must have; by default one that replaces all rows may not be empty."""
+        return (1 if self.mode == FULL else 0) if self.min_rows is None else self.min_rows
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides which rows the push has: what was staged for another one is of no use to this."""
+        others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "compact_after", "interval", "after")
+        told = {name: value for name, value in self.to_dict().items() if name not in others}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def producer(self) -> str:
+        """Who writes: a section of the push stream."""
+        return f"pushes/{safe(self.table)}/{safe(self.push_id)}"
+
+    @property
+    def folder(self) -> TableFolder:
+        """The records of the table."""
+        return TableFolder(self.system, self.topic)
+
+    @property
+    def handle(self) -> StageHandle:
+        """The push as a stage: a retry or a clear goes on with it."""
+        return push_handle(self.application, self.table, self.push_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**asdict(self), "key": list(self.key)}
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> PushRequest:
+        """The push that :meth:`to_dict` described."""
+        interval = data["interval"]
+        return cls(**{**data, "key": tuple(data["key"]), "interval": tuple(interval) if interval is not None else None})
+
+
+def push_handle(application: str, table: str, push_id: str) -> StageHandle:
+    """The place of a push among the runs of its application."""
+    return StageHandle(application, safe(f"push~{table}~{push_id}"), STAGE, Generation(1, 1))
+
+
+def request_path(handle: StageHandle) -> str:
+    """Where the request of a push lies; only pushes have one."""
+    return f"{handle.run.path}/push.json"

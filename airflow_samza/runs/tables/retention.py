@@ -1,0 +1,140 @@
+"""Giving up old versions of a pushed table: never the current one, nor what it or a living run reads.
+
+A version is marked first, and a mark is never taken back (:mod:`airflow_samza.runs.tables.marks`). What is marked is asked for before the
+versions are listed, and what the listed ones need is found before anything is given up. A rollback pins its version until its own record
+stands: so where the version is marked all the same, that record is in every list which is made after the mark was seen. The rows of
+sections that no version needs any more are superseded, and go with the log's next sweep.
+
+Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version before it is: until
+then readers that have that one go on by the changes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from airflow_samza.errors import TopicError
+from airflow_samza.runs.records.folders import RunFolder, read, write_once
+from airflow_samza.runs.tables.compacting import GENERATION, compaction_producer, staged_numbers
+from airflow_samza.runs.tables.compactions import Compaction, Section
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.marks import make_mark
+from airflow_samza.runs.tables.versions import TableVersion, expired_numbers, from_newest, newest, now
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import Publication, StreamSpec, System
+
+PINNED_FOR = timedelta(days=30)
+"""A run takes hours, and may be cleared for some days; one that never closed lets go after that."""
+
+GIVEN_UP = "2.1"
+"""The generation of the empty commit that takes the place of a section: above all that a push writes."""
+
+_RELEASED = ".released.json"
+"""How a note ends that nobody needs the sections of a version any more, and all are superseded."""
+
+
+def expire_versions(files: Filesystem, bound: System, system: str, topic: str, keep: int) -> list[int]:
+    """Gives up all versions but the newest ``keep``, the current one, and those that are pinned; returns the numbers given up now."""
+    folder = TableFolder(system, topic)
+    settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
+    gone = expired_numbers(files, system, topic)
+    current = newest(files, system, topic)
+    left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in gone]
+    given_up = []
+    for version in left[keep:][::-1] if keep else ():
+        if current is not None and version.number == current.number:
+            continue
+        if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
+            given_up.append(version.number)
+    gone = expired_numbers(files, system, topic)
+    known = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
+    current = newest(files, system, topic)
+    kept = [version for version in known if version.number not in gone]
+    needed = _needed(files, folder, kept, current)
+    for version in known:
+        if version.number in gone:
+            _release(files, bound, topic, version, version.sections, needed, f"{folder.expired}/{version.number:020}{_RELEASED}")
+        elif version.compacted is not None and any(section not in needed for section in version.compacted.chain):
+            released = f"{folder.compactions}/{version.reads:020}{_RELEASED}"
+            _release(files, bound, topic, version, version.compacted.chain, needed, released)
+    _release_compacted(files, bound, folder, known, kept, needed)
+    return given_up
+
+
+def _released_numbers(files: Filesystem, folder: TableFolder) -> set[int]:
+    """The versions of which nothing is left to give up."""
+    marks = (name.removesuffix(_RELEASED) for name in files.list(folder.expired) if name.endswith(_RELEASED))
+    return {int(number) for number in marks}
+
+
+def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
+    """Whether a run that may still be at work reads a version."""
+    place = folder.pin(number, "x").rpartition("/")[0]
+    for name in files.list(place):
+        pin = read(files, f"{place}/{name}")
+        if pin is None or datetime.fromisoformat(pin["at"]) < datetime.now(timezone.utc) - PINNED_FOR:
+            continue
+        application, _, run_id = str(pin["reader"]).partition("/")
+        if not files.exists(RunFolder(application, run_id).closed):
+            return True
+    return False
+
+
+def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:
+    """Makes a mark unless one of the versions is pinned, before or after; whether it stands."""
+    return make_mark(files, mark, folder.attempts, now(), lambda: any(is_pinned(files, folder, number) for number in numbers))
+
+
+def _needed(files: Filesystem, folder: TableFolder, kept: list[TableVersion], current: TableVersion | None) -> set[Section]:
+    """The sections that readers of the versions that stay may read; chains that nobody needs are marked."""
+    needed = {section for version in kept for section in version.read_sections}
+    numbers = {version.number for version in kept}
+    bases = {version.reads: version.base for version in kept if version.reads == version.number}
+    readers: dict[int, list[int]] = {}
+    compactions: dict[int, Compaction] = {}
+    for version in kept:
+        for compaction in version.compactions:
+            compactions[compaction.number] = compaction
+            readers.setdefault(compaction.number, []).append(version.number)
+    for number, compaction in compactions.items():
+        if compaction.is_given_up:
+            continue
+        in_use = bases.get(number) in numbers or (current is not None and current.reads == number)
+        if in_use or not _marked(files, folder, compaction.mark, readers[number]):
+            needed |= set(compaction.chain)
+    return needed
+
+
+def _release(
+    files: Filesystem, bound: System, topic: str, version: TableVersion, sections: tuple[Section, ...], needed: set[Section], released: str
+) -> None:
+    """Gives up those of some sections that nobody needs; once they are all given up, that is noted."""
+    if files.exists(released):
+        return
+    for section in sections:
+        if section not in needed:
+            _supersede(bound, topic, len(version.offsets), section[0])
+    if not any(section in needed for section in sections):
+        write_once(files, released, {"at": now()})
+
+
+def _release_compacted(
+    files: Filesystem, bound: System, folder: TableFolder, known: list[TableVersion], kept: list[TableVersion], needed: set[Section]
+) -> None:
+    """Gives up what compactions have written that no version needs, also those that died before their record stood."""
+    read_ = {version.reads for version in kept}
+    by_number = {version.number: version for version in known}
+    for number in staged_numbers(files, folder):
+        version = by_number.get(number)
+        if version is None or number in read_ or (compaction_producer(version.table, number), GENERATION) in needed:
+            continue
+        _supersede(bound, folder.topic, len(version.offsets), compaction_producer(version.table, number))
+        files.delete_tree(f"{folder.compacting}/{number:020}")
+
+
+def _supersede(bound: System, topic: str, partitions: int, producer: str) -> None:
+    try:
+        bound.publish(StreamSpec(topic, partitions), Publication(producer, GIVEN_UP, 0, {}))
+    except TopicError as error:
+        if "winner" not in error.facts:  # given up already
+            raise

@@ -1,0 +1,103 @@
+"""Going back: the version that is meant, and what it read made current again, as a new version. Nothing is copied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_samza.errors import PushError
+from airflow_samza.runs.records.forgotten_runs import RememberingSystem
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.versions import (
+    ROLLBACK,
+    TableVersion,
+    add,
+    by_number,
+    by_push_id,
+    from_newest,
+    highest_number,
+    missing,
+    newest,
+    now,
+    pin,
+    taken,
+)
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec, System
+
+PREVIOUS = "previous"
+"""The version that was current before what is current now."""
+
+
+def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
+    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now.
+
+    A text of digits is a number, and where no version has it, the id of a push (20260101).
+    """
+    folder = TableFolder(system, topic)
+    to = str(to)
+    is_number = to.isascii() and to.isdecimal()
+    if is_number and files.exists(folder.version(int(to))):
+        return by_number(files, system, topic, int(to))
+    current = newest(files, system, topic)
+    if to != PREVIOUS:
+        found = by_push_id(files, system, topic, to)
+    else:
+        before = current.reads if current is not None else 0
+        found = next((version for version in from_newest(files, system, topic) if version.reads < before and not version.is_late), None)
+    if found is None:
+        if to == PREVIOUS:
+            raise missing(files, system, topic, f"version before {current.number}" if current is not None else "version")
+        raise missing(files, system, topic, f"version {to}" if is_number else f"push {to!r}")
+    return by_number(files, system, topic, found.number)
+
+
+def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str, bound: System | None = None) -> TableVersion:
+    """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
+
+    A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are gone there is refused.
+    """
+    known = by_push_id(files, system, topic, push_id)
+    if known is not None:
+        if known.kind != ROLLBACK:
+            raise taken(known)
+        return known
+    reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
+    target = find_target(files, system, topic, to).number
+    former = pin(files, system, topic, target, reader)
+    try:
+        if bound is not None:
+            _refuse_without_rows(bound, topic, former)
+        return add(files, system, topic, _brought_back(files, system, topic, former, push_id))
+    finally:
+        files.delete(TableFolder(system, topic).pin(target, reader))
+
+
+def _brought_back(files: Filesystem, system: str, topic: str, former: TableVersion, push_id: str) -> TableVersion:
+    return replace(
+        former,
+        number=highest_number(files, system, topic) + 1,
+        push_id=push_id,
+        kind=ROLLBACK,
+        base=former.reads,
+        rows=0,
+        deletes=0,
+        bytes=0,
+        pushed_at=now(),
+    )
+
+
+def _refuse_without_rows(bound: System, topic: str, version: TableVersion) -> None:
+    """Refuses a version of which a section was given up: whatever its records say, it cannot be read."""
+    if not isinstance(bound, RememberingSystem):
+        return
+    stream = StreamSpec(topic, len(version.offsets))
+    for producer, generation in version.read_sections:
+        known = bound.standing(stream, producer)
+        if known is not None and known != generation:
+            raise PushError(
+                f"Version {version.number} of table {version.table!r} (push {version.push_id!r}) is listed, and its rows are gone.",
+                hint="Roll back to another version, or push the table anew.",
+                table=version.table,
+                number=version.number,
+                section=producer,
+            )

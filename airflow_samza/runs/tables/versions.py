@@ -1,0 +1,388 @@
+"""The versions of a pushed table: which pushes each consists of, which one is current, and which was current when.
+
+A version is one record, ``tables/<system>/<topic>/versions/<number>.json``, written once: before it stands, nothing of a push is
+visible, and of two pushes that want the same number one gets it. Records are never deleted: one that retention has given up is marked
+beside it, so that a number is never used twice and a push id is known for ever. Source: SEMANTICS S7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from itertools import islice
+from typing import Any
+
+from airflow_samza.application.table_declarations import PUSH_DELETES
+from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
+from airflow_samza.records import decoder
+from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
+from airflow_samza.runs.tables.compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.marks import withdraw_attempts
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
+"""What a version is: all rows anew, changes to the version before it, or what an older version read."""
+
+DELETED = PUSH_DELETES
+"""The last column of every push topic (boolean). True marks a key that an incremental push deletes; its other columns are null."""
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """One version of a pushed table.
+
+    ``sections`` are the (producer, generation) of the commits that it consists of, in the order in which they apply: of a full push
+    its own, of an incremental one those of ``base`` and its own. ``offsets`` span them, [first, end) per partition, within the topic's
+    first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote, ``full_rows`` the rows of the full section underneath,
+    and ``changes`` the rows and deletes that were written since. ``schema`` is the table's (DDL), without the column ``_deleted`` that the
+    topic has last. ``on`` is the version whose compaction is the first of the sections; None: that is a full push.
+
+    ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was made (ISO, UTC).
+    ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version current until then.
+    ``is_late``: a full push of data older than what was current; :func:`as_of` finds it, :func:`newest` does not.
+    ``compactions``: not of the record, but found beside it: its own if it has one, and those below.
+    """
+
+    number: int
+    push_id: str
+    kind: str
+    sections: tuple[tuple[str, str], ...]
+    offsets: tuple[tuple[int, int], ...]
+    commits: int
+    rows: int
+    bytes: int
+    schema: str
+    key: tuple[str, ...]
+    pushed_at: str
+    current_from: str = ""
+    interval: tuple[str, str] | None = None
+    base: int | None = None
+    deletes: int = 0
+    full_rows: int = 0
+    is_late: bool = False
+    table: str = ""
+    changes: int = 0
+    on: int | None = None
+    compactions: tuple[Compaction, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def reads(self) -> int:
+        """The version whose rows it shows: itself, or the one that a rollback has brought back."""
+        return self.base if self.kind == ROLLBACK and self.base is not None else self.number
+
+    @property
+    def compacted(self) -> Compaction | None:
+        """The section that holds all its rows, where it was compacted."""
+        return self.compactions[0] if self.compactions and self.compactions[0].number == self.reads else None
+
+    @property
+    def read_sections(self) -> tuple[Section, ...]:
+        """What who has nothing yet reads: its sections, or the one that they were compacted to."""
+        return (self.compacted.section,) if self.compacted is not None else self.sections
+
+    @property
+    def read_offsets(self) -> Offsets:
+        """The offsets of those."""
+        return self.compacted.offsets if self.compacted is not None else self.offsets
+
+    @property
+    def read_commits(self) -> int:
+        """The topic's first commits that have them."""
+        return self.compacted.commits if self.compacted is not None else self.commits
+
+    @property
+    def known_rows(self) -> int:
+        """The rows of the full section underneath, which the next push is compared to; of a compacted version just its rows."""
+        return self.compacted.rows if self.compacted is not None else self.full_rows
+
+    @property
+    def slice(self) -> dict[str, Any]:
+        """What ``system.consumer(spec, slice)`` reads to get just this version, in the order in which its rows apply."""
+        found = {
+            "kind": "log",
+            "partitions": len(self.offsets),
+            "offsets": [list(span) for span in self.read_offsets],
+            "commit": self.read_commits,
+            "sections": described_sections(self.read_sections),
+        }
+        more = chains(self.read_sections, self.read_offsets, self.compactions)
+        return {**found, CHAINS: more} if more else found
+
+    def may_be_read(self, slice_: Mapping[str, Any]) -> bool:
+        """Whether a slice that was taken of it is still there to be read: what it was compacted of may be given up."""
+        is_former = slice_.get("sections") != described_sections(self.read_sections)
+        return not (is_former and self.compacted is not None and self.compacted.is_given_up)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "number": self.number,
+            "push_id": self.push_id,
+            "kind": self.kind,
+            "sections": [list(section) for section in self.sections],
+            "offsets": [list(span) for span in self.offsets],
+            "commits": self.commits,
+            "rows": self.rows,
+            "deletes": self.deletes,
+            "full_rows": self.full_rows,
+            "bytes": self.bytes,
+            "schema": self.schema,
+            "key": list(self.key),
+            "interval": self.interval,
+            "pushed_at": self.pushed_at,
+            "current_from": self.current_from,
+            "base": self.base,
+            "is_late": self.is_late,
+            "table": self.table,
+            "changes": self.changes,
+            "on": self.on,
+        }
+
+    @classmethod
+    @decoder
+    def from_dict(cls, data: Mapping[str, Any]) -> TableVersion:
+        """The version that :meth:`to_dict` described."""
+        plain = dict(data)
+        plain["sections"] = tuple((producer, generation) for producer, generation in plain["sections"])
+        plain["offsets"] = tuple((first, end) for first, end in plain["offsets"])
+        plain["key"] = tuple(plain["key"])
+        plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
+        return cls(**plain)
+
+
+def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
+    """The current version: the newest one but those that came late; None when nothing was ever pushed."""
+    return next((version for version in from_newest(files, system, topic) if not version.is_late), None)
+
+
+def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableVersion:
+    """A version by its number; one that is missing or expired is an error."""
+    folder = TableFolder(system, topic)
+    record = read(files, folder.version(number))
+    if record is None:
+        raise missing(files, system, topic, f"version {number}")
+    return _readable(files, folder, _loaded(record, Compactions(files, folder)))
+
+
+def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> TableVersion | None:
+    """The version that a push has become; None when it has not, or not yet."""
+    folder = TableFolder(system, topic)
+    begun = read(files, f"{folder.push(push_id)}/adding.json")
+    if begun is None:
+        return None
+    return next((version for version in from_newest(files, system, topic, begun["after"]) if version.push_id == push_id), None)
+
+
+def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> TableVersion:
+    """The version that was current at an instant: of those with ``current_from`` at or before it, the latest (of equal ones the newest).
+
+    So what was pushed for the data interval [Monday, Tuesday) counts from Tuesday 00:00 on, whenever the push itself ran.
+    None there yet, or expired since, is an error.
+    """
+    if instant.tzinfo is None:
+        raise PushError(f"The instant {instant.isoformat()} has no time zone.", hint="Use pendulum.datetime(…, tz='UTC').")
+    folder = TableFolder(system, topic)
+    found: TableVersion | None = None
+    for version in from_newest(files, system, topic):
+        if datetime.fromisoformat(version.current_from) > instant:
+            continue
+        if found is None or version.current_from > found.current_from:
+            found = version
+        if not version.is_late:  # those before it were current before it
+            break
+    if found is None:
+        raise missing(files, system, topic, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}")
+    return _readable(files, folder, found)
+
+
+def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str, Any]) -> int:
+    """The newest version that consists of just what a slice reads; 0: none. Looked for from the newest, whatever was pushed before."""
+    read_ = tuple((section["producer"], section["generation"]) for section in slice_.get("sections", ()))
+    known = from_newest(files, system, topic) if read_ else ()
+    return next((version.number for version in known if read_ in (version.sections, version.read_sections)), 0)
+
+
+def from_newest(files: Filesystem, system: str, topic: str, after: int = 0, but: Collection[int] = frozenset()) -> Iterator[TableVersion]:
+    """The versions above a number, but for some, newest first, each read when it is asked for."""
+    folder = TableFolder(system, topic)
+    compactions = Compactions(files, folder)
+    for number in reversed(numbers(files, folder.versions)):
+        if number <= after:
+            return
+        if number in but:
+            continue
+        yield _loaded(must_read(files, folder.version(number)), compactions)
+
+
+def versions(files: Filesystem, system: str, topic: str) -> list[TableVersion]:
+    """All versions, oldest first, expired ones too (:func:`expired_numbers`)."""
+    return list(from_newest(files, system, topic))[::-1]
+
+
+def expired_numbers(files: Filesystem, system: str, topic: str) -> set[int]:
+    """The versions that retention has given up."""
+    return set(numbers(files, TableFolder(system, topic).expired))
+
+
+def tables(files: Filesystem) -> list[TableFolder]:
+    """The tables that have a version, by the names that are safe in a path."""
+    return [
+        TableFolder(system, topic)
+        for system in files.list("tables")
+        for topic in files.list(f"tables/{system}")
+        if files.list(TableFolder(system, topic).versions)
+    ]
+
+
+def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> TableVersion:
+    """Makes a push visible as the version that it asks for, one above all others; returns the record that stands.
+
+    A push whose id stands there already gets that version. A number that another push has taken is a :class:`ConcurrentPush`.
+    ``current_from`` and ``is_late`` are found here.
+    """
+    folder = TableFolder(system, topic)
+    table = version.table or topic
+    current = newest(files, system, topic)
+    if version.kind != FULL and version.base is None:
+        raise needs_base(table, version.push_id)
+    version = _placed(version, current)
+    highest = highest_number(files, system, topic)
+    # Noted first, so that whoever looks for this id need not read what was pushed before.
+    write_once(files, f"{folder.push(version.push_id)}/adding.json", {"after": highest})
+    known = by_push_id(files, system, topic, version.push_id)
+    if known is not None:
+        return known
+    if highest < version.number and write_once(files, folder.version(version.number), version.to_dict()):
+        return _loaded(version.to_dict(), Compactions(files, folder))
+    winner = TableVersion.from_dict(must_read(files, folder.version(version.number)))
+    if winner.push_id == version.push_id:  # another attempt at the same push
+        return winner
+    raise lost(table, version.push_id, winner)
+
+
+def refuse_late(files: Filesystem, system: str, topic: str, table: str, push_id: str, after: int) -> None:
+    """Tells a push that began when version ``after`` was the newest that another has been faster meanwhile."""
+    winner = read(files, TableFolder(system, topic).version(after + 1))
+    if winner is not None and winner["push_id"] != push_id:
+        raise lost(table, push_id, TableVersion.from_dict(winner))
+
+
+def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
+    """What a push is told whose number another has taken."""
+    return ConcurrentPush(
+        f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which was faster; "
+        "nothing of it is visible.",
+        hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
+        table=table,
+        number=winner.number,
+        winner=winner.push_id,
+    )
+
+
+def highest_number(files: Filesystem, system: str, topic: str) -> int:
+    """The number of the last version; 0 when there is none."""
+    return max(numbers(files, TableFolder(system, topic).versions), default=0)
+
+
+def needs_base(table: str, push_id: str) -> PushError:
+    """What an incremental push of a table without a version is told."""
+    return PushError(
+        f"The incremental push {push_id!r} has nothing to change: table {table!r} has no version yet.",
+        hint='Push all rows first: mode="full".',
+        table=table,
+        push_id=push_id,
+    )
+
+
+def taken(version: TableVersion) -> PushError:
+    """What a push is told whose id a rollback has, and a rollback whose id a push has: to find that version would change nothing."""
+    kinds = {FULL: "a full push", INCREMENTAL: "an incremental push", ROLLBACK: "a rollback"}
+    return PushError(
+        f"The push id {version.push_id!r} of table {version.table!r} is taken: it made version {version.number}, {kinds[version.kind]}.",
+        hint="Give pushes and rollbacks ids of their own (push_id=); the default is one.",
+        table=version.table,
+        push_id=version.push_id,
+    )
+
+
+def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVersion:
+    """What who asks for a version that never was is told."""
+    folder = TableFolder(system, topic)
+    return NoSuchVersion(
+        f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
+        hint=f"There are: {_those_left(files, folder)}." if files.list(folder.versions) else "Nothing was pushed yet: push first.",
+        table=folder.topic,
+        wanted=wanted,
+    )
+
+
+def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) -> TableVersion:
+    """Keeps a version for a run (``<application>/<run id>``) until the run is closed; one that is expired is an error.
+
+    Looked at after the pin stands, and after what retention has begun against it is taken away (:mod:`airflow_samza.runs.tables.marks`).
+    """
+    folder = TableFolder(system, topic)
+    files.put(folder.pin(number, reader), json.dumps({"reader": reader, "at": now()}).encode())
+    withdraw_attempts(files, folder.attempts)
+    try:
+        return by_number(files, system, topic, number)
+    except NoSuchVersion:
+        files.delete(folder.pin(number, reader))
+        raise
+
+
+def now() -> str:
+    """The moment as records hold it."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
+
+
+def instant_text(moment: str) -> str:
+    """A moment (ISO; UTC where it names no zone) as records hold it, so that texts compare as moments do.
+
+    >>> instant_text("2026-01-02T01:00:00+01:00")
+    '2026-01-02T00:00:00.000000+00:00'
+    """
+    parsed = datetime.fromisoformat(moment)
+    parsed = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=timezone.utc)
+    return parsed.astimezone(timezone.utc).isoformat(timespec="microseconds")
+
+
+def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion:
+    """The version with its place in time."""
+    at = instant_text(version.interval[1]) if version.interval is not None and version.kind != ROLLBACK else instant_text(version.pushed_at)
+    if current is None:
+        return replace(version, current_from=at, is_late=False)
+    own, before = version.interval, current.interval
+    if version.kind == FULL and own is not None and before is not None and instant_text(own[1]) < instant_text(before[1]):
+        return replace(version, current_from=at, is_late=True)
+    return replace(version, current_from=max(at, current.current_from), is_late=False)
+
+
+def _loaded(record: Mapping[str, Any], compactions: Compactions) -> TableVersion:
+    """The version of a record, with the compactions that stand beside it."""
+    version = TableVersion.from_dict(record)
+    if len(version.sections) == 1:  # a full push, or a rollback to one: there is nothing to compact, and nothing to look for
+        return version
+    found = compactions.from_above(version.reads) or compactions.from_above(version.on)
+    return replace(version, compactions=found) if found else version
+
+
+def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:
+    if version.number in expired_numbers(files, folder.system, folder.topic):
+        raise NoSuchVersion(
+            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) is expired.",
+            hint=f"Still there: {_those_left(files, folder)}. keep_versions of the push says how many are kept.",
+            table=version.table or folder.topic,
+            wanted=version.number,
+        )
+    return version
+
+
+def _those_left(files: Filesystem, folder: TableFolder) -> str:
+    system, topic = folder.system, folder.topic
+    gone = expired_numbers(files, system, topic)
+    left = islice(from_newest(files, system, topic, but=gone), 5)
+    return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left)

@@ -1,0 +1,1 @@
+"""Retention and checks of what lies under a root."""

@@ -1,0 +1,141 @@
+"""Which runs on record stay: by number and age, and all that others still need.
+
+A run is over when it is closed, or when nothing was heard of it for a month. Of those that are over the newest are kept; an older one stays
+as long as its topics do, as long as the application's state holds what it left (a run that is cleared undoes that), and as long as
+another application has not read what it wrote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import is_free, newest_lease
+from airflow_samza.runs.records.folders import RunFolder, numbers, read
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
+from airflow_samza.runs.upkeep.unread_outputs import UnreadOutputs
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+
+SILENT_SECONDS = 30 * 86400.0
+"""A run that was never closed counts as over after that: its process was killed, or nobody cleans up after it."""
+
+SystemsOf = Callable[[RunPlan], Mapping[str, System]]
+"""Binds the systems of a run."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How many runs of an application are kept, and for how many days; one that is beyond either may go."""
+
+    runs: int = 100
+    days: float = 30.0
+
+
+@dataclass(frozen=True)
+class OverRun:
+    """A run that is over, since ``at`` (seconds since 1970); ``plans`` are its plans, newest last (none: a push)."""
+
+    folder: RunFolder
+    at: float
+    plans: tuple[RunPlan, ...] = field(default=(), repr=False)
+
+
+def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None:
+    """When a run was over; None while it is on, or a process of it lives."""
+    closed = read(files, folder.closed)
+    runners = all_runners(files, folder)
+    if any(runner.is_alive(files) for runner in runners):
+        return None
+    if closed is not None:
+        at = closed.get("at", 0.0)
+        return float(at) if isinstance(at, int | float) else files.modified(folder.closed)
+    beats = [read(files, runner.heartbeat) or read(files, runner.claim) or {} for runner in runners]
+    seen = [float(beat.get("at", beat.get("claimed_at", 0.0))) for beat in beats]
+    paths = [folder.plan(number) for number in folder.plan_generations(files)] + [f"{folder.path}/push.json", f"{folder.path}/origin.json"]
+    seen += [files.modified(path) for path in paths if files.exists(path)]
+    last = max(seen, default=now)  # a folder in which nothing is known is being made
+    return last if last < now - SILENT_SECONDS else None
+
+
+def over_runs(files: Filesystem, application: str, now: float | None = None) -> list[OverRun]:
+    """The runs of an application (its folder's name) that are over, newest first; their plans are not loaded."""
+    now = time.time() if now is None else now
+    found = []
+    for run_id in files.list(f"runs/{application}"):
+        folder = RunFolder(application, run_id)
+        with suppress(SamzaError):  # what is damaged stays for fsck
+            at = over_since(files, folder, now)
+            if at is not None:
+                found.append(OverRun(folder, at))
+    return sorted(found, key=lambda run: (-run.at, run.folder.run_id))
+
+
+def load_plans(files: Filesystem, folder: RunFolder) -> tuple[RunPlan, ...]:
+    """All plans of a run, oldest first."""
+    records = (read(files, folder.plan(number)) for number in folder.plan_generations(files))
+    return tuple(RunPlan.from_dict(record) for record in records if record is not None)
+
+
+class Reasons:
+    """Why runs that are beyond number and age stay all the same."""
+
+    def __init__(self, files: Filesystem, systems_of: SystemsOf, now: float) -> None:
+        self._files = files
+        self._systems_of = systems_of
+        self._now = now
+        self._states: dict[str, Mapping[str, str]] = {}
+        self._unread: UnreadOutputs | None = None
+
+    def of(self, run: OverRun) -> str | None:
+        """Why a run stays, as the end of "it stays because …"; None when it may go."""
+        return next(self._of(run), None)
+
+    def _of(self, run: OverRun) -> Iterator[str]:
+        if not run.plans:
+            return
+        for plan in run.plans:
+            if plan.state is not None:
+                held = self._state(LineageFolder(plan.application, plan.app_id)).get(plan.run_id)
+                if held is not None:
+                    yield held
+        try:
+            yield from self._topics(run)
+            self._unread = self._unread or UnreadOutputs(self._files)
+            for plan in run.plans:
+                reader = self._unread.reader(plan, self._systems_of(plan))
+                if reader is not None:
+                    yield f"{reader!r} has not read what it wrote"
+        except SamzaError as error:
+            yield f"it cannot be looked at: {error.sentence}"
+
+    def _topics(self, run: OverRun) -> Iterator[str]:
+        newest = run.plans[-1]
+        systems = self._systems_of(newest)
+        for system, name in own_topics(self._files, newest):
+            topic = find_own(systems, system, name)
+            if topic is None:
+                continue
+            if expiry(topic, run.at) > self._now:
+                yield f"its topic {name!r} is kept"
+                return
+
+    def _state(self, lineage: LineageFolder) -> Mapping[str, str]:
+        """The runs that an application's state needs, by id, and why."""
+        if lineage.path not in self._states:
+            found: dict[str, str] = dict.fromkeys(self._files.list(lineage.runs), "it has a state of its own")
+            for number in numbers(self._files, lineage.versions):
+                record = read(self._files, lineage.version(number))
+                if record is not None:
+                    found[record["run"]] = f"it left version {number} of the state"
+            lease = newest_lease(self._files, lineage)
+            if lease is not None and not is_free(self._files, lineage, lease):
+                found[lease.run_id] = "it holds the state"
+            self._states[lineage.path] = found
+        return self._states[lineage.path]

@@ -1,0 +1,181 @@
+"""Keeps a root from growing: what a run's end, a command or a scheduled task deletes, of one application or of all.
+
+Nothing here decides by itself: which runs stay is said in :mod:`airflow_samza.runs.upkeep.kept_runs`, in which order things go in
+:mod:`airflow_samza.runs.upkeep.run_removal`, what a log still needs in :mod:`airflow_samza.systems.log.maintenance`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_sweep import orphaned_state
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.upkeep.kept_runs import Keep, Reasons, SystemsOf, load_plans, over_runs
+from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
+from airflow_samza.runs.upkeep.topic_expiry import own_topics
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.trash import empty_trash
+from airflow_samza.systems.log.maintenance import Swept, delete_topic, sweep
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic
+
+SWEEP_SECONDS = 10.0
+"""So long at most the end of a run looks for what may be deleted; the next run's end goes on."""
+
+_HALF_WRITTEN_SECONDS = 7 * 86400.0
+_SUFFIXES = (".json", ".arrow", ".zip", ".log", ".parquet", ".pem")
+
+
+@dataclass
+class SweptRoot:
+    """What a sweep of a whole root deleted, or would delete."""
+
+    runs: SweptRuns = field(default_factory=SweptRuns)
+    logs: dict[str, Swept] = field(default_factory=dict)
+
+
+def sweep_application(
+    files: Filesystem,
+    systems_of: SystemsOf,
+    application: str,
+    keep: Keep,
+    *,
+    seconds: float | None = None,
+    now: float | None = None,
+    dry: bool = False,
+) -> SweptRuns:
+    """Deletes what has expired of one application: topics of its runs, runs beyond number and age, and what they have left.
+
+    ``application`` is its name, or that of its folder of runs. ``seconds``: after so long the rest is left to the next sweep.
+    """
+    until = None if seconds is None else time.monotonic() + seconds
+    now = time.time() if now is None else now
+    swept = SweptRuns()
+    name = safe(application)
+    reasons = Reasons(files, systems_of, now)
+    runs = over_runs(files, name, now)
+    lineages: set[str] = set()
+    for number, run in reversed(list(enumerate(runs))):  # oldest first
+        if until is not None and time.monotonic() >= until:
+            swept.is_done = False
+            break
+        try:
+            going = files.exists(run.folder.removing)
+            is_old = number >= keep.runs or run.at < now - keep.days * 86400
+            if not going and not is_old and is_slim(files, run):
+                continue  # most are
+            run = replace(run, plans=load_plans(files, run.folder))
+            if going or is_old:
+                why = None if going else reasons.of(run)
+                if why is None:
+                    remove_run(files, systems_of, run, now, swept, dry=dry)
+                    continue
+                swept.kept[f"{name}/{run.folder.run_id}"] = why
+            slim_run(files, systems_of, run, now, swept, dry=dry)
+            lineages.update(_lineages(run.plans))
+        except SamzaError as error:  # the others need not wait until this one is repaired
+            swept.kept[f"{name}/{run.folder.run_id}"] = f"it cannot be looked at: {error.sentence}"
+    for lineage in sorted(lineages):
+        for path in orphaned_state(files, lineage):
+            swept.leftovers.append(path)
+            if not dry:
+                files.delete_tree(path)
+    if not dry:
+        empty_trash(files, now)
+    return swept
+
+
+def _lineages(plans: Sequence[RunPlan]) -> set[str]:
+    return {LineageFolder(plan.application, plan.app_id).path for plan in plans if plan.state is not None}
+
+
+def sweep_root(
+    files: Filesystem,
+    logs: Sequence[LogSystem],
+    systems_of: SystemsOf,
+    keep: Keep,
+    *,
+    now: float | None = None,
+    dry: bool = False,
+) -> SweptRoot:
+    """Deletes what has expired of all applications, and what nobody names any more in the given logs."""
+    now = time.time() if now is None else now
+    found = SweptRoot()
+    for application in files.list("runs"):
+        swept = sweep_application(files, systems_of, application, keep, now=now, dry=dry)
+        for name in ("runs", "topics", "leftovers"):
+            getattr(found.runs, name).extend(getattr(swept, name))
+        found.runs.kept.update(swept.kept)
+    for log in logs:
+        found.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
+        for topic in _orphans(files, log, now):
+            if dry or delete_topic(topic):
+                found.logs[log.name].topics.append(topic.name)
+    for lineage in files.list("state"):
+        for path in orphaned_state(files, f"state/{lineage}"):
+            if path not in found.runs.leftovers:
+                found.runs.leftovers.append(path)
+                if not dry:
+                    files.delete_tree(path)
+    if not dry:
+        for top in ("runs", "state", "tables"):
+            _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS)
+        empty_trash(files, now)
+    return found
+
+
+def sweep_log(files: Filesystem, log: LogSystem, *, now: float | None = None, dry: bool = False) -> Swept:
+    """Sweeps a log; topics of runs that are open are spared, however they are marked."""
+    at = None if now is None else int(now * 1000)
+    held = OpenTopics(files)
+    return sweep(log.filesystem, log.name, at, is_held=held.holds, dry=dry)
+
+
+def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
+    """Topics that belong to a run which is not on record: its plan was never made to the end."""
+    for name in log.topics():
+        try:
+            topic = log.topic(name)
+        except TopicError:  # fsck names it
+            continue
+        made = log.made(name)
+        if topic.owner and name.count("/") >= 2 and made is not None and made / 1000 < now - _HALF_WRITTEN_SECONDS:
+            run = RunFolder(topic.owner[0], name.split("/")[1])
+            if not run.plan_generations(files):
+                yield topic
+
+
+class OpenTopics:
+    """The topics of all runs that are not closed, found when they are first asked for."""
+
+    def __init__(self, files: Filesystem) -> None:
+        self._files = files
+        self._runs: dict[str, RunFolder] | None = None
+
+    def holds(self, name: str) -> bool:
+        """Whether a topic belongs to a run that is open now."""
+        if self._runs is None:
+            self._runs = {
+                topic: folder
+                for application in self._files.list("runs")
+                for run_id in self._files.list(f"runs/{application}")
+                for folder in [RunFolder(application, run_id)]
+                for plan in load_plans(self._files, folder)
+                for _, topic in own_topics(self._files, plan)
+            }
+        folder = self._runs.get(name)
+        return folder is not None and not self._files.exists(folder.closed) and self._files.exists(folder.path)
+
+
+def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:
+    """Deletes what writers that died left half written, in all folders below."""
+    files.delete_temporary(directory, before)
+    for name in files.list(directory):
+        if not name.endswith(_SUFFIXES):
+            _delete_temporary(files, f"{directory}/{name}", before)

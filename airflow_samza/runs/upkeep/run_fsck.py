@@ -1,0 +1,144 @@
+"""Looks at every record of a run and says what is damaged or missing. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from airflow_samza.errors import SamzaError, StoreError
+from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
+from airflow_samza.runs.records.names import Generation, producer_id
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.storage.snapshots import MISSING, damaged_files
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.fsck import Finding, Published
+
+Decode = Callable[[Mapping[str, Any]], object]
+
+TELLS = "Nothing to do: it only tells, and the next one takes its place."
+DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the command line: --again."
+
+_TELLING = ("closed.json", "origin.json", "removing.json", "slimmed.json")
+"""Records of a run whose presence counts, or that only say where it comes from."""
+
+
+def checked(files: Filesystem, path: str, decode: Decode = dict, *, tells: bool = False) -> Iterator[Finding]:
+    """What is wrong with one record, if it is there."""
+    try:
+        record = read(files, path)
+        if record is not None:
+            decode(record)
+    except SamzaError as error:
+        why = str(error.facts.get("why") or error.sentence)
+        yield Finding(files.location(path), f"is damaged: {why}", TELLS if tells else DECIDES, serious=not tells)
+
+
+def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
+    """All findings on the records of a run, of its stages and of what they keep."""
+    for generation in run.plan_generations(files):
+        yield from checked(files, run.plan(generation), RunPlan.from_dict)
+        for kind in ("drain", "stop", "deadline"):
+            yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json")
+        for name in files.list(f"{run.path}/start/{generation}"):
+            yield from checked(files, f"{run.path}/start/{generation}/{name}")
+    for name in files.list(run.path):
+        if name.endswith(".json"):
+            yield from checked(files, f"{run.path}/{name}", tells=name in _TELLING)
+    for key in files.list(run.servers):
+        for number in numbers(files, f"{run.servers}/{key}"):
+            place = f"{run.servers}/{key}/{number}"
+            for name in ("claim", "heartbeat", "closed"):
+                yield from checked(files, f"{place}/{name}.json", tells=True)
+            for name in files.list(f"{place}/queue"):
+                yield from checked(files, f"{place}/queue/{name}")
+    closed = files.exists(run.closed)
+    for _, folder in _stages(files, run):
+        yield from _fsck_stage(files, folder, goes_on=not closed and not files.exists(folder.result))
+
+
+def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:
+    """What the results of a run's stages say to be in topics: system, topic, what, and when that was written (seconds since 1970)."""
+    for generation, folder in _stages(files, run):
+        result = _result_of(files, folder)
+        for output in result.outputs if result is not None else ():
+            if result is not None and (output.messages or output.control):
+                producer = producer_id(result.application, result.run_id, result.stage_id)
+                said = Published(producer, str(generation), result.epochs - 1, files.location(folder.result))
+                yield output.system, output.stream, said, files.modified(folder.result)
+
+
+def written_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str]]:
+    """The places that the results of a run's stages say to have written files to: system and path."""
+    for _, folder in _stages(files, run):
+        result = _result_of(files, folder)
+        for output in result.outputs if result is not None else ():
+            if output.facts.get("path"):
+                yield output.system, str(output.facts["path"])
+
+
+def _result_of(files: Filesystem, folder: StageFolder) -> StageResult | None:
+    """The result of a stage, if it is there and whole; :func:`fsck_run` says what is wrong with it."""
+    with suppress(SamzaError):
+        record = read(files, folder.result)
+        return StageResult.from_dict(record) if record is not None else None
+    return None
+
+
+def _stages(files: Filesystem, run: RunFolder) -> Iterator[tuple[Generation, StageFolder]]:
+    for stage in files.list(f"{run.path}/stages"):
+        for name in files.list(f"{run.path}/stages/{stage}"):
+            yield Generation.parse(name), StageFolder(f"{run.path}/stages/{stage}/{name}")
+
+
+def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Iterator[Finding]:
+    for name in files.list(folder.path):
+        if name.endswith(".json"):
+            path = f"{folder.path}/{name}"
+            yield from checked(files, path, StageResult.from_dict if path == folder.result else dict)
+    for number in numbers(files, folder.attempts):
+        yield from checked(files, folder.attempt(number, "request"))
+        yield from checked(files, folder.attempt(number, "status"), tells=True)
+    newest: Commit | None = None
+    for epoch in numbers(files, folder.epochs):
+        yield from checked(files, folder.intent(epoch), Intent.from_dict)
+        if files.exists(folder.commit(epoch)) and not files.exists(folder.intent(epoch)):
+            yield Finding(files.location(folder.intent(epoch)), "is missing, and its epoch is committed", DECIDES)
+        found = list(checked(files, folder.commit(epoch), Commit.from_dict))
+        yield from found
+        record = read(files, folder.commit(epoch)) if not found else None
+        newest = Commit.from_dict(record) if record is not None else newest
+        for name in files.list(folder.manifests(epoch)):
+            yield from checked(files, f"{folder.manifests(epoch)}/{name}", Manifest.from_dict)
+    for task, epoch in newest.standing.items() if newest is not None else ():
+        yield from _fsck_standing(files, folder, task, epoch, goes_on=goes_on)
+
+
+def _fsck_standing(files: Filesystem, folder: StageFolder, task: int, epoch: int, *, goes_on: bool) -> Iterator[Finding]:
+    """The manifest that a task goes on from, and the state that it names; both are needed while the stage goes on."""
+    path = folder.manifest(epoch, task)
+    if not files.exists(path):
+        yield Finding(files.location(path), "is missing, and the stage's newest commit counts on it", DECIDES, serious=goes_on)
+        return
+    try:
+        record = read(files, path)
+        state = Manifest.from_dict(record).state if record is not None else None
+    except SamzaError:
+        return  # said already
+    yield from state_findings(files, state, serious=goes_on)
+
+
+def state_findings(files: Filesystem, described: Mapping[str, Any] | None, *, serious: bool = True) -> Iterator[Finding]:
+    """Files of state that are missing, or not as they were written. Of stages that are over (not ``serious``) retention takes the files."""
+    for error in damaged_files(files, described):
+        if serious or error.facts.get("what") != MISSING:
+            yield _of_state(error, serious)
+
+
+def _of_state(error: StoreError, serious: bool) -> Finding:
+    path = str(error.facts.get("path"))
+    what = error.sentence.partition(path)[2].strip().removesuffix(".")
+    remedy = error.hint if serious else "Nothing to do: the stage is over, and nobody goes on from this."
+    return Finding(path, f"{what} (state of the operator {error.facts.get('operator')!r})", remedy, serious)

@@ -1,0 +1,159 @@
+"""Deleting what a run that is over has left: first what nobody needs any more, at last the run itself.
+
+A run is deleted in an order that a reader never sees half of. A note says that it goes; then whether it is over is asked once more, since
+who opens a run again looks for that note. Its topics go, each out of sight at once, and then its folder, likewise. Whoever dies in between
+leaves the note, and the next sweep goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease_holder import finished_stage
+from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, over_since
+from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.trash import move_to_trash
+from airflow_samza.systems.log.maintenance import delete_topic
+from airflow_samza.systems.system import System
+
+
+@dataclass
+class SweptRuns:
+    """What a sweep of runs deleted (or would delete): ``runs`` as ``<application>/<run>``, names of ``topics``, folders of ``leftovers``.
+
+    ``kept`` says why runs beyond number and age stay; ``is_done``: the time was enough for all.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    is_done: bool = True
+
+
+def slim_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False) -> None:
+    """Deletes what a run that is over needs no more though it stays: expired topics, code, and state of which there is a copy.
+
+    A note says what was done, so that the next sweep passes it over, until the run is opened and closed again.
+    """
+    if is_slim(files, run):
+        return
+    left = False
+    for plan in run.plans:
+        left = _sweep_topics(files, systems_of(plan), run, plan, now, swept, dry=dry) or left
+    for path in _leftovers(files, run):
+        if dry or _deleted(files, path, run.folder):
+            swept.leftovers.append(path)
+    if not left and not dry:
+        replace(files, _note(run), {"over": run.at})
+
+
+def is_slim(files: Filesystem, run: OverRun) -> bool:
+    """Whether nothing is left of a run that it needs no more, as the note says."""
+    done = read(files, _note(run))
+    return done is not None and done.get("over") == run.at
+
+
+def _note(run: OverRun) -> str:
+    return f"{run.folder.path}/slimmed.json"
+
+
+def remove_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False) -> bool:
+    """Deletes a run with its topics; False when it was opened again at this moment."""
+    folder = run.folder
+    names = [(plan, topics) for plan in run.plans if (topics := own_topics(files, plan))]
+    if not dry:
+        write_once(files, folder.removing, {"at": time.time()})
+        if over_since(files, folder, now) is None:
+            files.delete(folder.removing)
+            return False
+    for plan, topics in names:
+        systems = systems_of(plan)
+        for system, name in topics:
+            topic = find_own(systems, system, name)
+            if topic is not None and (dry or delete_topic(topic)):
+                swept.topics.append(name)
+    swept.runs.append(f"{folder.application}/{folder.run_id}")
+    if dry:
+        return True
+    _release_pins(files, run)
+    place = move_to_trash(files, folder.path)
+    if place is not None:
+        files.delete_tree(place)
+    files.delete_empty(folder.path.rpartition("/")[0])
+    return True
+
+
+def _deleted(files: Filesystem, path: str, folder: RunFolder) -> bool:
+    """Deletes a folder of a run, unless the run is opened again at this moment: then it is given back."""
+    place = move_to_trash(files, path)
+    if place is not None and not files.exists(folder.closed) and not files.exists(path):
+        files.rename(place, path)
+        return False
+    if place is not None:
+        files.delete_tree(place)
+    return place is not None
+
+
+def _sweep_topics(
+    files: Filesystem, systems: Mapping[str, System], run: OverRun, plan: RunPlan, now: float, swept: SweptRuns, *, dry: bool
+) -> bool:
+    """Deletes the topics of a run that are expired; whether others are left."""
+    left = False
+    is_open: Callable[[], bool] = lambda: not files.exists(run.folder.closed)  # noqa: E731
+    for system, name in own_topics(files, plan):
+        topic = find_own(systems, system, name)
+        if topic is None:
+            continue
+        if expiry(topic, run.at) > now or is_open():
+            left = True
+        elif dry or delete_topic(topic, is_open):
+            swept.topics.append(name)
+    return left
+
+
+def _leftovers(files: Filesystem, run: OverRun) -> list[str]:
+    """Folders of a run that nobody reads any more: shipped code, and the state of stages that have left it elsewhere."""
+    found = [run.folder.code] if files.list(run.folder.code) else []
+    for plan in run.plans:
+        stages = {stage.stage_id: finished_stage(files, plan, stage.stage_id) for stage in plan.plan.stages}
+        if all(stages.values()) and _has_left(files, plan):
+            folders = (handle.folder.states for handle in stages.values() if handle is not None)
+            found += [path for path in folders if files.list(path)]
+    return found
+
+
+def _has_left(files: Filesystem, plan: RunPlan) -> bool:
+    """Whether what a run leaves lies in the application's state, or there is nothing to leave."""
+    if plan.state is None:
+        return True
+    lineage = LineageFolder(plan.application, plan.app_id)
+    if plan.state.kind != LINEAGE:
+        return files.exists(lineage.own_state(plan.run_id, plan.generation))
+    assert plan.state.fence is not None
+    return files.exists(lineage.lease(plan.state.fence, "ended"))
+
+
+def _release_pins(files: Filesystem, run: OverRun) -> None:
+    """Deletes the pins of a run, which would hold what it read for a month otherwise: nobody could see any more that it is over."""
+    readers = {f"{plan.application}/{plan.run_id}" for plan in run.plans}
+    for plan in run.plans:
+        if plan.state is not None:
+            files.delete(LineageFolder(plan.application, plan.app_id).pin(plan.state.version, plan.run_id))
+    for system in files.list("tables"):
+        for topic in files.list(f"tables/{system}"):
+            table = TableFolder(system, topic)
+            for number in files.list(table.pins):
+                for reader in readers:
+                    path = table.pin(int(number), reader)
+                    if files.exists(path):
+                        files.delete(path)
+                files.delete_empty(f"{table.pins}/{number}")

@@ -1,0 +1,96 @@
+"""What becomes of the topics of a run that is over: they are marked to expire, and deleted after that, unless the run is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_samza.errors import UnknownName
+from airflow_samza.runs.finish import output_stream
+from airflow_samza.runs.records.folders import RunFolder, read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.index import read_floor
+from airflow_samza.systems.log.maintenance import mark_expired
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic, find_topic
+from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.system import System
+
+KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
+KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
+
+
+def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
+    """The run's own topics, of every generation of its stages under this plan, each as the name of its system and its own; there or not."""
+    folder = RunFolder(run.application, run.run_id)
+    found: dict[tuple[str, str], None] = {}
+    first = Generation(run.generation, 1)
+    for stream in (run.stream(stream_id) for stage in run.plan.stages for stream_id in stage.inputs):
+        read = run.through(stream, first)
+        if read.spec.through is not None:
+            found[read.system, read.spec.through] = None
+    for stage in run.plan.stages:
+        known = {first, *folder.generations(files, stage.stage_id)}
+        for generation in sorted(generation for generation in known if generation.plan == run.generation):
+            for stream_id in stage.outputs:
+                topic = output_stream(run, stream_id, generation)
+                if run.is_own(stream_id) or topic.spec.through is not None:
+                    found[topic.system, topic.spec.through or topic.spec.name] = None
+    return list(found)
+
+
+def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan, at: float) -> list[str]:
+    """Marks the run's own topics, of every generation of its stages, to expire at a time (seconds since 1970); returns their names."""
+    marked = []
+    for system, name in own_topics(files, run):
+        topic = find_own(systems, system, name)
+        if topic is not None:
+            mark_expired(topic, int(at * 1000))
+            marked.append(name)
+    return marked
+
+
+def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> None:
+    """Opens a closed run again: its topics expire no more. One whose records are being deleted is refused.
+
+    The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic back.
+    """
+    open_again(files, RunFolder(run.application, run.run_id))
+    for system, name in own_topics(files, run):
+        topic = find_own(systems, system, name)
+        if topic is not None and read_floor(topic).expires_at is not None:
+            mark_expired(topic, None)
+
+
+def open_again(files: Filesystem, folder: RunFolder) -> None:
+    """Takes the note away that a run is closed; one whose records are being deleted is refused, and stays closed."""
+    closed = read(files, folder.closed)
+    files.delete(folder.closed)
+    if files.exists(folder.removing):
+        if closed is not None:
+            write_once(files, folder.closed, closed)
+        raise being_removed(folder.application, folder.run_id)
+
+
+def expiry(topic: Topic, over: float) -> float:
+    """When a topic of a run that has been over since ``over`` may be deleted (seconds since 1970): as it is marked, else after a week."""
+    at = read_floor(topic).expires_at
+    return at / 1000 if at is not None else over + KEEP_AFTER_FAILURE_SECONDS
+
+
+def being_removed(application: str, run_id: str) -> UnknownName:
+    """The error for a run whose records retention has begun to delete."""
+    return UnknownName(
+        f"The run {run_id!r} of {application!r} is not kept any more: its records are being deleted.",
+        hint="Plan it anew (clear its plan task with its downstream; on the command line: another --run-id). keep_runs and keep_runs_days "
+        "say how many runs are kept.",
+        name=run_id,
+    )
+
+
+def find_own(systems: Mapping[str, System], system: str, name: str) -> Topic | None:
+    """A topic of a run; None when it is not there, or its system looks after itself."""
+    bound = systems[system]
+    log = bound.log if isinstance(bound, SparkSystem) else bound
+    return find_topic(log.filesystem, log.name, name) if isinstance(log, LogSystem) else None

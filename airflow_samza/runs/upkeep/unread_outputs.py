@@ -1,0 +1,91 @@
+"""Which runs have written what another application, that goes on from a state, has not read yet.
+
+Such a reader may still refuse what a run wrote, or want it written anew, and that takes the run's records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_samza.runs.records.folders import RunFolder, numbers, read
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.commits import load_tail, read_commits
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic, find_topic
+from airflow_samza.systems.system import System
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How far an application has read a topic: the sections (``<application>/<run>``), or else the next offsets."""
+
+    application: str
+    sections: frozenset[str] | None
+    offsets: tuple[int, ...]
+
+
+class UnreadOutputs:
+    """What all applications that carry state have read, as of their newest versions."""
+
+    def __init__(self, files: Filesystem) -> None:
+        self._files = files
+        self._readers: dict[str, list[_Reader]] = {}
+        self._written: dict[tuple[str, str], Mapping[str, tuple[int, ...]]] = {}
+        for lineage in files.list("state"):
+            self._take(f"state/{lineage}/versions")
+
+    def _take(self, versions: str) -> None:
+        known = numbers(self._files, versions)
+        version = read(self._files, f"{versions}/{known[-1]:020}.json") if known else None
+        if version is None:
+            return
+        application = str(version["plan"]["application"])
+        plan = read(self._files, RunFolder(application, version["run"]).plan(version["plan_generation"]))
+        for stream_id, stream in RunPlan.from_dict(plan).streams.items() if plan is not None else ():
+            if stream.role != "input" or stream_id not in version["offsets"]:
+                continue
+            marks = version["sections"].get(stream_id) if "sections" in (stream.slice or {}) else None
+            read_ = frozenset(str(mark).rpartition("@")[0] for mark in marks) if marks is not None else None
+            self._readers.setdefault(stream.spec.name, []).append(_Reader(application, read_, tuple(version["offsets"][stream_id])))
+
+    def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:
+        """An application that has not read all that a run wrote to a topic of which it reads; None when there is none."""
+        for stage in run.plan.stages:
+            for stream_id in stage.outputs:
+                stream = run.stream(stream_id)
+                system = systems[stream.system]
+                if run.is_own(stream_id) or stream.spec.name not in self._readers or not isinstance(system, LogSystem):
+                    continue
+                producer = run.producer(stage.stage_id)
+                end = self._ends(system, stream.spec.name).get(producer)
+                for reader in self._readers[stream.spec.name] if end is not None else ():
+                    assert end is not None
+                    if reader.sections is not None:
+                        is_unread = producer.rpartition("/")[0] not in reader.sections
+                    else:
+                        is_unread = any(written > done for written, done in zip(end, reader.offsets, strict=False))
+                    if is_unread:
+                        return reader.application
+        return None
+
+    def _ends(self, system: LogSystem, name: str) -> Mapping[str, tuple[int, ...]]:
+        """Where the last rows end that each producer has written to a topic, which readers still see."""
+        place = (system.filesystem.location(""), name)
+        if place not in self._written:
+            topic = find_topic(system.filesystem, system.name, name)
+            self._written[place] = _ends(topic) if topic is not None else {}
+        return self._written[place]
+
+
+def _ends(topic: Topic) -> dict[str, tuple[int, ...]]:
+    seen = load_tail(topic).seen
+    found: dict[str, tuple[int, ...]] = {}
+    for commit in read_commits(topic, 0):
+        if commit.rows and not commit.once and not seen.is_superseded(commit.producer, commit.generation):
+            rows = commit.rows_by_partition
+            former = found.get(commit.producer, (0,) * topic.partitions)
+            own = (end - len(commit.control) if count else 0 for end, count in zip(commit.next, rows, strict=True))
+            found[commit.producer] = tuple(max(one, other) for one, other in zip(own, former, strict=True))
+    return found

@@ -1,0 +1,250 @@
+"""What records and heads tell of a stage: offsets, lag, watermarks, ends, rates; and the lines that people read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_samza.application.application import StreamApplication, stream_application
+from airflow_samza.control.watermarks import END_OF_TIME
+from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
+from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
+from airflow_samza.runs.records.folders import replace, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, SUCCEEDED, StageHandle, StageStatus, restored_bytes, stage_status
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.system import StreamMetadata, StreamSpec
+
+NOON = 1_357_041_600.0  # 2013-01-01 12:00 UTC
+FIRST = Generation(1, 1)
+
+
+@stream_application("views")
+def views(app: Any) -> None:
+    (
+        app.input_stream("page-views", system="logs", schema="member bigint, country string", bounded=False)
+        .partition_by("member", id="by-member")
+        .filter(lambda view: True, id="all")
+        .send_to(app.output_stream("out", system="warehouse"))
+    )
+
+
+class Heads:
+    """A system that knows nothing but how far its streams are written."""
+
+    def __init__(self, *heads: int) -> None:
+        self.heads = heads
+        self.admin = self
+
+    def metadata(self, streams: list[StreamSpec]) -> dict[str, StreamMetadata]:
+        return {stream.name: StreamMetadata(len(self.heads), (0,) * len(self.heads), self.heads) for stream in streams}
+
+
+class Records:
+    """A run whose epochs are written as a stage runner and its tasks write them."""
+
+    def __init__(self, root: Path, application: StreamApplication, partitions: int = 2) -> None:
+        self.files = LocalFilesystem(root)
+        plan = ExecutionPlanner({}, {"page-views": partitions, "out": 2}).plan(application.spec({}))
+        streams = {s.stream_id: BoundStream(s.stream_id, s.role, "logs", StreamSpec(s.stream_id)) for s in plan.streams}
+        self.run = RunPlan("views", "1", "tests:views", "run-1", 1, plan, streams)
+        self.head = Heads(*[1000] * partitions)
+        self.standing: dict[str, dict[int, int]] = {}
+
+    def epoch(self, number: int, tasks: dict[int, Manifest], *, stage: str = "page-views", whole: bool = False, at: float = NOON) -> Commit:
+        """One epoch of a stage, committed."""
+        handle = StageHandle("views", "run-1", stage, FIRST, 1)
+        stream = self.run.plan.stage(stage).inputs[0]
+        ranges = [[0, 1000]] * self.run.plan.stream(stream).partitions
+        inputs = {stream: InputIntent(stream, {"offsets": ranges}, "1.1" if self.run.is_own(stream) else None)}
+        count = self.run.plan.stage(stage).task_count
+        outputs = {name: name for name in self.run.plan.stage(stage).outputs}
+        standing = self.standing.setdefault(stage, {})
+        intent = Intent(stage, "1.1", number, count, inputs, outputs, NOON - 60, whole, tuple(tasks), dict(standing))
+        write_once(self.files, handle.folder.intent(number), intent.to_dict())
+        for task, manifest in tasks.items():
+            write_once(self.files, handle.folder.manifest(number, task), manifest.to_dict())
+        done = commit(self.files, handle.folder, intent, list(tasks.values()))
+        standing.update(done.standing)
+        record = self.files.read(handle.folder.commit(number)).decode()
+        self.files.put(handle.folder.commit(number), record.replace(record.split('"committed_at": ')[1].split(",")[0], str(at)).encode())
+        return done
+
+    def progress(self, stage: str = "page-views", *, state: str = RUNNING, now: float = NOON) -> ProgressReport:
+        handle = StageHandle("views", "run-1", stage, FIRST)
+        status = stage_status(self.files, handle)
+        told = StageStatus(state, 1, status.tasks, status.tasks_done)
+        return stage_progress(self.files, {"logs": self.head}, self.run, stage, status=told, now=now)  # type: ignore[dict-item]
+
+
+def of_task(task: int, epoch: int, offset: int, *, read: int = 0, sent: int = 0, stream: str = "page-views", **more: Any) -> Manifest:
+    """What a task left that owns the partition of its number and has read it up to an offset."""
+    marks, ends = more.pop("watermark", None), more.pop("ends", None)
+    control: dict[str, Any] = {}
+    if marks is not None:
+        control["watermarks"] = [{"stream": stream, "partition": task, "timestamp_of_last_emission": marks}]
+    if ends is not None:
+        control["end_of_stream"] = [{"stream": stream, "partition": task, "tasks": ends, "ended": more.get("ended", False)}]
+    checkpoint = {"offsets": {stream: {str(task): offset}}, "control": control}
+    output = "by-member" if stream == "page-views" else "out"
+    more.setdefault("ended", False)
+    counts = {stream: {"messages": read, "control": 0, "bytes": read}}
+    return Manifest(task, epoch, f"{task}-{epoch}", 1.0, counts, {output: Staged({}, sent)}, checkpoint=checkpoint, **more)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    return Records(tmp_path, views)
+
+
+def test_a_stage_that_nobody_has_submitted_has_not_started(records: Records) -> None:
+    report = stage_progress(records.files, {}, records.run, "page-views", now=NOON)
+    assert (report.state, report.partitions, report.read) == (NOT_STARTED, (), 0)
+    assert describe_progress(report) == ["Stage page-views: not started"]
+
+
+def test_lag_is_what_lies_between_the_next_offset_and_the_head(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 900), 1: of_task(1, 0, 400)})
+    report = records.progress()
+    assert [(found.offset, found.head, found.lag, found.percent_behind) for found in report.partitions] == [
+        (900, 1000, 100, 10.0),
+        (400, 1000, 600, 60.0),
+    ]
+    assert (report.lag, report.percent_behind) == (700, 35.0)
+
+
+def test_the_lag_grows_while_nothing_is_read(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 1000), 1: of_task(1, 0, 1000)})
+    assert records.progress().lag == 0
+    records.head.heads = (1500, 1000)
+    assert records.progress().lag == 500
+
+
+def test_a_task_that_did_not_run_in_the_last_epoch_stands_where_it_stood(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
+    records.epoch(1, {0: of_task(0, 1, 600)})
+    assert [found.offset for found in records.progress().partitions] == [600, 400]
+
+
+def test_an_epoch_that_is_not_committed_does_not_count(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
+    folder = StageHandle("views", "run-1", "page-views", FIRST).folder
+    open_ = Intent("page-views", "1.1", 1, 2, {"page-views": InputIntent("page-views", {})}, {}, whole=False)
+    write_once(records.files, folder.intent(1), open_.to_dict())
+    write_once(records.files, folder.manifest(1, 0), of_task(0, 1, 999).to_dict())
+    assert [found.offset for found in records.progress().partitions] == [300, 400]
+
+
+def test_the_watermark_is_the_least_of_the_partitions_and_known_once_all_have_one(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 1, watermark=5_000), 1: of_task(1, 0, 1)})
+    assert records.progress().watermark is None
+    records.epoch(1, {1: of_task(1, 1, 2, watermark=3_000)})
+    assert records.progress().watermark == 3_000
+
+
+def test_a_partition_that_has_ended_holds_no_watermark_back(records: Records) -> None:
+    ended = of_task(1, 0, 1, watermark=END_OF_TIME, ends=[], ended=True)
+    records.epoch(0, {0: of_task(0, 0, 1, watermark=5_000), 1: ended})
+    report = records.progress()
+    assert (report.watermark, report.partitions[1].ended) == (5_000, True)
+
+
+def test_ends_are_counted_of_the_tasks_that_write_the_topic(records: Records) -> None:
+    by: dict[str, Any] = {"stream": "by-member", "read": 1}
+    records.epoch(0, {0: of_task(0, 0, 5, ends=["task-0"], **by), 1: of_task(1, 0, 9, ends=[], ended=True, **by)}, stage="by-member")
+    found = records.progress("by-member").partitions
+    assert [(part.ends, part.ends_expected, part.ended) for part in found] == [(1, 2, False), (2, 2, True)]
+    assert found[1].lag == 0
+
+
+def test_rates_are_over_the_last_half_minute_and_over_all_time(records: Records) -> None:
+    for number in range(9):
+        tasks = {task: of_task(task, number, number, read=50, sent=25) for task in (0, 1)}
+        records.epoch(number, tasks, at=NOON - 80 + 10 * number)
+    report = records.progress(now=NOON)
+    assert (report.read, report.sent, report.epochs) == (900, 450, 9)
+    assert report.overall is not None
+    assert (report.overall.read, report.overall.seconds) == (15.0, 60.0)
+    assert report.now is not None
+    # Commits 1, 2 and 4 before the newest are looked at, and the third is old enough.
+    assert (report.now.read, report.now.seconds) == (10.0, 40.0)
+
+
+def test_late_dropped_and_dead_messages_are_summed_whichever_operator_counted_them(records: Records) -> None:
+    facts = {
+        "late_messages.hourly": 2,
+        "late_messages.daily": 1,
+        "dropped_messages": 4,
+        "late_messages_of_mine": 100,
+        "dead_letters.parse": 3,
+    }
+    records.epoch(0, {0: of_task(0, 0, 1, facts=facts), 1: of_task(1, 0, 1, facts={"late_messages.hourly": 5})})
+    report = records.progress()
+    assert (report.late, report.dropped, report.dead_letters) == (8, 4, 3)
+    assert describe_progress(report)[-1] == "  messages: 8 late, 4 dropped, 3 in dead letters"
+
+
+def test_of_a_single_epoch_the_tasks_that_are_done_tell(records: Records) -> None:
+    folder = StageHandle("views", "run-1", "page-views", FIRST).folder
+    intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {"by-member": "by-member"}, NOON - 4)
+    write_once(records.files, folder.intent(0), intent.to_dict())
+    whole = Manifest(0, 0, "a", 1.0, {"page-views": {"messages": 80}}, {"by-member": Staged({}, 40)})
+    write_once(records.files, folder.manifest(0, 0), whole.to_dict())
+    report = records.progress()
+    assert (report.tasks_done, report.tasks, report.read, report.sent) == (1, 2, 80, 40)
+    assert describe_progress(report) == ["Stage page-views: running, 1 of 2 tasks done; read 80 messages (20/s), sent 40 (10/s)"]
+
+
+def test_lines_name_the_partitions_that_are_furthest_behind_and_fit_a_terminal(tmp_path: Path) -> None:
+    records = Records(tmp_path, views, partitions=40)
+    at = int(NOON * 1000) - 720_000
+    records.epoch(0, {task: of_task(task, 0, 1000 - task, read=1_000_000, sent=900_000, watermark=at) for task in range(40)})
+    lines = describe_progress(records.progress())
+    assert lines == [
+        "Stage page-views: running, 1 epoch; read 40,000,000 messages (666,667/s), sent 36,000,000 (600,000/s)",
+        "  page-views  40 partitions, 780 behind (98.0 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old), end-of-stream 0 of 40",
+        "                partition 39: offset 961 of 1,000, 39 behind (96.1 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "                partition 38: offset 962 of 1,000, 38 behind (96.2 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "                partition 37: offset 963 of 1,000, 37 behind (96.3 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "                36 further partitions are less behind",
+    ]
+    assert max(map(len, lines)) <= 140
+
+
+def test_a_report_can_be_stored_and_says_what_it_computed(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 900), 1: of_task(1, 0, 1000)})
+    body = records.progress().to_dict()
+    assert (body["lag"], body["partitions"][0]["lag"], body["percent_behind"]) == (100, 100, 5.0)
+
+
+@pytest.mark.parametrize(("state", "shown"), [(SUCCEEDED, "succeeded"), (CANCELLED, "cancelled")])
+def test_a_stage_that_is_over_has_no_present_rate(records: Records, state: str, shown: str) -> None:
+    for number in (0, 1):
+        records.epoch(number, {task: of_task(task, number, number, read=10) for task in (0, 1)}, at=NOON - 30 + number)
+    report = records.progress(state=state)
+    assert report.now is None
+    assert report.overall is not None
+    assert report.overall.seconds == pytest.approx(31)  # to the last commit, not to now
+    assert describe_progress(report)[0].startswith(f"Stage page-views: {shown}, 2 epochs")
+
+
+def test_what_a_stage_waits_for_is_told(records: Records) -> None:
+    handle = StageHandle("views", "run-1", "by-member", FIRST)
+    replace(records.files, handle.folder.attempt(1, "request"), {})
+    waiting: Any = SimpleNamespace(progress=SimpleNamespace(waiting_for="page-views"), state=RUNNING, attempt=1)
+    report = stage_progress(records.files, {}, records.run, "by-member", status=waiting, now=NOON)
+    assert describe_progress(report) == ["Stage by-member: waiting for page-views"]
+
+
+def test_says_where_tasks_found_their_state() -> None:
+    facts = {"restored_from_memory_bytes": 2_000_000, "restored_from_host_bytes": 500_000, "restored_from_root_bytes": 40_000}
+    report = ProgressReport("views", "1.1", RUNNING, 0.0, several_epochs=True, epochs=1, restored=restored_bytes(facts))
+    assert describe_progress(report)[-1] == "  state: 2.0 MB found in memory, 0.5 MB on the host, 0.0 MB read from the root"
+    assert restored_bytes({"bad_records": 3}) == {}
