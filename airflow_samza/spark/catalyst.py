@@ -20,8 +20,8 @@ from airflow_samza.schema import Schema
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
-from airflow_samza.task.schemas import CATALYST
-from airflow_samza.task.stage_program import ProgramSource, StageProgram
+from airflow_samza.task.program.schemas import CATALYST
+from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
     import pyarrow as pa

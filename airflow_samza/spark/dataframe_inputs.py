@@ -37,7 +37,7 @@ from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication
-from airflow_samza.task.user_errors import user_location
+from airflow_samza.task.messages.user_errors import user_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

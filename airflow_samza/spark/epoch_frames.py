@@ -11,7 +11,7 @@ from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask
 from airflow_samza.spark.placement import Placement
-from airflow_samza.task.stage_program import StageProgram
+from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -35,9 +35,9 @@ from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
+from airflow_samza.task.loop.run_loop import SectionRun
+from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 from airflow_samza.task.report import Boundary, TaskReport, added
-from airflow_samza.task.run_loop import SectionRun
-from airflow_samza.task.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
     import pyarrow as pa

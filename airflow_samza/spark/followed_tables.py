@@ -25,7 +25,7 @@ from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.task_side_inputs import MADE, made
 from airflow_samza.spark.worker_rows import one_row, own_partition
-from airflow_samza.task.side_tables import SIDE_INPUT_SECONDS
+from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
 
 if TYPE_CHECKING:
     import pyarrow as pa

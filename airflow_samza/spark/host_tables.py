@@ -22,9 +22,9 @@ from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
 from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
 from airflow_samza.storage.side_inputs import Place
-from airflow_samza.task.side_tables import SideTable, SideTables
-from airflow_samza.task.stage_program import StageProgram
-from airflow_samza.task.task_tables import side_partitions
+from airflow_samza.task.loop.side_tables import SideTable, SideTables
+from airflow_samza.task.loop.task_tables import side_partitions
+from airflow_samza.task.program.stage_program import StageProgram
 
 _SHARE = 8
 """A table is written to the host's folder again when more than this part of it is new: a row is then written about this many times."""

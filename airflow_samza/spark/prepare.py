@@ -53,11 +53,11 @@ from airflow_samza.spark.state_starts import former_names, write_starts
 from airflow_samza.spark.superseded_inputs import InputHistory
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
-from airflow_samza.task.pruning.notes import flow_notes
-from airflow_samza.task.pruning.topics import reduce_topics
-from airflow_samza.task.schemas import CompiledOperator
-from airflow_samza.task.stage_program import check_application
-from airflow_samza.task.state_meanings import state_meanings
+from airflow_samza.task.program.pruning.notes import flow_notes
+from airflow_samza.task.program.pruning.topics import reduce_topics
+from airflow_samza.task.program.schemas import CompiledOperator
+from airflow_samza.task.program.stage_program import check_application
+from airflow_samza.task.program.state_meanings import state_meanings
 
 
 def prepare_run(

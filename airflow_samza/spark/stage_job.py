@@ -15,7 +15,7 @@ from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_
 from airflow_samza.spark.stage_context import Attempt, StageContext
 from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.task.stage_program import StageProgram
+from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,8 +20,8 @@ from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.systems.log.topic import other_topic
 from airflow_samza.systems.spark.system import KIND
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
-from airflow_samza.task.processor_digest import processor_digests
-from airflow_samza.task.stage_program import ProgramSource, StageProgram
+from airflow_samza.task.program.processor_digest import processor_digests
+from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

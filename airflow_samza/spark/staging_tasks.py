@@ -57,7 +57,7 @@ class ReadTask:
         from airflow_samza.schema import Schema
         from airflow_samza.systems.log.system import LogSystem
         from airflow_samza.systems.system import StreamSpec, SystemBinding
-        from airflow_samza.task.conform import Conformer
+        from airflow_samza.task.messages.conform import Conformer
 
         log = LogSystem("log", SystemBinding("log"), self.root)
         producer = log.producer(StreamSpec(self.topic, self.partitions, self.schema), attempt)

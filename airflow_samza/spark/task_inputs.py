@@ -19,8 +19,8 @@ from airflow_samza.systems.system import (
     SystemStreamPartition,
 )
 from airflow_samza.task.checkpoint import TaskCheckpoint
-from airflow_samza.task.reading import TaskInput
-from airflow_samza.task.stage_program import StageProgram
+from airflow_samza.task.loop.reading import TaskInput
+from airflow_samza.task.program.stage_program import StageProgram
 
 
 class TaskInputs:

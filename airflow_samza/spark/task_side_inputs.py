@@ -16,10 +16,10 @@ from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.compactions import sections_since
 from airflow_samza.storage.side_inputs import Place, resume
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
-from airflow_samza.task.reading import TaskInput
-from airflow_samza.task.side_tables import SideTables
-from airflow_samza.task.stage_program import StageProgram
-from airflow_samza.task.task_tables import side_partitions
+from airflow_samza.task.loop.reading import TaskInput
+from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.task.loop.task_tables import side_partitions
+from airflow_samza.task.program.stage_program import StageProgram
 
 Slice = Mapping[str, Any]
 

@@ -19,9 +19,9 @@ from airflow_samza.spark.host_tables import HostTables
 from airflow_samza.spark.task_side_inputs import SideInputs
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
-from airflow_samza.task.side_tables import SideTables
-from airflow_samza.task.stage_program import TASK, StageProgram
-from airflow_samza.task.task_tables import Filled
+from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.task.loop.task_tables import Filled
+from airflow_samza.task.program.stage_program import TASK, StageProgram
 
 _MOST_BYTES = 256 << 20
 """Of tables that a worker process keeps for tasks that it does not run now; those that are mapped from files cost it little more."""

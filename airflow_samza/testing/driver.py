@@ -38,10 +38,10 @@ from airflow_samza.systems.memory.producer import MemoryProducer
 from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.memory.topic import MemoryTopic
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
-from airflow_samza.task.messages import MessageReader
-from airflow_samza.task.pruning.topics import reduce_topics
+from airflow_samza.task.messages.messages import MessageReader
+from airflow_samza.task.program.pruning.topics import reduce_topics
+from airflow_samza.task.program.stage_program import check_application, compile_stage
 from airflow_samza.task.report import TaskReport
-from airflow_samza.task.stage_program import check_application, compile_stage
 from airflow_samza.testing.piped_messages import is_raw, piped_batches
 from airflow_samza.testing.stage_epochs import StageEpochs
 from airflow_samza.testing.wire_forms import wire_form

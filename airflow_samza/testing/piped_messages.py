@@ -13,9 +13,9 @@ from airflow_samza.errors import InvalidApplication, SchemaError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import unreadable_batch
-from airflow_samza.task.conform import Conformer
-from airflow_samza.task.message_writer import written_each
-from airflow_samza.task.messages import MessageWriter, ShapeError
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.messages import MessageWriter, ShapeError
+from airflow_samza.task.messages.writer import written_each
 
 if TYPE_CHECKING:
     import pyarrow as pa

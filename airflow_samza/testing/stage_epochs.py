@@ -14,13 +14,13 @@ from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import ControlEnvelope, Envelope, OffsetRange, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
-from airflow_samza.task.not_here import refuse_catalyst
-from airflow_samza.task.reading import TaskInput
+from airflow_samza.task.loop.reading import TaskInput
+from airflow_samza.task.loop.run_loop import SectionRun
+from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.task.loop.unsupported import refuse_catalyst
+from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import TaskReport
-from airflow_samza.task.run_loop import SectionRun
-from airflow_samza.task.side_tables import SideTables
-from airflow_samza.task.stage_program import StageProgram
-from airflow_samza.task.table_store import TableStore
+from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing.wire_forms import wire_form
 
 

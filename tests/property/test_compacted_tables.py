@@ -24,8 +24,8 @@ from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.systems.log.maintenance import compact as compact_topic
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
-from airflow_samza.task.side_tables import SideTables
-from airflow_samza.task.stage_program import StageProgram, compile_stage
+from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.task.program.stage_program import StageProgram, compile_stage
 from tests.unit.runs.pushes import PARTITIONS, SCHEMA, TOPIC, Pushes
 
 PLACE = ("log", TOPIC.name)

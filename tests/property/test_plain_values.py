@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_samza.row import Row
-from airflow_samza.task.plain_values import NotPlain, from_text, to_text
+from airflow_samza.task.messages.plain_values import NotPlain, from_text, to_text
 
 SCALARS = st.one_of(
     st.none(),

@@ -21,8 +21,8 @@ from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from airflow_samza.task.side_tables import SideTables
-from airflow_samza.task.stage_program import StageProgram, compile_stage
+from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.task.program.stage_program import StageProgram, compile_stage
 
 TOPICS = ("changes-a", "changes-b")
 PROFILES = "member_id bigint, tier string"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_samza.schema import Schema
 from airflow_samza.storage.snapshots import KnownTables, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.task.table_store import TableStore
+from airflow_samza.task.tables.store import TableStore
 
 SCHEMA = Schema.of("k bigint, name string, n bigint")
 KEYS = pa.schema([("k", pa.int64())])

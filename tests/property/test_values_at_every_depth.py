@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from airflow_samza.row import Row
 from airflow_samza.schema import SIMPLE_TYPES, DataType, Field, Schema
-from airflow_samza.task.message_writer import MessageWriter, ShapeError
-from airflow_samza.task.messages import MessageReader
+from airflow_samza.task.messages.messages import MessageReader
+from airflow_samza.task.messages.writer import MessageWriter, ShapeError
 
 UTC = datetime.timezone.utc
 TWO_EAST = datetime.timezone(datetime.timedelta(hours=2))

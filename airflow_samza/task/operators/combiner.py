@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.operator_specs import AggregateSpec, OperatorSpec, WindowOperatorSpec
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.partial_groups import PartialGroups, accumulators_of
 from airflow_samza.task.operators.windows.fixed import START_COLUMN
 from airflow_samza.task.operators.windows.placing import Placing
-from airflow_samza.task.output_writers import OutputWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import MapAsyncSpec
 from airflow_samza.schema import Schema
-from airflow_samza.task.bad_records import BadRecords
-from airflow_samza.task.message_writer import written_each
-from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
-from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop
 
 if TYPE_CHECKING:
     import pyarrow as pa

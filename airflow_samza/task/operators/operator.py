@@ -11,7 +11,7 @@ from airflow_samza.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_samza.task.bad_records import BadRecords
+    from airflow_samza.task.messages.bad_records import BadRecords
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
 

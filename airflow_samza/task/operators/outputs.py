@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.output_writers import OutputWriter, Sender
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.task.kept_state import fitting_state
 from airflow_samza.task.operators.accumulators import Accumulator, Part, same_key
 from airflow_samza.task.operators.grouping import Grouping
 from airflow_samza.task.operators.list_parts import each_row, is_list_function, list_part
+from airflow_samza.task.tables.kept_state import fitting_state
 
 if TYPE_CHECKING:
     import pyarrow as pa

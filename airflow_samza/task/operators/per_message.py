@@ -11,12 +11,12 @@ from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, Ma
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.application.watermark_functions import is_watermark_function
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.own_copies import OwnCopies
+from airflow_samza.task.messages.user_errors import callable_failed, refuse_awaitables, wrong_shape
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.tolerant_calls import filter_each, flat_map_each, map_each, sink_each
 from airflow_samza.task.operators.watermark_calls import WatermarkCalls
-from airflow_samza.task.own_copies import OwnCopies
-from airflow_samza.task.user_errors import callable_failed, refuse_awaitables, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

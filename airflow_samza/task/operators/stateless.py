@@ -13,12 +13,12 @@ from airflow_samza.errors import MessageError, SamzaError, SchemaError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
-from airflow_samza.task.bad_records import halved
-from airflow_samza.task.conform import Conformer
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
+from airflow_samza.task.messages.bad_records import halved
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.user_errors import callable_failed, cut_short, shortened, wrong_shape
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.user_errors import callable_failed, cut_short, shortened, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
-from airflow_samza.task.bad_records import BadRecords
-from airflow_samza.task.conform import Conformer, with_missing
-from airflow_samza.task.event_times import micros
-from airflow_samza.task.message_writer import written_each
-from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.conform import Conformer, with_missing
+from airflow_samza.task.messages.event_times import micros
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.tolerant_calls import Failures
-from airflow_samza.task.table_store import TableStore
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.tables.store import TableStore
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.application.user_code import USER_ERRORS
-from airflow_samza.task.bad_records import BadRecords, rows_at
-from airflow_samza.task.message_writer import written_each
-from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
-from airflow_samza.task.user_errors import callable_failed, refuse_awaitable, wrong_shape
+from airflow_samza.task.messages.bad_records import BadRecords, rows_at
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.user_errors import callable_failed, refuse_awaitable, wrong_shape
+from airflow_samza.task.messages.writer import written_each
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,9 @@ from airflow_samza.application.operator_specs import OperatorSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.application.watermark_functions import WatermarkFunction
 from airflow_samza.control.watermarks import NONE_YET
-from airflow_samza.task.event_times import LATEST_MS
-from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.event_times import LATEST_MS
+from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError
+from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

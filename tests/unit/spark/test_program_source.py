@@ -16,7 +16,7 @@ from airflow_samza.spark.stage_setup import program_source
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
-from airflow_samza.task.stage_program import ProgramSource
+from airflow_samza.task.program.stage_program import ProgramSource
 
 APPLICATION = """
 from airflow_samza import count, stream_application

@@ -1,7 +1,7 @@
 """The expectations of side inputs in words, by their names, in runs without Spark.
 
 What is elsewhere: damage of offsets files and where reading starts in ``tests/unit/storage/test_side_inputs.py``, the configuration's
-readers in ``tests/unit/test_config.py``, priorities and tables of a task in ``tests/unit/task/test_side_tables.py``.
+readers in ``tests/unit/test_config.py``, priorities and tables of a task in ``tests/unit/task/loop/test_side_tables.py``.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from airflow_samza.spark.placement import Executor, Placement
 from airflow_samza.spark.standbys import Standbys, StandbyTask, placement_of
 from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.task.stage_program import compile_stage
+from airflow_samza.task.program.stage_program import compile_stage
 from tests.spark.apps.samza_spark_apps import tables
 
 FOLDER = StageFolder("runs/app/run/stages/stage/1.1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from airflow_samza.spark.worker_daemon import COLLECT_AFTER, quiet_collector
-from airflow_samza.task.messages import CHUNK
+from airflow_samza.task.messages.messages import CHUNK
 
 
 def test_the_collector_does_not_start_while_the_messages_of_a_chunk_are_made() -> None:

@@ -16,7 +16,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import compile_condition, compile_projection
 from airflow_samza.task.expressions.expression import UnsupportedExpression
 from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.schemas import SchemaResolver
+from airflow_samza.task.program.schemas import SchemaResolver
 
 ROOT = Path(__file__).parents[3]
 SHOWN = Schema.of(

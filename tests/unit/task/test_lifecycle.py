@@ -13,9 +13,9 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.checkpoint import TaskStart
-from airflow_samza.task.reading import TaskInput
-from airflow_samza.task.run_loop import SectionRun
-from airflow_samza.task.stage_program import StageProgram, compile_stage
+from airflow_samza.task.loop.reading import TaskInput
+from airflow_samza.task.loop.run_loop import SectionRun
+from airflow_samza.task.program.stage_program import StageProgram, compile_stage
 from airflow_samza.testing import TestDriver
 
 CALLS: list[str] = []

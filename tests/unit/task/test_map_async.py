@@ -19,9 +19,9 @@ from airflow_samza.application.operator_specs import MapAsyncSpec
 from airflow_samza.errors import InvalidApplication, MessageError
 from airflow_samza.planner.explain import explain
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages import MessageReader, MessageWriter
-from airflow_samza.task.operators.async_calls import AsyncCalls, TaskLoop
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter
 from airflow_samza.task.operators.map_async import MapAsync
+from airflow_samza.task.tables.async_calls import AsyncCalls, TaskLoop
 from airflow_samza.testing import TestDriver
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza import Row, stream_application
 from airflow_samza.errors import MessageError
-from airflow_samza.task.messages import CHUNK
+from airflow_samza.task.messages.messages import CHUNK
 from airflow_samza.testing import TestDriver
 
 ROW = "n bigint, word string"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.schema import Schema
-from airflow_samza.task.message_writer import MessageWriter, ShapeError
+from airflow_samza.task.messages.writer import MessageWriter, ShapeError
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.timezone.utc)
 

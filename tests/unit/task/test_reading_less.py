@@ -17,9 +17,9 @@ from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.operators import combiner
-from airflow_samza.task.pruning.notes import flow_notes
-from airflow_samza.task.pruning.topics import reduce_topics
-from airflow_samza.task.stage_program import StageProgram, check_application, compile_stage
+from airflow_samza.task.program.pruning.notes import flow_notes
+from airflow_samza.task.program.pruning.topics import reduce_topics
+from airflow_samza.task.program.stage_program import StageProgram, check_application, compile_stage
 from airflow_samza.testing import TestDriver
 
 VIEWS = "member bigint, page int, at date, country string, dwell int"

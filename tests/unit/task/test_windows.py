@@ -16,11 +16,11 @@ from airflow_samza.errors import InvalidApplication, MessageError
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.operators.windows.grids import FixedGrid, ZonedGrid
 from airflow_samza.task.operators.windows.window import Window
-from airflow_samza.task.output_writers import OutputWriter, Sender
-from airflow_samza.task.pruning.topics import reduce_topics
-from airflow_samza.task.stage_program import check_application
+from airflow_samza.task.program.pruning.topics import reduce_topics
+from airflow_samza.task.program.stage_program import check_application
 from airflow_samza.testing import TestDriver
 
 VIEWS = Schema.of("country string, at timestamp, dwell int")

@@ -12,10 +12,10 @@ from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import NotYet, SchemaError, UnknownName
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages import CHUNK, MessageWriter, ShapeError
-from airflow_samza.task.output_writers import OutputWriter
-from airflow_samza.task.own_copies import OwnCopies
-from airflow_samza.task.user_errors import wrong_shape
+from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError
+from airflow_samza.task.messages.output_writers import OutputWriter
+from airflow_samza.task.messages.own_copies import OwnCopies
+from airflow_samza.task.messages.user_errors import wrong_shape
 
 
 class Output:

@@ -11,10 +11,10 @@ from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.refusals import refuse
 from airflow_samza.errors import StoreError
 from airflow_samza.quoting import quoted
-from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError
-from airflow_samza.task.own_copies import OwnCopies
-from airflow_samza.task.table_store import TableStore
-from airflow_samza.task.value_columns import Misfit, column_of
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError
+from airflow_samza.task.messages.own_copies import OwnCopies
+from airflow_samza.task.messages.value_columns import Misfit, column_of
+from airflow_samza.task.tables.store import TableStore
 
 _MOST = 100_000
 """Rows that are held as Python objects, so that one that is asked for again need not be looked up again."""

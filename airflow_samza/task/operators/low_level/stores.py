@@ -16,8 +16,8 @@ from airflow_samza.quoting import quoted
 from airflow_samza.row import row_class
 from airflow_samza.schema import Field, Schema
 from airflow_samza.storage.store import KeyValueStore, Values
-from airflow_samza.task.message_values import nested_conversion, python_values
-from airflow_samza.task.messages import MessageWriter, ShapeError
+from airflow_samza.task.messages.messages import MessageWriter, ShapeError
+from airflow_samza.task.messages.values import nested_conversion, python_values
 
 
 class TaskStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_samza.task.remote_table import RemoteTable
+from airflow_samza.task.tables.remote_table import RemoteTable
 
 
 class RemoteTaskTable:

@@ -14,17 +14,17 @@ from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.storage.store import BASE
-from airflow_samza.task.bad_records import BadRecords
-from airflow_samza.task.messages import CHUNK, MessageReader, chunks
-from airflow_samza.task.operators.async_calls import AsyncCalls, CallFailed, TaskLoop
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.messages import CHUNK, MessageReader, chunks
+from airflow_samza.task.messages.output_writers import OutputWriter
+from airflow_samza.task.messages.user_errors import callable_failed
 from airflow_samza.task.operators.low_level.collector import Collector, Output
 from airflow_samza.task.operators.low_level.context import Context
 from airflow_samza.task.operators.low_level.coordinator import Coordinator
 from airflow_samza.task.operators.low_level.progress import TaskProgress
 from airflow_samza.task.operators.low_level.timers import EVENT, PROCESSING
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.output_writers import OutputWriter
-from airflow_samza.task.user_errors import callable_failed
+from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop
 
 if TYPE_CHECKING:
     import pyarrow as pa

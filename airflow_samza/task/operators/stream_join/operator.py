@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
-from airflow_samza.task.conform import Conformer
-from airflow_samza.task.event_times import micros
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.stream_join.buffer import Buffer, messages_of
 from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows

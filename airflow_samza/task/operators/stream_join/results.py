@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
-from airflow_samza.task.bad_records import BadRecords
-from airflow_samza.task.message_writer import written_each
-from airflow_samza.task.messages import CHUNK, MessageReader, MessageWriter, ShapeError
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError
+from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.writer import written_each
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,16 +11,16 @@ from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
-from airflow_samza.task.bad_records import BadRecords
-from airflow_samza.task.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.plain_values import NotPlain, from_text, to_text
+from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 from airflow_samza.task.operators.accumulators import same_key
 from airflow_samza.task.operators.windows.early import EarlyResults
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
 from airflow_samza.task.operators.windows.grids import Grid
 from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end
 from airflow_samza.task.operators.windows.touched import closed_windows, touched_windows
-from airflow_samza.task.plain_values import NotPlain, from_text, to_text
-from airflow_samza.task.user_errors import callable_failed, wrong_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.application.windows import Aggregation, WindowSpec
-from airflow_samza.task.event_times import DAY_US
+from airflow_samza.task.messages.event_times import DAY_US
 
 if TYPE_CHECKING:
     import pendulum

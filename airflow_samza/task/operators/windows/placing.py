@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.schema import Schema
-from airflow_samza.task.event_times import micros
+from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.operators.windows.fixed import placed_in_slices
 from airflow_samza.task.operators.windows.grids import slices_of
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
-from airflow_samza.task.event_times import micros
+from airflow_samza.task.messages.event_times import micros
+from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.operators.accumulators import Accumulator
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.windows.early import EarlyResults
@@ -19,7 +20,6 @@ from airflow_samza.task.operators.windows.grids import grid_of
 from airflow_samza.task.operators.windows.open_windows import END, PANE, START, OpenWindows, Results
 from airflow_samza.task.operators.windows.session_fold import FoldedSessions
 from airflow_samza.task.operators.windows.sessions import SessionWindows
-from airflow_samza.task.output_writers import Sender
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,56 @@
+"""An operator within a task: what it is wired to, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_samza.control.operator_watermark import OperatorWatermark
+from airflow_samza.task.loop.held_back import HeldBack
+from airflow_samza.task.operators.operator import Operator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Node:
+    """An operator with the edges behind it. ``open`` counts the inputs that have not ended."""
+
+    op_id: str
+    operator: Operator[Any]
+    open: int
+    marks: OperatorWatermark
+    final: bool = True
+    ended: bool = False
+    next: list[Edge] = field(default_factory=list)
+    held: dict[str, HeldBack] = field(default_factory=dict)
+    """Edges to a later phase (by operator id), and what waits on them."""
+    held_end: dict[str, bool] = field(default_factory=dict)
+
+
+class Edge(NamedTuple):
+    """The way to an operator, and the number of the input at which it arrives. Over one that is not ``open`` come times and ends only."""
+
+    node: Node
+    side: int
+    open: bool = True
+
+
+class Work(NamedTuple):
+    """Batches before an operator, or (``side`` None) behind it."""
+
+    node: Node
+    batches: Iterator[pa.RecordBatch]
+    side: int | None
+
+
+def before(node: Node, batch: pa.RecordBatch, side: int = 0) -> Work:
+    """A batch that arrives at an operator."""
+    return Work(node, iter((batch,)), side)
+
+
+def output_watermark(operator: Operator[Any]) -> Callable[[int], int | None] | None:
+    """The operator's own word on its output watermark, unless it just passes on its input's."""
+    return None if type(operator).output_watermark is Operator.output_watermark else operator.output_watermark

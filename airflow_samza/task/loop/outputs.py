@@ -1,0 +1,50 @@
+"""The outputs of one task: their writers, and the control messages that follow what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_samza.control.end_of_stream import task_name
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.task.messages.output_writers import OutputWriter, Writer
+from airflow_samza.task.program.stage_program import StageProgram
+from airflow_samza.task.report import OutputReport
+
+
+class TaskOutputs:
+    """The outputs that one section writes. ``given`` are their producers by stream, ``sent`` the watermarks that went out before."""
+
+    def __init__(self, program: StageProgram, task: int, given: Mapping[str, Writer], sent: Mapping[str, int]) -> None:
+        self._producing_tasks = program.producing_tasks
+        self._name = task_name(task)
+        self._reports: dict[str, OutputReport] = {}
+        self.sent = dict(sent)
+        self.writers = {
+            stream: OutputWriter(stream, writer, program.spec.stream(stream).key, program.plan.stream(stream).partitions, task)
+            for stream, writer in given.items()
+        }
+
+    def end(self, stream: str, final: bool) -> None:
+        """Everything that this task sends to an output has been sent: its end-of-stream message follows."""
+        tasks = self._producing_tasks.get(stream, frozenset())
+        if self._name in tasks:
+            self._report(stream).end_of_stream = EndOfStreamMessage(self._name, len(tasks), stream_id=stream, final=final)
+
+    def advance(self, watermarks: Mapping[str, int]) -> None:
+        """Tells consumers of outputs that stay open how far time has come (ms), where that is further than they know."""
+        for stream, timestamp in watermarks.items():
+            tasks = self._producing_tasks.get(stream, frozenset())
+            if self._name in tasks and timestamp > self.sent.get(stream, NONE_YET):
+                self.sent[stream] = timestamp
+                self._report(stream).watermark = WatermarkMessage(self._name, len(tasks), timestamp=timestamp)
+
+    def reports(self) -> dict[str, OutputReport]:
+        """What was written, by stream, and the control messages to commit behind it."""
+        for stream, writer in self.writers.items():
+            report = self._report(stream)
+            report.messages, report.bytes = writer.messages, writer.bytes
+        return dict(self._reports)
+
+    def _report(self, stream: str) -> OutputReport:
+        return self._reports.setdefault(stream, OutputReport())

@@ -1,0 +1,212 @@
+"""Reading a task's inputs: which envelope is next, as the chooser says; ends where the epoch does.
+
+Source: message-chooser; SEMANTICS M1–M7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.chooser.default import ChooserContext, make_chooser
+from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.runs import RunChooser, taken
+from airflow_samza.chooser.settings import AlsoNamed, ChooserSettings, InputChoice
+from airflow_samza.config import Config
+from airflow_samza.systems.bindings import EMBEDDED
+from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
+from airflow_samza.task.loop.arrived import Arrived
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.event_times import known_micros
+from airflow_samza.task.program.stage_program import StageProgram
+
+_UNKNOWN_HEAD = 2**62
+"""The newest offset of a source that tells its offsets only while it is read: reached when it ends."""
+
+
+_ALL = 2**62
+"""More messages than anybody has."""
+
+
+@dataclass(frozen=True)
+class TaskInput:
+    """One partition of an input (or side input) of a task: its envelopes in offset order, read once, from front to end.
+
+    ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the epoch began
+    (None: not known before it is read). ``system`` is the name of the system in which the stream lies (None: as the application says).
+    """
+
+    stream_id: str
+    partition: int
+    envelopes: Iterable[Envelope]
+    start: int = 0
+    head: int | None = None
+    system: str | None = None
+
+
+class InputReading:
+    """The envelopes of some partitions of a task in the order in which it takes them.
+
+    :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is left: then
+    :attr:`waits` names the partitions (M7: a later epoch reads them). ``heads`` are those of the partitions when the run began.
+    ``state`` is what choosing goes on from (None: nothing goes on behind this epoch); :attr:`state` is what the next epoch gets, None when
+    nobody had to choose.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        sources: Sequence[TaskInput],
+        conformers: Mapping[str, Conformer],
+        heads: Mapping[str, Mapping[int, int | None]],
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._program = program
+        self._conformers = conformers
+        self._settings, self._names = chooser_settings(program.spec, {source.stream_id: source.system for source in sources})
+        self._sources = {self._place(source): source for source in sources}
+        self._heads = {ssp: _head(source, heads[source.stream_id][source.partition]) for ssp, source in self._sources.items()}
+        self._before = state
+        self._left = 0
+        self.state: Mapping[str, Any] | None = None
+        self.waits: list[str] = []
+        self.read_up: list[TaskInput] = []
+        """The inputs of which all that was at hand has been read."""
+
+    def _place(self, source: TaskInput) -> SystemStreamPartition:
+        system, _, stream = self._names[source.stream_id].partition(".")
+        return SystemStreamPartition(system, stream, source.partition)
+
+    def leave(self, messages: int) -> None:
+        """So many of the messages that came last are read again in the next epoch."""
+        self._left = messages
+
+    def envelopes(self, limit: int | None = None, piece: int | None = None) -> Generator[tuple[TaskInput, Envelope], None, None]:
+        """Each envelope with its input, up to ``limit`` messages, about ``piece`` at a time; who stops before the end closes it."""
+        if limit is not None and limit <= 0:
+            return _nothing()
+        alone = len(self._sources) == 1 and self._settings.factory is None
+        return self._alone(limit, piece) if alone else self._chosen(limit, piece)
+
+    def _alone(self, limit: int | None, piece: int | None) -> Generator[tuple[TaskInput, Envelope], None, None]:
+        (source,) = self._sources.values()
+        left = _ALL if limit is None else limit
+        for envelope in source.envelopes:
+            if not isinstance(envelope, MessageRun):
+                yield source, envelope
+                continue
+            if left <= 0 and envelope.messages:
+                return
+            most = min(envelope.messages, left)
+            step = most if piece is None else piece
+            for first in range(0, most, max(step, 1)):
+                yield source, envelope.slice(first, min(step, most - first))
+            left -= most
+            if most < envelope.messages:
+                return
+        self.read_up.append(source)
+
+    def _chosen(self, limit: int | None, piece: int | None) -> Generator[tuple[TaskInput, Envelope], None, None]:
+        time_of = self._time_of if self._has_time else None
+        config = Config(self._program.spec.config)
+        newest = {ssp: _head(source, source.head) for ssp, source in self._sources.items()}
+        inner = make_chooser(ChooserContext(self._settings, config, self._heads, time_of=time_of, newest=newest))
+        coarse = min((most for most in (limit, piece) if most is not None), default=None)
+        chooser: RunChooser[Arrived] = RunChooser(inner, grain=1 if self._order_shows else coarse)
+        for ssp, source in self._sources.items():
+            chooser.register(ssp, source.start)
+        if self._before:
+            chooser.restore(self._before)
+        chooser.start()
+        sources = {ssp: self._arrivals(ssp, source) for ssp, source in self._sources.items()}
+
+        def read_up(ssp: SystemStreamPartition) -> None:
+            self.read_up.append(self._sources[ssp])
+            inner.reached(ssp, self._heads[ssp].newest)
+
+        try:
+            for found in taken(chooser, sources, limit=limit, piece=piece, read_up=read_up):
+                yield found.source, found.envelope
+            self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
+            self._keep(chooser)
+        except GeneratorExit:  # the epoch is over before all was taken
+            inner.give_back(self._left)
+            self._keep(chooser)
+            raise
+        finally:
+            chooser.stop()
+
+    def _keep(self, chooser: RunChooser[Arrived]) -> None:
+        if self._before is not None:
+            self.state = chooser.snapshot()
+
+    def _arrivals(self, ssp: SystemStreamPartition, source: TaskInput) -> Iterator[Arrived]:
+        return (Arrived(ssp, source, envelope, self._conformers[source.stream_id]) for envelope in source.envelopes)
+
+    @property
+    def _order_shows(self) -> bool:
+        """Whether anybody can observe the order between partitions message by message (M6).
+
+        A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser of their own.
+        Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last`` and ``collect`` take.
+        """
+        program = self._program
+        tasks = any(isinstance(compiled.spec, TaskSpec) for compiled in program.operators.values())
+        return tasks or program.phases.interleaved or self._settings.batch_size is not None or self._settings.factory is not None
+
+    @property
+    def _has_time(self) -> bool:
+        return any(self._time_column(source.stream_id) is not None for source in self._sources.values())
+
+    def _time_column(self, stream_id: str) -> str | None:
+        name = self._program.spec.stream(stream_id).timestamp
+        return name if name is not None and name in self._conformers[stream_id].schema else None
+
+    def _time_of(self, piece: Any) -> int | None:
+        """The event time in ms of a piece's first message."""
+        arrived: Arrived = piece.run
+        stream_id = arrived.source.stream_id
+        name = self._time_column(stream_id)
+        if name is None or not isinstance(arrived.envelope, MessageRun):
+            return None
+        batch, schema = arrived.envelope.batch, self._conformers[stream_id].schema
+        if name not in batch.schema.names:
+            return None
+        column = batch.column(name).slice(piece.first, 1)
+        time = known_micros(column, schema.fields[schema.names.index(name)].type, f"input {stream_id!r}")[0].as_py()
+        return None if time is None else int(time // 1000)
+
+
+def chooser_settings(spec: ApplicationSpec, systems: Mapping[str, str | None]) -> tuple[ChooserSettings, dict[str, str]]:
+    """What is configured and declared of choosing among streams, and the name (``system.stream``) of each in configuration.
+
+    ``systems`` says by stream id in which system the stream lies here, which is its name then; what the application says of its system is
+    another name for it. None: only the application says.
+    """
+    config = Config(spec.config)
+    names: dict[str, str] = {}
+    declared: dict[str, InputChoice] = {}
+    also: dict[str, AlsoNamed] = {}
+    for stream_id, bound in systems.items():
+        stream = spec.stream(stream_id)
+        said = config.text(f"streams.{stream_id}.samza.system") or stream.system
+        said = said or config.text("job.default.system") or spec.default_system or bound or EMBEDDED
+        physical = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
+        name = f"{bound or said}.{physical}"
+        if name in names.values():  # configuration gives two inputs one name: each is read all the same
+            name = f"{name}@{stream_id}"
+        names[stream_id] = name
+        declared[name] = InputChoice(stream.priority, stream.bootstrap)
+        also[name] = AlsoNamed(stream_id, f"{said}.{physical}")
+    return ChooserSettings.of(config, names.values(), declared, also), names
+
+
+def _head(source: TaskInput, head: int | None) -> PartitionHead:
+    return PartitionHead(_UNKNOWN_HEAD, source.start) if head is None else PartitionHead.between(0, head)
+
+
+def _nothing() -> Generator[tuple[TaskInput, Envelope], None, None]:
+    yield from ()

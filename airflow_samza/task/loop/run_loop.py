@@ -1,0 +1,402 @@
+"""The run loop: pulls envelopes from a task's partitions, pushes batches, reconciles control messages, ends outputs in turn.
+
+Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; SEMANTICS C4–C9, M8.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.chooser.runs import refuse_left
+from airflow_samza.config import Config
+from airflow_samza.control.end_of_stream import task_name, task_partitions
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.quoting import show_messages
+from airflow_samza.systems.system import Envelope, MessageRun
+from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
+from airflow_samza.task.loop.operator_factory import TaskResources
+from airflow_samza.task.loop.outputs import TaskOutputs
+from airflow_samza.task.loop.reading import InputReading, TaskInput
+from airflow_samza.task.loop.side_tables import SideTables
+from airflow_samza.task.loop.source_watermarks import SourceWatermarks
+from airflow_samza.task.loop.task_instance import State, TaskInstance
+from airflow_samza.task.loop.task_tables import Filled, TaskTables
+from airflow_samza.task.loop.unsupported import no_end, refuse_catalyst
+from airflow_samza.task.messages.bad_records import Reading, readable
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.messages import CHUNK
+from airflow_samza.task.messages.output_writers import Writer
+from airflow_samza.task.program.stage_program import StageProgram
+from airflow_samza.task.report import Boundary, InputReport, TaskReport, added
+from airflow_samza.task.tables.store import TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Boundary", "SectionRun", "TaskInput", "run_task"]
+
+TICK_MS = 100
+"""How often operators hear of the time while batches come."""
+
+
+class SectionRun:
+    """Runs one task section of a stage for one task; sections before and behind belong to other engines.
+
+    The first section gets ``inputs``, a later one batches (:meth:`run_batches`). Both yield what the section hands to the section behind;
+    a section without a boundary yields nothing and must be exhausted all the same. :meth:`report` is complete when it is exhausted.
+
+    ``side_tables`` are the tables that side inputs feed, as a former epoch left them (None: empty), ``filled`` what was
+    read into them for this one (None: nothing yet). ``start`` is where the epoch before
+    ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
+    end is an error; else it is one epoch, and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has
+    taken ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        section: int,
+        task: int,
+        outputs: Mapping[str, Writer],
+        tables: dict[str, TableStore] | None = None,
+        clock: Callable[[], int] | None = None,
+        *,
+        side_tables: SideTables | None = None,
+        filled: Filled | None = None,
+        start: TaskStart | None = None,
+        whole: bool = True,
+        limit: int | None = None,
+        shut_down: bool = False,
+    ) -> None:
+        show_messages(Config(program.spec.config).messages_shown)
+        self._program = program
+        self._section = program.sections[section]
+        self._task = task
+        self._name = task_name(task)
+        self._started = time.perf_counter()
+        self._clock = clock or _now_ms
+        self._start = start or TaskStart(TaskCheckpoint())
+        self._whole = whole
+        self._limit = limit
+        self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
+        self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
+        self._outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
+        self._side_tables = side_tables or SideTables(program, section)
+        self._filled = filled
+        stores = tables if tables is not None else {}
+        stores.update(self._side_tables.stores)
+        self._tables = TaskTables(program, section, stores)
+        self._control = TaskControl(
+            [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions],
+            idle_timeout_ms=Config(program.spec.config).watermark_idle_timeout_ms,
+            clock=self._clock,
+        )
+        self._sources = SourceWatermarks(self._start.checkpoint.sources)
+        self._conformers: dict[str, Conformer] = {}
+        self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
+        self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
+        self._chooser = dict(self._start.checkpoint.chooser)
+        self._ticked = 0
+        self._reading = Reading()
+        self._state: State = {}
+        self.report = TaskReport(program.stage.stage_id, self._name)
+        config, one_by_one = program.spec.config, program.phases.one_by_one
+        resources = TaskResources(
+            self._name, self._outputs.writers, self._tables.stores, self._owned, config, one_by_one, self._clock, self._reading
+        )
+        self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
+        self._operators = self._instance.input_operators()
+        for low_level in self._instance.low_level_tasks:
+            low_level.stops_at_commit = not whole  # one that goes on reads in its next epoch what it leaves
+            low_level.coordinator.shut_down = shut_down
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
+        """Reads the inputs, table fillers first (M8); ``side_inputs`` fill their tables before anything else (S1)."""
+        try:
+            self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
+            self._instance.start()
+            self._restore()
+            for event in self._control.restore(self._start.checkpoint.control):
+                yield from self._handle(event)
+            self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
+            for source in inputs:
+                self._heads.setdefault(source.stream_id, {}).setdefault(source.partition, source.head)
+            yield from self._tick()
+            yield from self._read_phases([source for source in inputs if source.stream_id in self._operators])
+            yield from self._finished()
+        finally:
+            self._instance.close()
+
+    def run_batches(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        boundary: Callable[[], Boundary] = Boundary,
+        *,
+        side_inputs: Sequence[TaskInput] = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """Runs a later section: ``batches`` are what the section before gives; ``boundary`` is asked when they are exhausted."""
+        try:
+            self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
+            self._instance.start()
+            self._restore()
+            yield from self._tick()
+            entry = self._section.entry
+            assert entry is not None
+            schema = self._program.operators[entry].schema
+            conformer = Conformer(schema, f"what {entry} gives") if schema is not None else None
+            for batch in batches:
+                if batch.num_rows:
+                    yield from self._instance.push_entry(batch if conformer is None else conformer.conform(batch))
+            reached = boundary()
+            self.report.final = reached.final
+            if NONE_YET < reached.watermark < END_OF_TIME:
+                yield from self._instance.advance_entry(reached.watermark)
+            if reached.ended:
+                yield from self._instance.end_entry(reached.final)
+            yield from self._instance.settle()
+            self._complete()
+        finally:
+            self._instance.close()
+
+    def _restore(self) -> None:
+        self._tables.restore(self._start.state)
+        self._instance.restore(self._start.checkpoint.operators, self._start.state)
+
+    def _read_phases(self, inputs: Sequence[TaskInput]) -> Iterator[pa.RecordBatch]:
+        phase_of = self._program.phases.of
+        left = self._limit
+        for stream in self._operators:
+            self.report.inputs[stream] = InputReport()
+        for phase in range(max(phase_of.values(), default=0) + 1):
+            yield from self._instance.release(phase)
+            for stream, op_id in self._operators.items():
+                if phase_of[op_id] == phase and not self._owned.get(stream):
+                    yield from self._instance.end(op_id, True)  # this task owns no partition of it
+            ready = [source for source in inputs if phase_of[self._operators[source.stream_id]] == phase and not self._is_over(source)]
+            if ready and not self._shut_down:
+                taken = sum(report.messages for report in self.report.inputs.values())
+                yield from self._read(ready, None if left is None else max(left - taken, 0), str(phase))
+            in_phase = [op_id for op_id in self._operators.values() if phase_of[op_id] == phase]
+            if not self._whole and not all(self._instance.has_ended(op_id) for op_id in in_phase):
+                return  # the rest of the phase, and what comes behind it, is for a later epoch
+
+    def _is_over(self, source: TaskInput) -> bool:
+        return self._control.ends.is_ended(source.stream_id, source.partition)
+
+    @property
+    def _shut_down(self) -> bool:
+        return any(task.coordinator.shut_down for task in self._instance.low_level_tasks)
+
+    @property
+    def _commit_asked(self) -> bool:
+        return not self._whole and any(task.commit_asked for task in self._instance.low_level_tasks)
+
+    def _read(self, sources: Sequence[TaskInput], limit: int | None, phase: str) -> Iterator[pa.RecordBatch]:
+        for source in sources:
+            self._offsets.setdefault(source.stream_id, {}).setdefault(source.partition, source.start)
+        conformers = {source.stream_id: self._conformer(source.stream_id) for source in sources}
+        reading = InputReading(self._program, sources, conformers, self._heads, None if self._whole else self._chooser.get(phase, {}))
+        low_level = self._instance.low_level_tasks
+        with closing(reading.envelopes(limit, None if self._budget_ms is None else CHUNK)) as envelopes:
+            for source, envelope in envelopes:
+                yield from self._take(source, envelope)
+                if low_level and (self._shut_down or self._commit_asked):
+                    reading.leave(envelope.offset + envelope.messages - self._offsets[source.stream_id][source.partition])
+                    break
+                if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
+                    break
+            else:
+                for source in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
+                    offsets = self._offsets[source.stream_id]
+                    offsets[source.partition] = max(offsets[source.partition], source.head or 0)
+                if self._whole:
+                    refuse_left(reading.waits)
+        if reading.state is not None:
+            self._chooser[phase] = reading.state
+
+    def _take(self, source: TaskInput, envelope: Envelope) -> Iterator[pa.RecordBatch]:
+        stream, partition = source.stream_id, source.partition
+        report = self.report.inputs[stream]
+        self._offsets[stream][partition] = envelope.offset + envelope.messages
+        if not isinstance(envelope, MessageRun):
+            report.control_messages += 1
+            message = envelope.message
+            if message.task_name is None:  # the end of a source: it has no place among the offsets, or a later run would skip a message
+                self._offsets[stream][partition] = envelope.offset
+            assert isinstance(message, EndOfStreamMessage | WatermarkMessage)
+            for event in self._control.update(stream, partition, message, offset=envelope.offset):
+                yield from self._handle(event)
+            return
+        batch = envelope.batch
+        if not batch.num_rows:
+            return
+        report.messages += batch.num_rows
+        report.bytes += batch.nbytes
+        bad = self._instance.bad_records(self._operators[stream])
+        if bad is None:
+            yield from self._push(stream, partition, envelope.offset, self._conformer(stream).conform(batch, envelope.offset))
+            return
+        self._reading.begin(stream, partition, envelope.offset)
+        end = self._offsets[stream][partition]
+        for offset, part in readable(envelope, self._conformer(stream), bad):
+            self._offsets[stream][partition] = offset + part.num_rows
+            left = yield from self._push(stream, partition, offset, part)
+            if left:
+                report.messages -= end - offset - part.num_rows
+                return
+            self._reading.begin(stream, partition, offset + part.num_rows)
+        self._reading.end()
+        self._offsets[stream][partition] = end
+
+    def _push(self, stream: str, partition: int, offset: int, taken: pa.RecordBatch) -> Generator[pa.RecordBatch, None, int]:
+        """Gives messages to the operators; returns how many of them a task has left."""
+        for task in self._instance.low_level_tasks:
+            task.origin = (self._program.spec.stream(stream), partition, offset)
+        self._reading.begin(stream, partition, offset)
+        yield from self._instance.push(self._operators[stream], taken)
+        self._reading.end()
+        left = 0
+        for task in self._instance.low_level_tasks:
+            if task.left:  # it asked for a commit or a shutdown in the middle of the batch
+                left += task.left
+                taken = taken.slice(0, taken.num_rows - task.left)
+                self._offsets[stream][partition] -= task.left
+                self.report.inputs[stream].messages -= task.left
+        watermark = self._sources.observe(self._program.spec.stream(stream), self._conformer(stream).schema, partition, taken)
+        if watermark is not None and watermark > NONE_YET:
+            for event in self._control.update(stream, partition, WatermarkMessage(None, 0, timestamp=watermark)):
+                yield from self._handle(event)
+        yield from self._tick()
+        return left
+
+    def _handle(self, event: ControlEvent) -> Iterator[pa.RecordBatch]:
+        """What a control message brought about; what was sent before it has been processed: times and ends follow in band."""
+        if isinstance(event, StreamWatermark) and event.timestamp < END_OF_TIME:
+            yield from self._instance.advance(self._operators[event.stream], event.timestamp)
+        elif isinstance(event, StreamEnded):
+            yield from self._instance.end(self._operators[event.stream], event.final)
+
+    def _tick(self) -> Iterator[pa.RecordBatch]:
+        now = self._clock()
+        if now < self._ticked + TICK_MS and now >= self._ticked > 0:
+            return
+        self._ticked = now
+        for event in self._control.leave_out_idle():
+            yield from self._handle(event)
+        yield from self._instance.tick(now)
+
+    def _conformer(self, stream: str) -> Conformer:
+        if stream not in self._conformers:
+            schema = self._program.operators[self._operators[stream]].schema
+            assert schema is not None
+            self._conformers[stream] = Conformer(schema, f"input {stream!r}", dictionaries=True)
+        return self._conformers[stream]
+
+    def _finished(self) -> Iterator[pa.RecordBatch]:
+        if self._shut_down:
+            self.report.shut_down = True
+            for op_id in self._operators.values():
+                yield from self._instance.end(op_id, True)
+        elif self._whole and not self._control.ends.all_ended():
+            raise no_end(self._program.stage.stage_id, self._name, self._control.ends.missing())
+        if not self._instance.all_ended:
+            self._ticked = 0
+            yield from self._tick()
+            yield from self._instance.settle()
+        self.report.final = all(self._control.ends.is_final(stream) for stream in self._operators)
+        self._complete()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``. Nothing of a whole run."""
+        return self._state
+
+    def _complete(self) -> None:
+        report = self.report
+        report.ended = self._instance.all_ended
+        report.shuts_down_all = any(task.coordinator.shuts_down_all for task in self._instance.low_level_tasks)
+        report.follows_clock = self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
+        if not self._whole:
+            self._outputs.advance(self._instance.output_watermarks())
+        report.outputs = self._outputs.reports()
+        for stream, found in self._offsets.items():
+            if stream in report.inputs:
+                report.inputs[stream].next_offsets.update(found)
+        report.operators = self._instance.reports()
+        report.tables = self._tables.reports(filled=bool(report.side_inputs))
+        report.metrics = added(report.metrics, self._instance.metrics())
+        report.bad_samples = self._instance.bad_samples()
+        for task in self._instance.low_level_tasks:
+            report.metrics = added(report.metrics, task.context.metrics.counters)
+            report.gauges.update(task.context.metrics.gauges)
+        report.checkpoint = self._checkpoint()
+        self._state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
+        report.boundary = self._boundary()
+        report.seconds = round(time.perf_counter() - self._started, 6)
+
+    def _checkpoint(self) -> TaskCheckpoint:
+        control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
+        if control:
+            # What has ended needs no names any more, and every task naming every task would make manifests grow with their number squared.
+            ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in control["end_of_stream"]]
+            control = {**control, "end_of_stream": ends}
+        if self._whole:
+            return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": control.get("end_of_stream", [])})
+        return TaskCheckpoint(
+            offsets=self._offsets,
+            heads=self._heads,
+            control=control,
+            heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
+            sources=self._sources.snapshot(),
+            operators=self._instance.checkpoint(),
+            sent=self._outputs.sent,
+            chooser=self._chooser,
+        )
+
+    def _boundary(self) -> Boundary | None:
+        boundary = self._section.boundary
+        if boundary is None:
+            return None
+        return Boundary(self._instance.has_ended(boundary), self.report.final, self._instance.watermark(boundary))
+
+
+def run_task(
+    program: StageProgram,
+    task: int,
+    inputs: Sequence[TaskInput],
+    outputs: Mapping[str, Writer],
+    *,
+    side_inputs: Sequence[TaskInput] = (),
+    tables: dict[str, TableStore] | None = None,
+    clock: Callable[[], int] | None = None,
+) -> TaskReport:
+    """Runs one task of a stage of one section from first message to last; the report says what to commit.
+
+    ``tables`` is filled with the task's tables, for who wants to look at them afterwards; ``clock`` gives the time in ms.
+    ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage with a Catalyst section is
+    run section by section with :class:`SectionRun`.
+    """
+    refuse_catalyst(program)
+    run = SectionRun(program, 0, task, outputs, tables, clock)
+    for _ in run.run(inputs, side_inputs):
+        raise AssertionError("a section without a boundary yields nothing")
+    return run.report
+
+
+def _by_stream(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for stream, partition in partitions:
+        found.setdefault(stream, []).append(partition)
+    return found
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

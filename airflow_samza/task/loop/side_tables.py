@@ -1,0 +1,330 @@
+"""The tables of a task that side inputs feed: as far as they have been read, in whatever form the messages become rows (SEMANTICS S1–S3).
+
+Without a processor each message is a row, and whole batches are taken over. A column ``_deleted`` that the table does not have says which
+rows take their key out. With a processor, entries come of each message, one after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.callables import name_of
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.application.task_api import IncomingMessageEnvelope
+from airflow_samza.errors import MessageError, SamzaError
+from airflow_samza.quoting import MOST, told
+from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.schema import Schema
+from airflow_samza.storage.columnar import ColumnarTable
+from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
+from airflow_samza.systems.system import Envelope, MessageRun
+from airflow_samza.task.loop.reading import TaskInput, chooser_settings
+from airflow_samza.task.loop.task_tables import Filled, made_store, section_tables
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.messages import MessageReader, chunks
+from airflow_samza.task.messages.user_errors import cut_short, shortened, user_location
+from airflow_samza.task.operators.low_level.context import Metrics
+from airflow_samza.task.program.stage_program import StageProgram
+from airflow_samza.task.report import InputReport, added
+from airflow_samza.task.tables.processors import make_processor
+from airflow_samza.task.tables.side_store import SideStore
+from airflow_samza.task.tables.store import TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+SIDE_INPUT_SECONDS = "side_input_seconds"
+"""The metric of the seconds that a side input took whose messages a processor turns into rows: this, a dot, and the stream's id."""
+
+
+class SideTable:
+    """One table. ``reached`` are the next offsets of the places that feed it; ``schemas`` the columns of its streams, by stream id."""
+
+    def __init__(self, spec: ApplicationSpec, table: TableDescriptor, store: TableStore, schemas: Mapping[str, Schema]) -> None:
+        self.table = table
+        self.store = store
+        self.reached: dict[Place, int] = {}
+        self.saved_rows = 0
+        """How many rows were in what a host keeps of it, when that was written or taken over; ``unsaved`` messages came since."""
+        self.unsaved = 0
+        self.unsaved_seconds = 0.0
+        self._spec = spec
+        self._schemas = schemas
+        self._conformers: dict[str, Conformer] = {}
+        self._metrics = Metrics()
+        self._side_store: SideStore | None = None
+        self._processing: SideInputsProcessing | None = None
+        self._readers: dict[str, MessageReader] = {}
+        self._without_key = 0
+
+    def take(self, place: Place, run: MessageRun) -> None:
+        """Messages of one place, of which those that were taken before are left out."""
+        skipped = max(self.reached.get(place, 0) - run.offset, 0)
+        if skipped >= run.messages:
+            return
+        part = run.slice(skipped, run.messages - skipped)
+        if self.table.processor is None:
+            self._take_rows(place, part)
+        else:
+            began = time.perf_counter()
+            self._process(place, part)
+            self.unsaved_seconds += time.perf_counter() - began
+        self.unsaved += part.messages
+        self.reached[place] = part.offset + part.messages
+
+    def take_over(self, base: ColumnarTable, reached: Mapping[Place, int]) -> None:
+        """Goes on from what was read by another process, in place of all that it holds."""
+        self.store.start_from(base)
+        self.reached = dict(reached)
+        self._side_store = self._processing = None  # a processor knows of the rows by its store alone
+        self.saved(len(base))
+
+    def saved(self, rows: int) -> None:
+        """What it holds is kept on the host."""
+        self.saved_rows, self.unsaved, self.unsaved_seconds = rows, 0, 0.0
+
+    def read_again(self, stream_id: str) -> None:
+        """What comes next of a stream may lie before what was read of it; the rows stay."""
+        self.reached = {place: offset for place, offset in self.reached.items() if place[0] != stream_id}
+
+    def pass_by(self, place: Place, offset: int) -> None:
+        """All before an offset has been read: control messages stand there, or what is not for this table."""
+        self.reached[place] = max(self.reached.get(place, 0), offset)
+
+    def finish(self, filled: Filled) -> None:
+        """What was taken is in the table; says what came of it."""
+        before = self.store.ignored
+        if self._side_store is not None:
+            self._guarded(self._side_store.flush)
+        assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
+        counted, self._without_key = self._without_key + self.store.ignored - before, 0
+        if self._processing is not None:
+            counted += self._processing.ignored.pop(self.table.table_id, 0)
+        if counted:
+            filled.ignored[self.table.table_id] = filled.ignored.get(self.table.table_id, 0) + counted
+        filled.metrics = added(filled.metrics, self._metrics.counters)
+        filled.gauges.update(self._metrics.gauges)
+        self._metrics.counters.clear()
+        self._metrics.gauges.clear()
+
+    # -- each message a row --------------------------------------------------------------------------------------------
+
+    def _take_rows(self, place: Place, run: MessageRun) -> None:
+        import pyarrow.compute as pc
+
+        batch = run.batch
+        if DELETED in batch.schema.names and DELETED not in self.store.schema:
+            gone = batch.column(DELETED)
+            batch = batch.drop_columns([DELETED])
+            if pc.any(gone).as_py():
+                self._take_changes(place[0], batch, gone.fill_null(False))
+                return
+        batch, offset = self._with_keys(batch), run.offset
+        self.store.write(self._conformer(place[0]).conform(batch, offset if batch.num_rows == run.messages else None))
+
+    def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows whose key has no null; the others are counted (S2)."""
+        import pyarrow.compute as pc
+
+        for name in self.store.key:
+            if name in batch.schema.names and batch.column(name).null_count:
+                kept = batch.filter(pc.is_valid(batch.column(name)))
+                self._without_key += batch.num_rows - kept.num_rows
+                batch = kept
+        return batch
+
+    def _take_changes(self, stream_id: str, batch: pa.RecordBatch, gone: pa.BooleanArray) -> None:
+        """Rows, some of which delete: of each key the last one counts."""
+        import numpy as np
+        import pyarrow as pa
+
+        from airflow_samza.storage.key_index import make_index
+
+        batch = self._with_keys(batch.append_column(DELETED, gone))
+        flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
+        keys = self._key_conformer(stream_id).conform(batch)
+        _, counting = make_index(keys.columns)
+        last = np.arange(batch.num_rows) if counting is None else counting
+        self.store.delete(keys.take(pa.array(last[flags[last]])))
+        self.store.write(self._conformer(stream_id).conform(batch.take(pa.array(last[~flags[last]]))))
+
+    def _conformer(self, stream_id: str) -> Conformer:
+        if stream_id not in self._conformers:
+            self._conformers[stream_id] = Conformer(self.store.schema, self._where(stream_id))
+        return self._conformers[stream_id]
+
+    def _key_conformer(self, stream_id: str) -> Conformer:
+        name = f"{stream_id}@key"
+        if name not in self._conformers:
+            keys = Schema(tuple(self.store.schema[column] for column in self.store.key))
+            self._conformers[name] = Conformer(keys, self._where(stream_id))
+        return self._conformers[name]
+
+    def _where(self, stream_id: str) -> str:
+        return f"side input {stream_id!r} (table {self.table.table_id!r})"
+
+    # -- a processor ---------------------------------------------------------------------------------------------------
+
+    def _process(self, place: Place, run: MessageRun) -> None:
+        stream = self._spec.side_inputs[place[0]]
+        processing, store = self._begun()
+        if stream.stream_id not in self._readers:
+            schema = self._schemas[stream.stream_id]
+            self._conformers[stream.stream_id] = Conformer(schema, self._where(stream.stream_id))
+            self._readers[stream.stream_id] = MessageReader(schema)
+        offset = run.offset
+        for part in chunks(self._conformers[stream.stream_id].conform(run.batch, run.offset)):
+            messages = self._readers[stream.stream_id].read(part)
+            keys = _keys(stream, part)
+            if stream.key == self.table.key:
+                store.prefetch(keys)
+            times = part.column(stream.timestamp).to_pylist() if stream.timestamp in part.schema.names else [None] * len(messages)
+            for key, message, at in zip(keys, messages, times, strict=True):
+                envelope = IncomingMessageEnvelope(stream.stream_id, place[1], offset, key, message, stream.system, at)
+                try:
+                    processing.process(place, offset, envelope)
+                except ProcessorFailed as failed:
+                    raise self._failed(failed, message) from failed.error
+                offset += 1
+
+    def _begun(self) -> tuple[SideInputsProcessing, SideStore]:
+        if self._processing is None or self._side_store is None:
+            name = self.table.table_id
+            self._side_store = SideStore(self.store)
+            processor = make_processor(self.table, self._spec.config, self._metrics)
+            self._processing = SideInputsProcessing({name: self.table.side_inputs}, {name: self._side_store}, {name: processor})
+        return self._processing, self._side_store
+
+    def _failed(self, failed: ProcessorFailed, message: object) -> SamzaError:
+        error = failed.error
+        if isinstance(error, SamzaError):
+            return error
+        process = failed.processor.process
+        location = user_location(process, error.__traceback__)
+        stream, partition = failed.place
+        at = f" ({location})" if location is not None else ""
+        what = told(error, MOST)
+        return MessageError(
+            f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the message "
+            f"{shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}{at}.",
+            hint="It gives (key, row) pairs; a row None deletes. Let it give no entries for a message that says nothing.",
+            store=failed.store,
+            stream=stream,
+            partition=partition,
+            offset=failed.offset,
+            file=location.file if location is not None else None,
+            line=location.line if location is not None else None,
+            exception=type(error).__name__,
+        )
+
+    def _guarded(self, function: Any) -> None:
+        """What does not fit is found when it goes into the table; which message it came of is not known by then."""
+        try:
+            function()
+        except Exception as error:
+            if isinstance(error, SamzaError):
+                raise
+            raise MessageError(
+                f"The processor of the table {self.table.table_id!r} has given what is no row of it: {error}.",
+                hint=f"Its rows have the columns {self.store.schema.ddl()}, by {', '.join(self.store.key)}.",
+                store=self.table.table_id,
+            ) from error
+
+
+class SideTables:
+    """The tables of one section of a task that side inputs feed, kept from epoch to epoch: only what is new is read."""
+
+    def __init__(self, program: StageProgram, section: int) -> None:
+        self._program = program
+        self.sources: dict[str, Mapping[str, Any]] = {}
+        """The slice of each stream that was read last, for who reads them."""
+        fed = [table_id for table_id in section_tables(program, section) if program.spec.table(table_id).side_inputs]
+        self._tables = {table_id: self._empty(table_id) for table_id in fed}
+
+    def _empty(self, table_id: str) -> SideTable:
+        program = self._program
+        return SideTable(program.spec, program.spec.table(table_id), made_store(program, table_id), program.streams)
+
+    def forget(self, stream_id: str) -> None:
+        """The tables that a stream feeds are empty again: they must be read from the beginning."""
+        for table_id, table in self._tables.items():
+            if stream_id in table.table.side_inputs:
+                self._tables[table_id] = self._empty(table_id)
+        self.sources.pop(stream_id, None)
+
+    @property
+    def stores(self) -> dict[str, TableStore]:
+        """The tables' rows, by table."""
+        return {table_id: table.store for table_id, table in self._tables.items()}
+
+    @property
+    def tables(self) -> list[SideTable]:
+        """The tables."""
+        return list(self._tables.values())
+
+    @property
+    def streams(self) -> list[str]:
+        """The streams that feed them, each once."""
+        return sorted({stream_id for table in self._tables.values() for stream_id in table.table.side_inputs})
+
+    def _in_turn(self, systems: Mapping[str, str | None]) -> list[str]:
+        """The streams that are read, those of higher priority first; ``systems`` says where they lie."""
+        settings, names = chooser_settings(self._program.spec, systems)
+        return sorted(systems, key=lambda stream_id: (-settings.priority(names[stream_id]), stream_id))
+
+    def start(self, stream_id: str, partition: int, oldest: int) -> int:
+        """The first offset of a place that one of the tables has not read."""
+        place = (stream_id, partition)
+        return min(
+            (table.reached.get(place, oldest) for table in self._tables.values() if stream_id in table.table.side_inputs), default=oldest
+        )
+
+    def fill(self, sources: Sequence[TaskInput]) -> Filled:
+        """Reads side inputs to their ends; each topic once, whoever it feeds."""
+        filled = Filled()
+        by_stream: dict[str, list[TaskInput]] = {}
+        for source in sources:
+            by_stream.setdefault(source.stream_id, []).append(source)
+        for stream_id in self._in_turn({stream_id: found[0].system for stream_id, found in by_stream.items()}):
+            readers = [table for table in self._tables.values() if stream_id in table.table.side_inputs]
+            began, report = time.perf_counter(), InputReport()
+            for source in by_stream[stream_id]:
+                _read(readers, source, filled.inputs.setdefault(stream_id, report))
+            if report.messages and any(table.table.processor is not None for table in readers):
+                filled.metrics[f"{SIDE_INPUT_SECONDS}.{stream_id}"] = round(time.perf_counter() - began, 6)
+        for table in self._tables.values():
+            table.finish(filled)
+        return filled
+
+
+def _read(readers: Sequence[SideTable], source: TaskInput, report: InputReport) -> None:
+    place = (source.stream_id, source.partition)
+    report.next_offsets[source.partition] = source.start
+    for envelope in source.envelopes:
+        _take(readers, place, envelope, report)
+    if source.head is not None:  # the last offsets may hold nothing for this table
+        report.next_offsets[source.partition] = max(report.next_offsets[source.partition], source.head)
+    for table in readers:
+        table.pass_by(place, report.next_offsets[source.partition])
+
+
+def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report: InputReport) -> None:
+    report.next_offsets[place[1]] = envelope.offset + envelope.messages
+    if isinstance(envelope, MessageRun):
+        report.messages += envelope.messages
+        report.bytes += envelope.batch.nbytes
+        for table in readers:
+            table.take(place, envelope)
+    else:
+        report.control_messages += 1
+
+
+def _keys(stream: StreamDescriptor, batch: pa.RecordBatch) -> list[Any]:
+    if not set(stream.key) <= set(batch.schema.names) or not stream.key:  # of a stream that is only named, the key is the table's
+        return [None] * int(batch.num_rows)
+    columns = [batch.column(name).to_pylist() for name in stream.key]
+    return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]

@@ -1,0 +1,374 @@
+"""One task of a stage: its operators wired up; batches and watermarks go in at an input, ends follow behind them (SEMANTICS C4, C7)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
+from airflow_samza.control.end_of_stream import task_name
+from airflow_samza.control.operator_watermark import OperatorWatermark
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.records import understood
+from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.task.loop.held_back import HeldBack
+from airflow_samza.task.loop.operator_factory import TaskResources, make_operator
+from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, output_watermark
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.operators.low_level import LowLevelTask
+from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.program.stage_program import Section, StageProgram, output_streams
+from airflow_samza.task.report import OperatorReport
+from airflow_samza.task.tables.kept_state import fitting_state
+from airflow_samza.task.tables.remote_table import RemoteTables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SOURCE = ""
+"""The upstream of an operator at which a section begins: the stream, or the section before."""
+
+State = dict[str, Mapping[str, "pa.Table"]]
+"""What a task keeps from epoch to epoch: tables by operator id, and by ``held:<source>:<operator>`` what waits for a later phase."""
+
+
+class TaskInstance:
+    """The operators of one task section of one task.
+
+    A batch is pushed through the graph depth first, without recursion, so a chain may be as long as it likes. Batches that reach
+    the section's boundary are yielded. ``on_output_ended`` is called with (stream id, final) when everything that this task sends to an
+    output has been sent.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        section: Section,
+        task: int,
+        resources: TaskResources,
+        on_output_ended: Callable[[str, bool], None],
+    ) -> None:
+        self.name = task_name(task)
+        resources = replace(resources, remote=RemoteTables(program.spec, program.stage.task_count, self.name))
+        self.program = program
+        self.section = section
+        self._on_output_ended = on_output_ended
+        self._phase_of = program.phases.of
+        self._nodes: dict[str, Node] = {}
+        self._writers: dict[str, list[Node]] = {}
+        self._replication = program.replication
+        self._first = task == 0
+        members = set(section.operators)
+        for op_id in section.operators:
+            compiled = program.operators[op_id]
+            sources = [source.op_id for source in compiled.spec.inputs]
+            inside = [source for source in sources if source in members or source == section.entry]
+            upstreams = [source if source in members else SOURCE for source in inside] or [SOURCE]
+            operator = make_operator(compiled, resources, beside=not self._repeats(op_id))
+            self._nodes[op_id] = Node(op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator)))
+        self._entry = [
+            self._edge(source, node, side)
+            for node in self._nodes.values()
+            for side, source in enumerate(program.operators[node.op_id].spec.inputs)
+            if section.entry is not None and source.op_id == section.entry
+        ]
+        for op_id, node in self._nodes.items():
+            for side, source in enumerate(program.operators[op_id].spec.inputs):
+                if source.op_id in members:
+                    self._connect(self._nodes[source.op_id], self._edge(source, node, side))
+            for stream in output_streams(program.operators[op_id].spec):
+                self._writers.setdefault(stream, []).append(node)
+        self._timed = [node for node in self._nodes.values() if type(node.operator).on_time is not Operator.on_time]
+
+    def _edge(self, source: OperatorSpec, node: Node, side: int) -> Edge:
+        return Edge(node, side, self._goes_on(source, node.operator.spec))
+
+    def _goes_on(self, source: OperatorSpec, spec: OperatorSpec) -> bool:
+        """Return whether this task hands messages on: what is broadcast goes on in task 0, and where every task keeps it."""
+        return self._first or self._replication.reaches(source, spec)
+
+    def _repeats(self, op_id: str) -> bool:
+        """Return whether this task only does again what task 0 does: that is neither counted nor reported twice."""
+        return not self._first and op_id in self._replication.replicated
+
+    def _connect(self, source: Node, edge: Edge) -> None:
+        if self._phase_of[edge.node.op_id] > self._phase_of[source.op_id]:
+            source.held[edge.node.op_id] = HeldBack()
+        source.next.append(edge)
+
+    @property
+    def low_level_tasks(self) -> list[LowLevelTask]:
+        """The operators that are low-level tasks."""
+        return [node.operator for node in self._nodes.values() if isinstance(node.operator, LowLevelTask)]
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every operator has seen the end of all its inputs."""
+        return all(node.ended for node in self._nodes.values())
+
+    @property
+    def follows_the_clock(self) -> bool:
+        """Whether any of its operators acts because time passes."""
+        return any(node.operator.waits_for_time for node in self._timed if not node.ended)
+
+    def input_operators(self) -> Mapping[str, str]:
+        """Stream id → operator id of the inputs in this section."""
+        found = {}
+        for op_id in self._nodes:
+            spec = self.program.operators[op_id].spec
+            if isinstance(spec, InputOperatorSpec):
+                found[spec.stream.stream_id] = op_id
+        return found
+
+    def start(self) -> None:
+        """Start all operators."""
+        for node in self._nodes.values():
+            node.operator.start()
+
+    # -- what goes in --------------------------------------------------------------------------------------------------
+
+    def push(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Give a batch to an operator; yields what reaches the boundary."""
+        return self._run([before(self._nodes[op_id], batch)])
+
+    def push_entry(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Give a batch of the section's entry to all operators that read it."""
+        return self._run([before(edge.node, batch, edge.side) for edge in reversed(self._entry) if edge.open])
+
+    def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """Event time has reached ``timestamp`` (ms) at an input: operators behind it act on it, each before those behind it."""
+        return self._advance([(self._nodes[op_id], SOURCE, timestamp)])
+
+    def advance_entry(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """The same at the section's entry."""
+        return self._advance([(edge.node, SOURCE, timestamp) for edge in self._entry])
+
+    def tick(self, now: int) -> Iterator[pa.RecordBatch]:
+        """Processing time has reached ``now`` (ms)."""
+        for node in self._timed:
+            if not node.ended:
+                yield from self._run([Work(node, iter(node.operator.on_time(now)), None)])
+                if node.operator.moves_watermark:
+                    yield from self._advance(self._moved(node))
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """An epoch ends: everything in flight goes out, from the first operator to the last."""
+        for node in self._nodes.values():
+            if not node.ended:
+                yield from self._run([Work(node, iter(node.operator.settle()), None)])
+
+    def end(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
+        """End an input: everything behind it that has no other open input flushes (when final) and ends, outputs last."""
+        return self._end([(self._nodes[op_id], SOURCE, final)])
+
+    def end_entry(self, final: bool) -> Iterator[pa.RecordBatch]:
+        """End the section's entry."""
+        return self._end([(edge.node, SOURCE, final) for edge in self._entry])
+
+    def has_ended(self, op_id: str) -> bool:
+        """Whether an operator has seen the end of all its inputs."""
+        return self._nodes[op_id].ended
+
+    def watermark(self, op_id: str) -> int:
+        """What operators behind this one may take for their watermark; -1: nothing yet."""
+        return self._nodes[op_id].marks.output
+
+    def release(self, phase: int) -> Iterator[pa.RecordBatch]:
+        """Begin a phase: what was held back for its operators goes on, and ends behind it."""
+        for source in list(self._nodes.values()):
+            for node, side, is_open in source.next:
+                if node.op_id not in source.held or self._phase_of[node.op_id] > phase:
+                    continue
+                held = source.held.pop(node.op_id)
+                for batch in held.drain() if is_open else ():
+                    yield from self._run([before(node, batch, side)])
+                if source.marks.output > NONE_YET:
+                    yield from self._advance([(node, source.op_id, source.marks.output)])
+                if node.op_id in source.held_end:
+                    yield from self._end([(node, source.op_id, source.held_end.pop(node.op_id))])
+
+    # -- how it goes on ------------------------------------------------------------------------------------------------
+
+    def _run(self, stack: list[Work]) -> Iterator[pa.RecordBatch]:
+        """Works a stack off, depth first: batches before an operator are processed, batches behind it handed on."""
+        movers: dict[str, Node] = {}
+        while stack:
+            node, batches, side = stack[-1]
+            batch = next(batches, None)
+            operator = node.operator
+            if batch is None:
+                stack.pop()
+            elif not batch.num_rows:
+                continue
+            elif side is not None:
+                operator.messages_in += batch.num_rows
+                taken = batch if operator.takes_dictionaries else decoded(batch)
+                made = operator.process_from(taken, side) if operator.takes_sides else operator.process(taken)
+                stack.append(Work(node, iter(made), None))
+                if operator.moves_watermark:
+                    movers[node.op_id] = node
+            else:
+                operator.messages_out += batch.num_rows
+                if node.op_id == self.section.boundary:
+                    yield decoded(batch)
+                for edge in reversed(node.next):
+                    if edge.open and not self._held(node, edge.node, batch):
+                        stack.append(before(edge.node, batch, edge.side))
+        for node in movers.values():
+            yield from self._advance(self._moved(node))
+
+    def _held(self, source: Node, node: Node, batch: pa.RecordBatch) -> bool:
+        held = source.held.get(node.op_id)
+        if held is None:
+            return False
+        held.add(decoded(batch))
+        return True
+
+    def _advance(self, work: Iterable[tuple[Node, str, int]]) -> Iterator[pa.RecordBatch]:
+        waiting = deque(work)
+        while waiting:
+            node, upstream, timestamp = waiting.popleft()
+            moved = node.marks.arrived(upstream, timestamp)
+            if node.ended or moved is None:
+                continue
+            if moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
+                yield from self._run([Work(node, iter(node.operator.on_watermark(moved)), None)])
+            waiting.extend(self._moved(node))
+
+    def _moved(self, node: Node) -> list[tuple[Node, str, int]]:
+        """Who behind an operator has to hear that its output watermark has moved."""
+        timestamp = node.marks.moved()
+        if timestamp is None or timestamp == END_OF_TIME:
+            return []
+        return [(edge.node, node.op_id, timestamp) for edge in node.next if edge.node.op_id not in node.held]
+
+    def _end(self, work: list[tuple[Node, str, bool]]) -> Iterator[pa.RecordBatch]:
+        waiting = deque(work)
+        while waiting:
+            node, upstream, final = waiting.popleft()
+            if node.ended:
+                continue
+            if final:  # what has ended for good holds the others back no more
+                yield from self._advance([(node, upstream, END_OF_TIME)])
+            node.final = node.final and final
+            node.open -= 1
+            if node.open > 0:
+                continue
+            node.ended = True
+            yield from self._run([Work(node, iter(node.operator.settle()), None)])
+            if node.final:  # SEMANTICS C9: the end of a slice flushes nothing
+                yield from self._run([Work(node, iter(node.operator.flush()), None)])
+            node.operator.finish()
+            for edge in node.next:
+                if edge.node.op_id in node.held:
+                    node.held_end[edge.node.op_id] = node.final
+                else:
+                    waiting.append((edge.node, node.op_id, node.final))
+            for stream in output_streams(self.program.operators[node.op_id].spec):
+                if all(writer.ended for writer in self._writers[stream]):
+                    self._on_output_ended(stream, all(writer.final for writer in self._writers[stream]))
+
+    # -- what is left --------------------------------------------------------------------------------------------------
+
+    def output_watermarks(self) -> dict[str, int]:
+        """The watermark of each output stream that has one: the least of the operators that write it and have not ended for good.
+
+        The end of a slice is no end: how far time had come is what the readers of this run, and the next one, go by (C9).
+        """
+        found = {}
+        for stream, writers in self._writers.items():
+            least = min((writer.marks.input for writer in writers if not (writer.ended and writer.final)), default=END_OF_TIME)
+            if NONE_YET < least < END_OF_TIME:
+                found[stream] = least
+        return found
+
+    def checkpoint(self) -> dict[str, dict[str, Any]]:
+        """How far each operator has come, as JSON by operator id."""
+        return {
+            op_id: {
+                "watermark": node.marks.checkpoint(),
+                "open": node.open,
+                "final": node.final,
+                "ended": node.ended,
+                "held": {following: node.held_end.get(following) for following in node.held},
+            }
+            for op_id, node in self._nodes.items()
+        }
+
+    def snapshot(self) -> State:
+        """What the operators keep, and what waits for a later phase."""
+        import pyarrow as pa
+
+        found: State = {}
+        for op_id, node in self._nodes.items():
+            tables = node.operator.snapshot_after_end() if node.ended and node.final else node.operator.snapshot()
+            if tables:
+                found[op_id] = tables
+            for following, held in node.held.items():
+                batches = held.batches()
+                if batches:
+                    found[f"held:{op_id}:{following}"] = {"batches": pa.Table.from_batches(batches)}
+        return found
+
+    @understood("of a task's checkpoint")
+    def restore(self, checkpoint: Mapping[str, Mapping[str, Any]], state: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Takes over what :meth:`checkpoint` and :meth:`snapshot` gave; to be called after :meth:`start`."""
+        for op_id, node in self._nodes.items():
+            if tables := state.get(op_id):
+                with fitting_state(node.operator.spec.title):
+                    node.operator.restore(tables)
+            known = checkpoint.get(op_id)
+            if known is None:
+                continue
+            node.marks.restore(known["watermark"])
+            if "open" not in known:  # of a former run: how far time had come, and nothing of its ends
+                continue
+            node.open, node.final, node.ended = int(known["open"]), bool(known["final"]), bool(known["ended"])
+            for following in list(node.held):
+                if following not in known["held"]:  # its phase had begun
+                    del node.held[following]
+                    continue
+                if known["held"][following] is not None:
+                    node.held_end[following] = bool(known["held"][following])
+                for table in state.get(f"held:{op_id}:{following}", {}).values():
+                    for batch in table.to_batches():
+                        node.held[following].add(batch)
+
+    def reports(self) -> dict[str, OperatorReport]:
+        """Messages in and out of every operator."""
+        return {op_id: OperatorReport(node.operator.messages_in, node.operator.messages_out) for op_id, node in self._nodes.items()}
+
+    def metrics(self) -> dict[str, float]:
+        """What the operators have counted, added up by name; of a broadcast's operators, which every task runs, task 0 tells."""
+        found: dict[str, float] = {}
+        for node in self._nodes.values():
+            if self._repeats(node.op_id):
+                continue
+            bad = node.operator.bad
+            for name, value in [*node.operator.metrics().items(), *(bad.metrics.items() if bad is not None else ())]:
+                found[name] = found.get(name, 0) + value
+        return found
+
+    def bad_records(self, op_id: str) -> BadRecords | None:
+        """What takes the messages on which an operator fails; None: they fail the task."""
+        return self._nodes[op_id].operator.bad
+
+    def bad_samples(self) -> list[str]:
+        """Some of the messages on which operators failed, and were told to go on."""
+        nodes = [node for node in self._nodes.values() if not self._repeats(node.op_id)]
+        return [sample for node in nodes if node.operator.bad is not None for sample in node.operator.bad.samples]
+
+    def close(self) -> None:
+        """Close all operators, also when one of them fails; the first failure is raised."""
+        failure: Exception | None = None
+        for node in self._nodes.values():
+            for held in node.held.values():
+                held.close()
+            try:
+                node.operator.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure

@@ -1,0 +1,112 @@
+"""The tables of one task: made, filled from side inputs, kept from epoch to epoch, reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.errors import NotYet
+from airflow_samza.planner.stages import tables_of
+from airflow_samza.task.program.stage_program import StageProgram
+from airflow_samza.task.report import InputReport, TableReport, TaskReport, added
+from airflow_samza.task.tables.kept_state import fitting_state
+from airflow_samza.task.tables.store import TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def section_tables(program: StageProgram, section: int) -> list[str]:
+    """The ids of the tables that the operators of one section read or write."""
+    specs = (program.operators[op_id].spec for op_id in program.sections[section].operators)
+    return sorted({table.table_id for spec in specs for table in tables_of(spec) if table.kind is not TableKind.REMOTE})
+
+
+def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequence[int]:
+    """The partitions of a side input that feed the tables of a task: that of its number; every task reads all of a broadcast."""
+    planned = program.plan.stream(stream_id)
+    if planned.broadcast:
+        return range(max(planned.partitions, 1))
+    return [task] if task < planned.partitions else []
+
+
+def made_store(program: StageProgram, table_id: str) -> TableStore:
+    """An empty table."""
+    schema = program.tables.get(table_id)
+    if schema is None:
+        raise NotYet(
+            f"The columns of table {table_id!r} are not known.",
+            hint=f'Declare them: schema= of table "{table_id}".',
+            table=table_id,
+        )
+    table = program.spec.table(table_id)
+    users = [o.spec for o in program.operators.values() if any(used.table_id == table_id for used in tables_of(o.spec))]
+    timed = all(isinstance(user, SendToTableSpec | TableJoinSpec) and user.time_column is not None for user in users)
+    return TableStore(table_id, schema, table.key, table.ttl_ms, by_event_time=timed)
+
+
+@dataclass
+class Filled:
+    """What a task has read into its tables from side inputs: what it reports of that."""
+
+    inputs: dict[str, InputReport] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+
+
+class TaskTables:
+    """The tables of one section. ``stores`` are the tables by id: those given (which side inputs fill), and new ones for the rest."""
+
+    def __init__(self, program: StageProgram, section: int, stores: dict[str, TableStore] | None = None) -> None:
+        self._program = program
+        self._ids = section_tables(program, section)
+        self._ignored: dict[str, int] = {}
+        self.stores = stores if stores is not None else {}
+        for table_id in self._ids:
+            if table_id not in self.stores:
+                self.stores[table_id] = made_store(program, table_id)
+
+    def report_filled(self, filled: Filled, report: TaskReport) -> None:
+        """Takes down what was read of side inputs."""
+        report.side_inputs.update(filled.inputs)
+        report.metrics = added(report.metrics, filled.metrics)
+        report.gauges.update(filled.gauges)
+        self._ignored = filled.ignored
+
+    def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:
+        """What tables that the application writes hold, by ``table:<id>``; those of side inputs are filled anew.
+
+        When the task has ``ended``, the next run alone will want it: nothing is left of what is declared with ``changelog=False``.
+        """
+        found: dict[str, Mapping[str, pa.Table]] = {}
+        for table_id in self._ids:
+            declared = self._program.spec.table(table_id)
+            lost = ended and dict(declared.options).get("changelog") == "false"
+            tables = self.stores[table_id].snapshot() if not declared.side_inputs and not lost else {}
+            if tables:
+                found[f"table:{table_id}"] = tables
+        return found
+
+    def restore(self, state: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Takes over what :meth:`snapshot` gave."""
+        for table_id in self._ids:
+            tables = state.get(f"table:{table_id}")
+            if tables:
+                with fitting_state(f"the table {table_id!r}"):
+                    self.stores[table_id].restore(tables)
+
+    def reports(self, *, filled: bool) -> dict[str, TableReport]:
+        """Rows and bytes of the tables that are looked up, and of all when side inputs ``filled`` any."""
+        joined = {c.spec.table.table_id for c in self._program.operators.values() if isinstance(c.spec, TableJoinSpec)}
+        return {
+            table_id: TableReport(store.count, store.nbytes, self._ignored.get(table_id, 0) if self._is_fed(table_id) else store.ignored)
+            for table_id, store in self.stores.items()
+            if filled or table_id in joined
+        }
+
+    def _is_fed(self, table_id: str) -> bool:
+        return bool(self._program.spec.table(table_id).side_inputs)

@@ -1,0 +1,1 @@
+"""Between Arrow batches and the messages that callables take and give."""

@@ -1,0 +1,238 @@
+"""Messages that cannot be read, or on which an operator fails, where the application says what becomes of them (``on_error=``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.bad_records import DEAD_LETTERS
+from airflow_samza.application.descriptors import ErrorPolicy
+from airflow_samza.application.operator_specs import (
+    FilterSpec,
+    FlatMapSpec,
+    InputOperatorSpec,
+    MapBatchesSpec,
+    MapSpec,
+    MergeSpec,
+    OperatorSpec,
+    ReadTimeSpec,
+    SelectSpec,
+    SinkSpec,
+    TableJoinSpec,
+    TaskSpec,
+    WhereSpec,
+)
+from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.quoting import are_shown, printable, told
+from airflow_samza.schema import Schema
+from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.systems.files.formats.json_values import to_lines
+from airflow_samza.systems.system import MessageRun, UnreadableRun
+from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.user_errors import cut_short
+from airflow_samza.task.messages.writer import MessageWriter, ShapeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_samza.task.messages.output_writers import Sender
+
+SAMPLES = 3
+"""Messages that each operator of a task shows: enough to see what is wrong, and reports stay short."""
+
+_ERROR_LENGTH = 2000
+"""Characters of an error in a dead letter: a traceback's worth, and a message that is quoted in it does not come twice at full length."""
+
+_ONE_TO_ONE = (InputOperatorSpec, ReadTimeSpec, MapSpec, SelectSpec)
+_AT_ONCE = (*_ONE_TO_ONE, FilterSpec, WhereSpec, FlatMapSpec, MapBatchesSpec, MergeSpec, TableJoinSpec, SinkSpec, TaskSpec)
+"""Operators that do with a message at once whatever they do: what comes to those behind them is of the messages being read."""
+
+
+class Reading:
+    """What a task is reading: messages of one partition from ``offset`` on; ``stream`` None between them. ``number`` counts the runs."""
+
+    __slots__ = ("number", "offset", "partition", "stream")
+
+    def __init__(self) -> None:
+        self.stream: str | None = None
+        self.partition = 0
+        self.offset = 0
+        self.number = 0
+
+    def begin(self, stream: str, partition: int, offset: int) -> None:
+        """A run of messages goes to the operators."""
+        self.stream, self.partition, self.offset = stream, partition, offset
+        self.number += 1
+
+    def end(self) -> None:
+        """It has gone."""
+        self.stream = None
+
+
+class BadRecords:
+    """The messages on which one operator of a task fails: counted, some of them kept as samples, and sent away if there is a stream.
+
+    :attr:`count` and :attr:`samples` are of this run. ``dead_letters`` None drops them.
+    """
+
+    def __init__(
+        self, spec: OperatorSpec, policy: ErrorPolicy, dead_letters: Sender | None, reading: Reading, clock: Callable[[], int]
+    ) -> None:
+        self.count = 0
+        self.samples: list[str] = []
+        self._spec = spec
+        self._policy = policy
+        self._dead_letters = dead_letters
+        self._reading = reading
+        self._clock = clock
+        self._knows_stream = _all_before(spec, _AT_ONCE)
+        self._knows_offset = _all_before(spec, _ONE_TO_ONE, without_on_error=True)
+        self._number = 0
+        self._before = 0
+        self._rows = 0
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The count, under the name by which reports show it."""
+        if not self.count:
+            return {}
+        kind = "dropped_messages" if self._policy.stream is None else "dead_letters"
+        return {f"{kind}.{self._spec.name}": self.count}
+
+    def begin(self, batch: pa.RecordBatch) -> None:
+        """The operator begins with a batch: rows that are rejected count from its first one."""
+        if self._number != self._reading.number:
+            self._number, self._before = self._reading.number, 0
+        else:
+            self._before += self._rows
+        self._rows = batch.num_rows
+
+    def reject(self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int] | None = None) -> None:
+        """Messages of the present batch, at ``places`` in it (None: nobody knows), with what is wrong with each."""
+        if rows.num_rows:
+            texts = to_lines(decoded(rows)).decode().split("\n")[:-1]
+            self._take(texts, [_said(error) for error in errors], self._offsets(places, rows.num_rows))
+
+    def reject_message(self, message: Any, schema: Schema, error: BaseException, origin: tuple[str, int, int] | None = None) -> None:
+        """One message as the callable got it; ``origin`` is its stream, partition and offset where they are known."""
+        try:
+            text = to_lines(MessageWriter(schema).write([message])).decode()[:-1]
+        except ShapeError:  # the callable has changed it
+            text = cut_short(repr(message))
+        if origin is None:
+            self._take([text], [_said(error)], [None])
+        else:
+            self._take([text], [_said(error)], [origin[2]], origin[:2])
+
+    def reject_pair(self, sides: dict[str, pa.RecordBatch | None], error: BaseException) -> None:
+        """What a join was called with: a message of each side, or None."""
+        parts = (f'"{name}":{to_lines(row).decode()[:-1] if row is not None else "null"}' for name, row in sides.items())
+        self._take(["{" + ",".join(parts) + "}"], [_said(error)], [None])
+
+    def reject_texts(self, texts: Sequence[str], errors: Sequence[str], first: int) -> None:
+        """What an input could not read, from offset ``first`` on."""
+        self._take(list(texts), list(errors), list(range(first, first + len(texts))))
+
+    def reject_read(self, rows: pa.RecordBatch, errors: Sequence[BaseException], first: int) -> None:
+        """What an input read and cannot use, from offset ``first`` on."""
+        self.reject_texts(to_lines(decoded(rows)).decode().split("\n")[:-1], [_said(error) for error in errors], first)
+
+    def _offsets(self, places: Sequence[int] | None, count: int) -> Sequence[int | None]:
+        if places is None or not self._knows_offset or self._reading.stream is None:
+            return [None] * count
+        first = self._reading.offset + self._before
+        return [first + place for place in places]
+
+    def _take(
+        self, texts: Sequence[str], errors: Sequence[str], offsets: Sequence[int | None], origin: tuple[str, int] | None = None
+    ) -> None:
+        import pyarrow as pa
+
+        self.count += len(texts)
+        stream, partition = origin or (self._reading.stream if self._knows_stream else None, self._reading.partition)
+        for text, error, offset in zip(texts, errors, offsets, strict=True):
+            if len(self.samples) >= SAMPLES or not are_shown():
+                break
+            parts = [] if stream is None else [stream, f"partition {partition}"]
+            parts += [] if offset is None else [f"offset {offset}"]
+            at = f" ({', '.join(parts)})" if parts else ""
+            self.samples.append(f"{self._spec.title}{at}: {cut_short(error)}: {cut_short(text)}")
+        if self._dead_letters is not None:
+            count = len(texts)
+            columns = [
+                pa.array([stream] * count, pa.string()),
+                pa.array([None if stream is None else partition] * count, pa.int32()),
+                pa.array(offsets, pa.int64()),
+                pa.array([self._spec.op_id] * count, pa.string()),
+                pa.array([_said(error) for error in errors], pa.string()),
+                pa.array(texts, pa.string()),
+                pa.array([self._clock() * 1000] * count, pa.timestamp("us", "UTC")),
+            ]
+            self._dead_letters.send(pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS.to_arrow()))
+
+
+def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
+    """Some rows of a batch."""
+    import pyarrow as pa
+
+    return batch.take(pa.array(places, pa.int64()))
+
+
+def halved(
+    batch: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], Any], fails: tuple[type[Exception], ...], bad: BadRecords, first: int = 0
+) -> Iterator[Any]:
+    """What ``attempt`` gives of a batch, in pieces without the rows on which it fails, in order; those are found by halving.
+
+    ``first`` is the place of its first row in the present batch.
+    """
+    try:
+        made = attempt(batch)
+    except fails as error:
+        if batch.num_rows == 1:
+            bad.reject(batch, [error], [first])
+            return
+        middle = batch.num_rows // 2
+        yield from halved(batch.slice(0, middle), attempt, fails, bad, first)
+        yield from halved(batch.slice(middle), attempt, fails, bad, first + middle)
+    else:
+        yield made
+
+
+def readable(run: MessageRun, conformer: Conformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The messages of an input that fit its schema, in pieces with the offset of each; the others are rejected in their turn.
+
+    A column that is missing, or whose type is another, is no message's fault: it is an error.
+    """
+    if isinstance(run, UnreadableRun):
+        bad.reject_texts(run.texts, run.errors, run.offset)
+        return
+    try:
+        yield run.offset, conformer.conform(run.batch, run.offset)
+        return
+    except SchemaError as error:
+        conformer.conform(run.batch.slice(0, 0))
+        if run.messages == 1:
+            bad.reject_read(run.batch, [error], run.offset)
+            return
+    middle = run.messages // 2
+    yield from readable(run.slice(0, middle), conformer, bad)
+    yield from readable(run.slice(middle, run.messages - middle), conformer, bad)
+
+
+def _all_before(spec: OperatorSpec, kinds: tuple[type[OperatorSpec], ...], *, without_on_error: bool = False) -> bool:
+    return all(
+        isinstance(source, kinds)
+        and not (without_on_error and source.on_error is not None and not isinstance(source, InputOperatorSpec))
+        and _all_before(source, kinds, without_on_error=without_on_error)
+        for source in spec.inputs
+    )
+
+
+def _said(error: BaseException | str) -> str:
+    if isinstance(error, str):
+        text = error
+    elif isinstance(error, SamzaError):
+        text = error.sentence
+    else:
+        text = told(error, _ERROR_LENGTH)
+    return printable(text if len(text) <= _ERROR_LENGTH else text[: _ERROR_LENGTH - 1] + "…")

@@ -1,0 +1,72 @@
+"""Writing to a stream: each row to the partition of its key, in the columns that the stream declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.schema import Schema
+from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.task.messages.conform import Conformer, with_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Writer(Protocol):
+    """Where a task's output to one stream goes: a SystemProducer, of which the task uses this alone."""
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Appends user messages to a partition."""
+        ...
+
+
+class OutputWriter:
+    """Sends batches to one stream, each row to the partition of its key; without a key all to ``partition``.
+
+    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself, and say that it ``takes_dictionaries``.
+    """
+
+    def __init__(self, stream_id: str, writer: Writer, key: tuple[str, ...], partitions: int, partition: int) -> None:
+        self.stream_id = stream_id
+        self.messages = 0
+        self.bytes = 0
+        self._writer = writer
+        self._key = key
+        self._partitions = partitions
+        self._partition = partition % max(partitions, 1)
+        self._write_keyed = getattr(writer, "write_keyed", None)
+        self._takes_dictionaries = getattr(writer, "takes_dictionaries", False)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send all rows of a batch."""
+        if not batch.num_rows:
+            return
+        if not self._takes_dictionaries:
+            batch = decoded(batch)
+        self.messages += batch.num_rows
+        self.bytes += batch.nbytes
+        if not self._key or self._partitions <= 1:
+            self._writer.write(0 if self._key else self._partition, batch)
+        elif self._write_keyed is not None:
+            self._write_keyed(batch, self._key)
+        else:
+            places = partition_array(batch, self._key, self._partitions)
+            for partition, part in split_by_partition(batch, places, self._partitions):
+                self._writer.write(partition, part)
+
+
+class Sender:
+    """Sends batches to a stream in its declared schema, missing columns that may be null filled in. ``what`` names them in errors."""
+
+    def __init__(self, writer: OutputWriter, inputs: Schema, declared: Schema, what: str) -> None:
+        self._writer = writer
+        self._declared = declared
+        self._same_columns = declared.names == inputs.names
+        self._conformer = Conformer(declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True)
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send all rows."""
+        if not self._same_columns:
+            batch = with_missing(batch, self._declared)
+        self._writer.write(self._conformer.conform(batch))

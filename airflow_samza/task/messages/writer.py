@@ -1,0 +1,135 @@
+"""The messages that callables return → Arrow batches. Columns are converted whole; who is to blame is looked for only when that fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages.value_columns import Misfit, column_of, columns_differ, misfit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_samza.task.messages.messages import Messages
+
+
+class ShapeError(Exception):
+    """A value that does not fit the schema: ``index`` of the message, what is wrong as a half sentence."""
+
+    def __init__(self, index: int, why: str) -> None:
+        self.index = index
+        self.why = why
+        super().__init__(why)
+
+
+class MessageWriter:
+    """Makes batches of messages; what does not fit the schema is a :class:`ShapeError` with the message's index."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._arrow = schema.to_arrow()
+        self._made = [column_of(field.type) for field in schema.fields]
+        names = [repr(name) for name in schema.names]
+        self._of_mappings = _transposer([f"m[{name}]" for name in names])
+        self._of_instances = _transposer([f"m.{name}" for name in schema.names]) if schema.python_class is not None else self._of_mappings
+
+    @property
+    def expected(self) -> str:
+        """The columns for people."""
+        kind = self.schema.python_class
+        return f"the columns {self.schema.ddl()}" + (f" ({kind.__name__})" if kind is not None else "")
+
+    def write(self, messages: Sequence[Any], source: Messages | None = None) -> pa.RecordBatch:
+        """The batch of the messages, in order. ``source`` are those that they were made of, one for one.
+
+        Most callables hand most values on: a column that holds the very objects of the source is the source's Arrow column.
+        """
+        import pyarrow as pa
+
+        arrays = []
+        for place, values in enumerate(self._columns(messages)):
+            field = self._arrow.field(place)
+            array = source.unchanged(field.name, field.type, values) if source is not None else None
+            if array is None:
+                array = self._converted(place, values)
+            if array.null_count and not field.nullable:
+                raise ShapeError(array.is_null().index(pa.scalar(True)).as_py(), f"{field.name} is None, and is declared never null")
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+    def _converted(self, place: int, values: list[Any]) -> pa.Array:
+        try:
+            return self._made[place](values)
+        except Misfit as error:
+            field = self.schema.fields[place]
+            for index, value in enumerate(values):
+                why = misfit(value, field.type, field.name)
+                if why is not None:
+                    raise ShapeError(index, why) from None
+            raise ShapeError(0, f"{field.name} is a value {error.why}") from None
+
+    def _columns(self, messages: Sequence[Any]) -> list[list[Any]]:
+        kinds = set(map(type, messages))
+        names = self.schema.names
+        declared = self.schema.python_class
+        if declared is not None and all(issubclass(kind, declared) for kind in kinds):
+            try:
+                return self._of_instances(messages)
+            except AttributeError as error:
+                raise ShapeError(0, str(error)) from None
+        if all(issubclass(kind, dict) for kind in kinds) and set(map(len, messages)) <= {len(names)}:
+            try:
+                return self._of_mappings(messages)
+            except KeyError:  # as many columns, but not the same ones: said below
+                pass
+        return self._one_by_one(messages)
+
+    def _one_by_one(self, messages: Sequence[Any]) -> list[list[Any]]:
+        names = self.schema.names
+        wanted = set(names)
+        rows: list[Any] = []
+        for index, message in enumerate(messages):
+            values = message
+            if not isinstance(values, Mapping):
+                if not dataclasses.is_dataclass(message) or isinstance(message, type):
+                    raise ShapeError(index, "a message is a dataclass instance, a Row or a dict")
+                values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+            if len(values) != len(names) or not wanted.issuperset(values):
+                raise ShapeError(index, columns_differ(wanted, values))
+            rows.append(values)
+        return [[row[name] for row in rows] for name in names]
+
+
+def written_each(writer: MessageWriter, groups: Sequence[Sequence[Any]]) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
+    """The batch of all groups of messages that fit (None: there are no messages), and the numbers of those that do not, with the reason."""
+    try:
+        together = [message for group in groups for message in group]
+        return (writer.write(together) if together else None), []
+    except ShapeError:
+        pass
+    wrong: list[tuple[int, ShapeError]] = []
+    parts = []
+    for number, group in enumerate(groups):
+        try:
+            if group:
+                parts.append(writer.write(group))
+        except ShapeError as error:
+            wrong.append((number, error))
+    return _together(parts), wrong
+
+
+def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    import pyarrow as pa
+
+    return pa.concat_batches(parts) if parts else None
+
+
+def _transposer(reads: Sequence[str]) -> Callable[[Sequence[Any]], list[list[Any]]]:
+    """A function from messages to columns; ``reads`` are the expressions for the columns of a message ``m``."""
+    columns = ", ".join(f"[{read} for m in messages]" for read in reads)
+    scope: dict[str, Any] = {}
+    exec(f"def columns(messages):\n    return [{columns}]\n", scope)
+    return typing.cast("Callable[[Sequence[Any]], list[list[Any]]]", scope["columns"])

@@ -1,0 +1,1 @@
+"""A stage compiled: schemas, engines, sections, and what need not be read."""

@@ -1,0 +1,105 @@
+"""What a stage reads and sends less than the whole of, as notes of its plan for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.operator_specs import (
+    BroadcastSpec,
+    InputOperatorSpec,
+    MergeSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    SelectSpec,
+    WhereSpec,
+)
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.schema import Schema
+from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.program.pruning.bounds import input_bounds
+from airflow_samza.task.program.pruning.columns import Columns, columns_used, cut, lowered
+from airflow_samza.task.program.pruning.topics import topic_columns
+from airflow_samza.task.program.schemas import CATALYST, CompiledOperator
+
+
+def flow_notes(
+    spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator], contents: Mapping[str, TopicContent]
+) -> dict[str, dict[str, str]]:
+    """Per stage and stream, what less than whole streams and whole messages is read or sent, for people."""
+    topics = topic_columns(spec, contents)
+    notes: dict[str, dict[str, str]] = {}
+    for stage in plan.stages:
+        members = set(stage.operators)
+        operators = [operator for operator in spec.operators if operator.op_id in members]
+        used = columns_used(operators, topics)
+        inputs = {o.op_id: s for o in operators if isinstance(o, InputOperatorSpec) and (s := compiled[o.op_id].schema) is not None}
+        bounds = input_bounds(operators, compiled, inputs)
+        found: dict[str, str] = {}
+        for operator in operators:
+            if operator.op_id in inputs and isinstance(operator, InputOperatorSpec):
+                stream_id = operator.stream.stream_id
+                texts = []
+                if not (stream_id in contents and contents[stream_id].combined_for):
+                    texts += _reading(inputs[operator.op_id], used[operator.op_id])
+                if stream_id not in spec.intermediates:
+                    texts += _skipping(bounds.get(stream_id, ()))
+                if stream_id in spec.intermediates or operator.stream.format == "parquet":
+                    kept = set(_encoded(operator, operators, compiled, contents, inputs[operator.op_id]))
+                    texts += _keeping([name for name in inputs[operator.op_id].names if name in kept])
+                if texts:
+                    found[stream_id] = "; ".join(texts)
+        for stream_id in stage.outputs:
+            if stream_id in contents:
+                found[stream_id] = _sending(compiled, contents[stream_id])
+        if found:
+            notes[stage.stage_id] = found
+    return notes
+
+
+def _reading(schema: Schema, used: Columns) -> list[str]:
+    left = cut(schema, used)
+    return [] if left is schema else [f"reads {len(left.fields)} of {len(schema.fields)} columns: {', '.join(left.names)}"]
+
+
+def _skipping(bounds: Sequence[ColumnBound]) -> list[str]:
+    return [f"skips what statistics rule out by {' and '.join(map(str, bounds))}"] if bounds else []
+
+
+def _sending(compiled: Mapping[str, CompiledOperator], content: TopicContent) -> str:
+    if content.combined_for is not None:
+        return f"sends partial results of {compiled[content.combined_for].spec.title} instead of messages"
+    assert content.columns is not None
+    return f"sends only {', '.join(content.columns)}: nothing else is read later"
+
+
+def _keeping(names: Sequence[str]) -> list[str]:
+    return [f"keeps the dictionaries of texts that repeat: {', '.join(names)}"] if names else []
+
+
+def _encoded(
+    source: OperatorSpec,
+    operators: Sequence[OperatorSpec],
+    compiled: Mapping[str, CompiledOperator],
+    contents: Mapping[str, TopicContent],
+    schema: Schema,
+) -> Iterator[str]:
+    """The columns of texts that go from an input to a topic through operators that leave dictionaries alone."""
+    texts = {field.name for field in schema.fields if field.type.name == "string"}
+    waiting = [(source, texts)]
+    while waiting:
+        given, names = waiting.pop()
+        for reader in operators:
+            if not any(one.op_id == given.op_id for one in reader.inputs) or compiled[reader.op_id].engine == CATALYST:
+                continue
+            if isinstance(reader, WhereSpec | MergeSpec):
+                waiting.append((reader, names))
+            elif isinstance(reader, SelectSpec):
+                plain = {text.strip() for text in reader.expressions}
+                waiting.append((reader, names if "*" in plain else names & plain))
+            elif isinstance(reader, PartitionBySpec | BroadcastSpec):
+                content = contents.get(reader.stream.stream_id, TopicContent())
+                if content.combined_for is None:
+                    carried = lowered(content.columns) if content.columns is not None else None
+                    yield from (name for name in names if carried is None or name.lower() in carried)

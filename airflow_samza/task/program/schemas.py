@@ -1,0 +1,373 @@
+"""What every operator of an application gives: its schema, the engine that runs it, and why. SQL is compiled here, once.
+
+``arrow``: on whole batches in the task; ``python``: a user's callable per message, in the task; ``catalyst``: by Spark's engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.bad_records import DEAD_LETTERS
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    BroadcastSpec,
+    FilterSpec,
+    FlatMapSpec,
+    InputOperatorSpec,
+    MapAsyncSpec,
+    MapBatchesSpec,
+    MapSpec,
+    MergeSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    ReadTimeSpec,
+    SelectSpec,
+    SendToSpec,
+    SendToTableSpec,
+    SinkSpec,
+    StreamJoinSpec,
+    TableJoinSpec,
+    TaskSpec,
+    TransformSpec,
+    WhereSpec,
+    WindowOperatorSpec,
+)
+from airflow_samza.application.output_schemas import (
+    aggregated_schema,
+    joined_schema,
+    joined_streams_schema,
+    merged_schema,
+    unwritable,
+    windowed_schema,
+)
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.system_times import stamped_schema
+from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
+from airflow_samza.partitioner import key_type
+from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.schema import Schema
+from airflow_samza.task.expressions.compiler import (
+    UnknownColumn,
+    compile_condition,
+    compile_projection,
+    unknown_columns,
+)
+from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.expressions.reading import Unreadable
+from airflow_samza.task.messages.user_errors import cut_short
+from airflow_samza.task.operators.combiner import Combining
+from airflow_samza.task.operators.partial_groups import partial_schema
+from airflow_samza.task.program.pruning.columns import Columns, cut, lowered
+
+ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
+
+COMBINED = "combined"
+"""What an aggregation's ``compiled`` is when partial results come to it instead of messages."""
+
+_PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, MapAsyncSpec, SinkSpec, TaskSpec)
+
+
+@dataclass(frozen=True)
+class CompiledOperator:
+    """An operator with all that running it needs: the schemas of its inputs and output (None: not known yet), its engine and the reason.
+
+    ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection), for ``partition_by`` the
+    schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an aggregation behind one. ``unreadable`` is
+    the place of what seems a syntax error, where nothing but Spark can say that it is none.
+    """
+
+    spec: OperatorSpec
+    inputs: tuple[Schema | None, ...]
+    schema: Schema | None
+    engine: str
+    reason: str
+    compiled: Any = None
+    unreadable: str = ""
+
+
+class SchemaResolver:
+    """Resolves the operators of one application in order; what is wrong is raised, or collected in ``errors``.
+
+    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not tell: what a system says
+    of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through topics, where that is less
+    than whole messages.
+    """
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        known: Mapping[str, Schema],
+        errors: list[SamzaError] | None = None,
+        contents: Mapping[str, TopicContent] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.known = known
+        self.contents = contents or {}
+        self.used: Mapping[str, Columns] = {}
+        self.operators: dict[str, CompiledOperator] = {}
+        self.streams: dict[str, Schema] = {}
+        self.tables: dict[str, Schema] = {}
+        self._errors = errors
+
+    def resolve(self) -> dict[str, CompiledOperator]:
+        """All operators, compiled as far as their schemas are known."""
+        for stream in self.spec.side_inputs.values():
+            told = stream.schema or self.known.get(stream.stream_id)
+            if told is not None and stream.stream_id not in self.spec.inputs:
+                self.streams[stream.stream_id] = told
+        for table in self.spec.tables.values():
+            self._declare_table(table)
+        waiting = list(self.spec.operators)
+        # A joiner may be declared before the writer that tells its table's schema: it gets a second turn.
+        for _ in range(2):
+            again = []
+            for operator in waiting:
+                late = isinstance(operator, TableJoinSpec) and operator.table.table_id not in self.tables
+                behind = any(source.op_id not in self.operators for source in operator.inputs)
+                late = late or (isinstance(operator, InputOperatorSpec) and self._is_behind(operator))
+                if (late or behind) and _ == 0:
+                    again.append(operator)
+                    continue
+                self._resolve_one(operator)
+            waiting = again
+        return {operator.op_id: self.operators[operator.op_id] for operator in self.spec.operators}
+
+    def narrow(self, members: Sequence[str], used: Mapping[str, Columns]) -> None:
+        """Compiles the operators of one stage anew, for inputs of which only the columns used are read (by operator id)."""
+        self.used = used
+        within = set(members)
+        for operator in self.spec.operators:
+            if operator.op_id in within:
+                inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
+                self.operators[operator.op_id] = self._compiled(operator, inputs)
+
+    def _is_behind(self, operator: InputOperatorSpec) -> bool:
+        """Whether the stream's writer waits for its own turn."""
+        writers = [o for o in self.spec.operators if isinstance(o, PartitionBySpec | BroadcastSpec) and o.stream is operator.stream]
+        return any(writer.op_id not in self.operators for writer in writers)
+
+    def _resolve_one(self, operator: OperatorSpec) -> None:
+        inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
+        try:
+            made = self._compiled(operator, inputs)
+        except (SamzaError, SchemaError) as error:
+            if self._errors is None:
+                raise
+            self._errors.append(error)
+            made = CompiledOperator(operator, inputs, None, ARROW, "")
+        self.operators[operator.op_id] = made
+        if isinstance(operator, PartitionBySpec | BroadcastSpec) and inputs[0] is not None:
+            sent = made.compiled.sent if isinstance(made.compiled, Combining) else made.compiled or inputs[0]
+            self.streams.setdefault(operator.stream.stream_id, sent)
+        if isinstance(operator, SendToSpec) and (operator.stream.schema or inputs[0]) is not None:
+            declared = operator.stream.schema or inputs[0]
+            assert declared is not None
+            self.streams.setdefault(operator.stream.stream_id, declared)
+        dead_letters = operator.on_error.stream if operator.on_error is not None else None
+        if dead_letters is not None:
+            self.streams.setdefault(dead_letters.stream_id, dead_letters.schema or DEAD_LETTERS)
+        for stream in operator.side_outputs:
+            beside = stream.schema or (inputs[0] if inputs else made.schema)
+            if beside is not None:
+                self.streams.setdefault(stream.stream_id, beside)
+        if isinstance(operator, SendToTableSpec) and inputs[0] is not None:
+            self.tables.setdefault(operator.table.table_id, inputs[0])
+
+    def _declare_table(self, table: TableDescriptor) -> None:
+        schema = table.schema
+        if schema is None and len(table.side_inputs) == 1 and table.processor is None:
+            stream = self.spec.side_inputs.get(table.side_inputs[0])
+            schema = self.known.get(table.side_inputs[0]) or (stream.schema if stream is not None else None)
+        if schema is not None:
+            self.tables[table.table_id] = schema
+
+    def _compiled(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> CompiledOperator:
+        if isinstance(operator, InputOperatorSpec):
+            schema = self._stream_schema(operator.stream)
+            if schema is not None:
+                self.streams.setdefault(operator.stream.stream_id, schema)
+                schema = cut(schema, self.used.get(operator.op_id))
+            return CompiledOperator(operator, (), schema, ARROW, "batches are read as they come")
+        if isinstance(operator, WhereSpec | SelectSpec):
+            return self._sql(operator, inputs[0])
+        if isinstance(operator, TransformSpec):
+            known = self.known.get(operator.op_id)
+            return CompiledOperator(operator, inputs, known or operator.schema, CATALYST, "transform takes a DataFrame")
+        if isinstance(operator, AggregateSpec | WindowOperatorSpec) and isinstance(operator.inputs[0], InputOperatorSpec):
+            content = self.contents.get(operator.inputs[0].stream.stream_id)
+            if content is not None and content.combined_for == operator.op_id:
+                combining = self._combining(content)
+                return CompiledOperator(operator, (combining.messages,), combining.output, ARROW, "merges partial results", COMBINED)
+        schema = self._schema(operator, inputs)
+        if isinstance(operator, PartitionBySpec | BroadcastSpec):
+            return CompiledOperator(operator, inputs, schema, ARROW, "works on whole batches", self._sent(operator, inputs[0]))
+        joins = isinstance(operator, TableJoinSpec | StreamJoinSpec)
+        if isinstance(operator, _PER_MESSAGE) or (joins and getattr(operator, "function", None) is not None):
+            return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
+        if getattr(operator, "fold", None) is not None:
+            return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
+        reason = "a callable takes whole batches" if isinstance(operator, MapBatchesSpec) else "works on whole batches"
+        return CompiledOperator(operator, inputs, schema, ARROW, reason)
+
+    def _sent(self, operator: PartitionBySpec | BroadcastSpec, schema: Schema | None) -> Schema | Combining | None:
+        """What of its messages an operator sends; None when that is not known yet."""
+        content = self.contents.get(operator.stream.stream_id)
+        if schema is None or content is None:
+            return schema
+        if content.combined_for is None:
+            return cut(schema, lowered(content.columns) if content.columns is not None else None)
+        return self._combining(content, schema)
+
+    def _combining(self, content: TopicContent, messages: Schema | None = None) -> Combining:
+        """What goes through a topic that carries partial results; the types are those that the plan knew."""
+        aggregate = next(o for o in self.spec.operators if o.op_id == content.combined_for)
+        known = Schema.of(content.schema)
+        assert isinstance(aggregate, AggregateSpec | WindowOperatorSpec)
+        output = self._schema(aggregate, (known,))
+        assert output is not None
+        return Combining(aggregate, messages or known, output, partial_schema(aggregate, known, output))
+
+    def _stream_schema(self, stream: StreamDescriptor) -> Schema | None:
+        content = self.contents.get(stream.stream_id)
+        if content is not None and content.combined_for is not None:
+            return self._combining(content).sent
+        derived = stream.schema or self.streams.get(stream.stream_id)
+        if derived is not None and content is not None and content.columns is not None:
+            derived = cut(derived, lowered(content.columns))
+        told = self.known.get(stream.stream_id)
+        if derived is not None and told is not None and derived.fields == told.fields:
+            return derived  # the same columns, and the dataclass, too
+        if stream.stream_id in self.spec.intermediates:
+            return told or derived
+        return derived or told
+
+    def _sql(self, operator: WhereSpec | SelectSpec, schema: Schema | None) -> CompiledOperator:
+        texts = (operator.condition,) if isinstance(operator, WhereSpec) else operator.expressions
+        known = self.known.get(operator.op_id)
+        if schema is None:
+            return CompiledOperator(operator, (None,), known, ARROW, "the columns are known when the stage runs")
+        try:
+            if isinstance(operator, WhereSpec):
+                conjuncts = compile_condition(operator.condition, schema)
+                return CompiledOperator(operator, (schema,), schema, ARROW, "SQL on whole batches", conjuncts)
+            projection = compile_projection(operator.expressions, schema)
+            return CompiledOperator(operator, (schema,), projection.schema, ARROW, "SQL on whole batches", projection)
+        except UnknownColumn as unknown:
+            raise self._unknown(operator, unknown.name, cut_short(", ".join(texts)), schema) from None
+        except UnsupportedExpression as unsupported:
+            missing = unknown_columns(texts, schema)
+            if missing:
+                raise self._unknown(operator, missing[0], cut_short(", ".join(texts)), schema) from None
+            if operator.on_error is not None:
+                raise InvalidApplication(
+                    f"{operator.title}{_at(operator)} has on_error={operator.on_error.text}, and Catalyst runs it ({unsupported}): there a "
+                    "row that fails fails the stage.",
+                    hint="Leave on_error= out, and keep such rows out before: try_cast, try_divide, CASE WHEN … THEN … END.",
+                    operator=operator.op_id,
+                ) from None
+            output = schema if isinstance(operator, WhereSpec) else known or operator.schema
+            place = unsupported.place if isinstance(unsupported, Unreadable) else ""
+            return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported), unreadable=place)
+        except SchemaError as error:
+            raise InvalidApplication(
+                f"{operator.title}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
+            ) from None
+
+    def _schema(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> Schema | None:
+        where = f"{operator.title}"
+        first = inputs[0] if inputs else None
+        if isinstance(operator, AggregateSpec):
+            self._check_columns(operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first)
+            return aggregated_schema(first, operator.key, (), operator.aggregations, where)
+        if isinstance(operator, WindowOperatorSpec):
+            read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
+            self._check_columns(operator, [column for column in read if column is not None], first)
+            return windowed_schema(first, operator.window, operator.key, operator.aggregations, operator.fold_schema, where)
+        if isinstance(operator, ReadTimeSpec):
+            return _stamped(operator, first)
+        if isinstance(operator, MergeSpec):
+            used = self.used.get(operator.op_id)
+            return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], where)
+        if isinstance(operator, TableJoinSpec):
+            self._check_columns(operator, operator.key, first)
+            if operator.function is not None:
+                return operator.schema or first
+            return joined_schema(first, self.tables.get(operator.table.table_id), operator.table.key, operator.how, where)
+        if isinstance(operator, StreamJoinSpec):
+            return self._stream_join(operator, first, inputs[1])
+        if isinstance(operator, PartitionBySpec):
+            self._check_columns(operator, operator.key, first)
+        if isinstance(operator, SendToSpec):
+            self._check_columns(operator, operator.stream.key, first)
+            self._check_writable(operator, operator.stream.schema, first, f"output stream {operator.stream.stream_id!r}")
+        if isinstance(operator, SendToTableSpec):
+            self._check_columns(operator, operator.table.key, first)
+            self._check_writable(operator, operator.table.schema, first, f"table {operator.table.table_id!r}")
+        return operator.schema or (first if not operator.is_terminal else None)
+
+    def _stream_join(self, join: StreamJoinSpec, left: Schema | None, right: Schema | None) -> Schema | None:
+        for schema, key, time in ((left, join.left_key, join.left_time), (right, join.right_key, join.right_time)):
+            self._check_columns(join, [*key, *([time] if time is not None else [])], schema)
+        if (join.left_time is None) != (join.right_time is None):
+            known, lacking = ("left", "right") if join.right_time is None else ("right", "left")
+            raise InvalidApplication(
+                f"{join.title}{_at(join)} knows the event time of its {known} stream ({join.left_time or join.right_time!r}), and none of "
+                f"its {lacking} stream.",
+                hint=f"Say timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: then arrival counts.",
+                operator=join.op_id,
+            )
+        if left is not None and right is not None:
+            for mine, theirs in zip(join.left_key, join.right_key, strict=True):
+                if key_type(left[mine].type) != key_type(right[theirs].type):
+                    raise InvalidApplication(
+                        f"{join.title}{_at(join)} compares {mine!r}, of type {left[mine].type.ddl()}, with {theirs!r}, of type "
+                        f"{right[theirs].type.ddl()}.",
+                        hint="Cast one side before its partition_by, with select.",
+                        operator=join.op_id,
+                    )
+        if join.function is not None:
+            return join.schema or left
+        return joined_streams_schema(left, right, join.left_key, join.right_key, join.how, join.title)
+
+    def _check_columns(self, operator: OperatorSpec, columns: Any, schema: Schema | None) -> None:
+        for column in columns:
+            if schema is not None and column not in schema:
+                raise self._unknown(operator, column, f"the key or columns of {operator.op}", schema)
+
+    def _check_writable(self, operator: OperatorSpec, declared: Schema | None, schema: Schema | None, target: str) -> None:
+        problem = unwritable(declared, schema) if declared is not None and schema is not None else ""
+        if problem:
+            raise InvalidApplication(
+                f"{operator.title}{_at(operator)} cannot write to {target} as it is declared: {problem}.",
+                hint="Bring the messages to the declared columns with select or map, or declare the schema that they have.",
+                operator=operator.op_id,
+            )
+
+    def _unknown(self, operator: OperatorSpec, column: str, text: str, schema: Schema) -> UnknownName:
+        return UnknownName(
+            f"There is no column {column!r} for {operator.title}: {text}{_at(operator)}.",
+            hint=f"{did_you_mean(column, schema.names)}The columns are {', '.join(schema.names)}.",
+            name=column,
+            column=column,
+            operator=operator.op_id,
+            file=operator.location.file if operator.location is not None else None,
+            line=operator.location.line if operator.location is not None else None,
+        )
+
+
+def _stamped(operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
+    """The columns that are read, in the declared order, and the one that is filled."""
+    if read is None:
+        return operator.schema
+    if operator.schema is None:
+        return stamped_schema(Schema(read.fields), operator.column, operator.title)
+    fields = tuple(field for field in operator.schema.fields if field.name in read or field.name == operator.column)
+    return operator.schema if fields == operator.schema.fields else Schema(fields)
+
+
+def _at(operator: OperatorSpec) -> str:
+    return f" ({operator.location})" if operator.location is not None else ""

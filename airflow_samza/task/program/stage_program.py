@@ -1,0 +1,329 @@
+"""A stage made ready to run: its operators compiled, cut into sections around what Catalyst runs, ordered in phases.
+
+A program is never sent anywhere: each process makes its own from a :class:`ProgramSource`, which is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.loader import load_application
+from airflow_samza.application.operator_specs import (
+    InputOperatorSpec,
+    OperatorSpec,
+    SendToTableSpec,
+    TableJoinSpec,
+)
+from airflow_samza.chooser.default import check_chooser, looks_at_messages
+from airflow_samza.config import Config
+from airflow_samza.control.end_of_stream import stage_producing_tasks
+from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
+from airflow_samza.planner.job_graph import written_streams
+from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.planner.replication import Replication, find_replication
+from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.schema import Schema
+from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.program.phases import Phases, order_phases
+from airflow_samza.task.program.pruning.bounds import input_bounds
+from airflow_samza.task.program.pruning.columns import columns_used, cut
+from airflow_samza.task.program.pruning.topics import topic_columns
+from airflow_samza.task.program.schemas import CATALYST, CompiledOperator, SchemaResolver
+from airflow_samza.task.program.side_input_checks import side_input_errors
+
+TASK = "task"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a stage that one engine runs: ``task`` (Arrow and Python, in the task) or ``catalyst``.
+
+    A task section gets batches from the stage's inputs (``entry`` None) or what the operator ``entry`` of the section before
+    gives, and hands what the operator ``boundary`` gives to the section behind (None: it has none). Operators are in order.
+    """
+
+    kind: str
+    operators: tuple[str, ...]
+    entry: str | None = None
+    boundary: str | None = None
+
+
+@dataclass(frozen=True)
+class StageProgram:
+    """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
+
+    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7), ``reads`` the columns that are read of
+    inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use, ``replication`` which tasks handle what
+    is broadcast.
+    """
+
+    spec: ApplicationSpec
+    plan: ExecutionPlan
+    stage: Stage
+    operators: Mapping[str, CompiledOperator]
+    sections: tuple[Section, ...]
+    phases: Phases
+    streams: Mapping[str, Schema]
+    tables: Mapping[str, Schema]
+    producing_tasks: Mapping[str, frozenset[str]]
+    replication: Replication
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[ColumnBound, ...]] = field(default_factory=dict)
+
+    @property
+    def engines(self) -> dict[str, tuple[str, str]]:
+        """Per operator the engine that runs it, and why."""
+        return {op_id: (compiled.engine, compiled.reason) for op_id, compiled in self.operators.items()}
+
+    def section_schema(self, number: int) -> Schema:
+        """The schema of the batches that a task section hands over at its boundary."""
+        boundary = self.sections[number].boundary
+        assert boundary is not None
+        return _known_schema(self.operators[boundary])
+
+
+def compile_stage(
+    spec: ApplicationSpec,
+    plan: ExecutionPlan,
+    stage_id: str,
+    input_schemas: Mapping[str, Schema] | None = None,
+    contents: Mapping[str, TopicContent] | None = None,
+) -> StageProgram:
+    """Makes a stage ready to run.
+
+    ``input_schemas`` maps streams to schemas that the application does not tell (inputs without ``schema=``, intermediate streams
+    behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas. ``contents`` is what the run's plan
+    says of its topics; of an input only the columns that the stage uses are read.
+
+    Raises:
+        UnknownName: an expression, key or aggregation names a column that is not there.
+        UnsupportedShape: what Catalyst must run stands where more than one stream is alive.
+        SchemaError: the schema of an input is not known.
+    """
+    stage = plan.stage(stage_id)
+    resolver = SchemaResolver(spec, input_schemas or {}, contents=contents)
+    resolver.resolve()
+    members = set(stage.operators)
+    specs = [operator for operator in spec.operators if operator.op_id in members]
+    reads = _narrowed(resolver, specs, contents or {})
+    operators = {operator.op_id: resolver.operators[operator.op_id] for operator in specs}
+    return StageProgram(
+        spec=spec,
+        plan=plan,
+        stage=stage,
+        operators=operators,
+        sections=cut_sections(operators),
+        phases=order_phases(specs, bounded=all(plan.stream(stream).bounded for stream in stage.inputs)),
+        streams=dict(resolver.streams),
+        tables=dict(resolver.tables),
+        producing_tasks=stage_producing_tasks(plan, stage_id),
+        replication=find_replication(spec.operators, lambda stream_id: plan.stream(stream_id).broadcast),
+        reads=reads,
+        bounds=input_bounds(specs, operators, {op_id: found.schema for op_id, found in operators.items() if found.schema is not None}),
+    )
+
+
+def _narrowed(
+    resolver: SchemaResolver, operators: Sequence[OperatorSpec], contents: Mapping[str, TopicContent]
+) -> dict[str, tuple[str, ...]]:
+    """Cuts the inputs of a stage to what it uses of them; the columns that are read, by stream, where not all are."""
+    config = Config(resolver.spec.config)
+    if looks_at_messages(config):
+        return {}
+    times = config.chooser_class is not None
+    used = columns_used(operators, topic_columns(resolver.spec, contents), times=times)
+    inputs = [operator for operator in operators if isinstance(operator, InputOperatorSpec)]
+    whole = {operator.op_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}
+    for operator in inputs:
+        content = contents.get(operator.stream.stream_id)
+        if content is not None and content.combined_for is not None:
+            used[operator.op_id] = None  # partial results are read whole
+    if all(cut(schema, used[op_id]) is schema for op_id, schema in whole.items()):
+        return {}
+    resolver.narrow([operator.op_id for operator in operators], used)
+    left = {operator.stream.stream_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}
+    return {
+        operator.stream.stream_id: left[operator.stream.stream_id].names
+        for operator in inputs
+        if left[operator.stream.stream_id].names != whole[operator.op_id].names
+    }
+
+
+def check_application(
+    spec: ApplicationSpec,
+    plan: ExecutionPlan,
+    input_schemas: Mapping[str, Schema] | None = None,
+    contents: Mapping[str, TopicContent] | None = None,
+) -> dict[str, CompiledOperator]:
+    """Compiles all stages as far as schemas are known; everything that is wrong is raised at once, before anything runs.
+
+    The result says per operator its schema (None: known when the stage runs), its engine and why.
+    """
+    errors: list[SamzaError] = []
+    try:
+        check_chooser(Config(spec.config))
+    except SamzaError as error:
+        errors.append(error)
+    resolver = SchemaResolver(spec, input_schemas or {}, errors, contents)
+    compiled = resolver.resolve()
+    for stage in plan.stages:
+        try:
+            cut_sections({op_id: compiled[op_id] for op_id in compiled if op_id in set(stage.operators)})
+        except SamzaError as error:
+            errors.append(error)
+    raise_all([*errors, *side_input_errors(spec, plan, resolver.streams)])
+    return compiled
+
+
+def _known_schema(compiled: CompiledOperator) -> Schema:
+    if compiled.schema is None:
+        spec = compiled.spec
+        stream = spec.stream.stream_id if isinstance(spec, InputOperatorSpec) else None
+        raise SchemaError(
+            f"The schema of {f'input {stream!r}' if stream is not None else f'{spec.title}'} is not known.",
+            hint="Declare it with schema=, or let the system tell it.",
+            operator=spec.op_id,
+        )
+    return compiled.schema
+
+
+def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[Section, ...]:
+    """The sections of a stage; one when Catalyst runs nothing of it.
+
+    Where Catalyst takes over, exactly one stream may be alive: everything else of the stage must come behind it.
+    """
+    sections: list[Section] = []
+    rest = list(operators)
+    entry: str | None = None
+    following = _following(operators)
+    while True:
+        first = next((op_id for op_id in rest if operators[op_id].engine == CATALYST), None)
+        if first is None:
+            sections.append(Section(TASK, tuple(rest), entry))
+            return tuple(sections)
+        chain = [first]
+        while len(following[chain[-1]]) == 1 and operators[following[chain[-1]][0]].engine == CATALYST:
+            chain.append(following[chain[-1]][0])
+        behind = _behind(chain[-1], following)
+        before = [op_id for op_id in rest if op_id not in behind and op_id not in chain]
+        _check_one_alive(operators, before, behind, chain, following)
+        source = operators[first].spec.inputs[0].op_id
+        if before or entry is None:
+            sections.append(Section(TASK, tuple(before), entry, source))
+        sections.append(Section(CATALYST, tuple(chain), source, chain[-1]))
+        rest = [op_id for op_id in rest if op_id in behind]
+        entry = chain[-1]
+
+
+def _following(operators: Mapping[str, CompiledOperator]) -> dict[str, list[str]]:
+    following: dict[str, list[str]] = {op_id: [] for op_id in operators}
+    for op_id, compiled in operators.items():
+        for source in compiled.spec.inputs:
+            following[source.op_id].append(op_id)
+    return following
+
+
+def _behind(start: str, following: Mapping[str, list[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for successor in following[waiting.pop()]:
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append(successor)
+    return seen
+
+
+def _check_one_alive(
+    operators: Mapping[str, CompiledOperator], before: list[str], behind: set[str], chain: list[str], following: Mapping[str, list[str]]
+) -> None:
+    catalyst = operators[chain[0]]
+    written = {o.spec.table.table_id for o in operators.values() if isinstance(o.spec, SendToTableSpec)}
+    for op_id in before:
+        spec = operators[op_id].spec
+        if spec.side_outputs:
+            raise _writes_beside(spec, catalyst)
+        beside = [f"{operators[o].spec.title}" for o in following[op_id] if o in behind]
+        if spec.is_terminal:
+            beside.append(f"{spec.title}")
+        if beside:
+            raise _two_alive(catalyst, beside[0])
+    for op_id in behind:
+        spec = operators[op_id].spec
+        for source in spec.inputs:
+            if source.op_id not in behind and source.op_id != chain[-1]:
+                raise _two_alive(catalyst, f"{spec.title}")
+        if isinstance(spec, TableJoinSpec) and spec.table.table_id in written:
+            raise _two_alive(catalyst, f"the table {spec.table.table_id!r} of {spec.title}")
+
+
+def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
+    spec = catalyst.spec
+    at = f" ({spec.location})" if spec.location is not None else ""
+    return UnsupportedShape(
+        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of the same "
+        "stage is alive beside it.",
+        hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so that Arrow runs it.",
+        operator=spec.op_id,
+        reason=catalyst.reason,
+    )
+
+
+def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> UnsupportedShape:
+    at = f" ({spec.location})" if spec.location is not None else ""
+    stream = spec.side_outputs[0].stream_id
+    return UnsupportedShape(
+        f"{spec.title}{at} writes {stream!r} beside its results, and what comes behind it in the stage, {catalyst.spec.title}, runs in "
+        f"Catalyst ({catalyst.reason}): outputs can only be written behind that.",
+        hint='Put a partition_by between the two, write the latter so that Arrow runs it, or say on_error="drop".',
+        operator=spec.op_id,
+        stream=stream,
+        reason=catalyst.reason,
+    )
+
+
+@dataclass(frozen=True)
+class ProgramSource:
+    """All from which a worker makes a stage's program: JSON, and the application's code."""
+
+    application: str
+    plan: str
+    stage_id: str
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, TopicContent] = field(default_factory=dict)
+
+    def load(self) -> StageProgram:
+        """The program, compiled in this process."""
+        spec = load_application(self.application).spec(dict(self.config))
+        known = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
+        return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known, self.contents)
+
+    def to_json(self) -> str:
+        """The JSON form."""
+        return json.dumps(
+            {
+                "application": self.application,
+                "plan": self.plan,
+                "stage_id": self.stage_id,
+                "schemas": dict(self.schemas),
+                "config": dict(self.config),
+                "contents": {name: content.to_dict() for name, content in self.contents.items()},
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> ProgramSource:
+        """What :meth:`to_json` wrote."""
+        data = json.loads(text)
+        contents = {name: TopicContent.from_dict(content) for name, content in data.pop("contents").items()}
+        return cls(**data, contents=contents)
+
+
+def output_streams(operator: OperatorSpec) -> tuple[str, ...]:
+    """The ids of the streams that an operator writes."""
+    return written_streams(operator)

@@ -1,0 +1,161 @@
+"""Calls of one function of a remote table: at a bounded rate, tried again, several at a time where it is a coroutine function.
+
+The rate is held by a leaky bucket on the task's event loop, for plain functions too; a plain function itself runs on the task's thread,
+where clients and connections that belong to a thread are at home.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiolimiter import AsyncLimiter
+from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
+
+from airflow_samza.application.remote_access import RemoteAccess, is_coroutine_function
+from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.planner.wording import duration_text
+from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop, ended_with, result_of
+
+_LONGEST_WAIT_S = 10.0
+"""Between two tries: a service that is down for longer fails the stage, and Airflow's retry waits."""
+
+_BURST_S = 0.1
+"""How much of a second's calls may go out at once: enough that timers need not be exact, too little for anybody to notice."""
+
+
+class GaveUp(Exception):
+    """A call that failed for good: what it was called with, and how often it was tried."""
+
+    def __init__(self, item: Any, error: BaseException, attempts: int) -> None:
+        self.item = item
+        self.error = error
+        self.attempts = attempts
+        super().__init__(str(error))
+
+
+class CallCounts:
+    """What a task has called: calls with their retries, and the seconds that it waited for them."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.retries = 0
+        self.seconds = 0.0
+
+
+class RateLimit:
+    """At most so many calls a second; None: as many as there are."""
+
+    def __init__(self, calls_per_second: float | None) -> None:
+        self._rate = calls_per_second
+        self._limiter: AsyncLimiter | None = None
+
+    @property
+    def bounds(self) -> bool:
+        """Whether there is a bound."""
+        return self._rate is not None
+
+    async def wait(self) -> None:
+        """Until the next call may begin; on the task's loop."""
+        if self._rate is None:
+            return
+        if self._limiter is None:  # it belongs to the loop on which it is first used
+            burst = max(1.0, self._rate * _BURST_S)
+            self._limiter = AsyncLimiter(burst, burst / self._rate)
+        await self._limiter.acquire()
+
+
+class RemoteCalls:
+    """Calls of ``function``; each item is what it is called with (``call`` says how)."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        call: Callable[[Callable[..., Any], Any], Any],
+        access: RemoteAccess,
+        loop: TaskLoop,
+        rate: RateLimit,
+        counts: CallCounts,
+    ) -> None:
+        self._function = function
+        self._call = call
+        self._access = access
+        self._loop = loop
+        self._rate = rate
+        self._counts = counts
+        self._policy: dict[str, Any] = {
+            "retry": retry_if_exception_type(access.retry_on),
+            "stop": stop_after_attempt(access.retries + 1),
+            "wait": wait_exponential(access.backoff_ms / 1000, _LONGEST_WAIT_S) + wait_random(0, access.backoff_ms / 1000),
+            "reraise": True,
+            "before_sleep": self._again,
+        }
+        self._calls: AsyncCalls | None = None
+        if is_coroutine_function(function):
+            self._calls = AsyncCalls(loop, self._awaited, access.concurrency)
+
+    def run(self, items: Sequence[Any], *, tolerant: bool) -> list[Any]:
+        """What each item gave, in order.
+
+        The first that fails for good is raised as :class:`GaveUp`, and no further one is called; ``tolerant``: it stands in its place.
+        """
+        started = time.perf_counter()
+        try:
+            if self._calls is None:
+                return [self._plain(item, tolerant) for item in items]
+            self._calls.keeps_failures = tolerant
+            self._calls.submit(items)
+            self._calls.wait_ended()
+            return [result.error if isinstance(result, CallFailed) else result for _, result in self._calls.take()]
+        except CallFailed as failed:
+            raise failed.error from failed.error.__cause__
+        finally:
+            self._counts.seconds += time.perf_counter() - started
+
+    def _plain(self, item: Any, tolerant: bool) -> Any:
+        retrying = Retrying(**self._policy)
+        try:
+            return retrying(self._tried, item)
+        except USER_ERRORS as error:
+            gave_up = GaveUp(item, error, _attempts(retrying))
+            if tolerant:
+                return gave_up
+            raise gave_up from error
+
+    def _tried(self, item: Any) -> Any:
+        if self._rate.bounds:
+            self._loop.run(self._rate.wait())
+        self._counts.calls += 1
+        return self._call(self._function, item)
+
+    async def _awaited(self, item: Any) -> Any:
+        retrying = AsyncRetrying(**self._policy)
+        try:
+            return await retrying(self._tried_async, item)
+        except USER_ERRORS as error:
+            raise GaveUp(item, error, _attempts(retrying)) from error
+
+    async def _tried_async(self, item: Any) -> Any:
+        import asyncio
+
+        await self._rate.wait()
+        self._counts.calls += 1
+        timeout_ms = self._access.timeout_ms
+        if timeout_ms is None:
+            return await self._call(self._function, item)
+        call = asyncio.ensure_future(ended_with(self._call(self._function, item)))
+        try:
+            done, _ = await asyncio.wait({call}, timeout=timeout_ms / 1000)
+        finally:
+            call.cancel()  # without effect on one that has ended
+        if not done:
+            raise TimeoutError(f"it gave no result within {duration_text(timeout_ms)}")
+        return result_of(call.result())
+
+    def _again(self, _: RetryCallState) -> None:
+        self._counts.retries += 1
+
+
+def _attempts(retrying: Retrying | AsyncRetrying) -> int:
+    return int(retrying.statistics.get("attempt_number", 1))

@@ -1,0 +1,284 @@
+"""Remote tables of a task: rows that somebody else keeps, read and written by the user's functions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from cachetools import TTLCache
+
+from airflow_samza.application.callables import name_of
+from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.remote_access import RemoteAccess
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.errors import RemoteTableError, SamzaError
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter
+from airflow_samza.task.messages.own_copies import OwnCopies
+from airflow_samza.task.messages.user_errors import shortened, user_location
+from airflow_samza.task.messages.values import python_values
+from airflow_samza.task.messages.writer import written_each
+from airflow_samza.task.tables.async_calls import TaskLoop
+from airflow_samza.task.tables.remote_calls import CallCounts, GaveUp, RateLimit, RemoteCalls
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CACHES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+"""The rows that this process has read, by application as it was loaded: the epochs of an attempt share it, for as long as rows may live."""
+
+Found = Mapping[Any, Any]
+"""Rows by key: a message, None where there is none, or the error with which reading it failed."""
+
+
+class RemoteTable:
+    """A remote table as one task calls it. ``tasks`` share the rate."""
+
+    def __init__(self, table: TableDescriptor, tasks: int, task_name: str, owner: Any) -> None:
+        self.table = table
+        self.access = table.access or RemoteAccess()
+        self.ignored = 0
+        self.hits = 0
+        self.reads = 0
+        self.writes = 0
+        self.reporter: str | None = None
+        self._loop = TaskLoop(f"{task_name}-{table.table_id}")
+        self._rate = RateLimit(None if self.access.calls_per_second is None else self.access.calls_per_second / tasks)
+        self._counts = CallCounts()
+        self._reader = self._calls(table.reader, lambda function, keys: function(keys) if self.access.batch_reads else function(keys[0]))
+        self._writer = self._calls(table.writer, lambda function, rows: function(rows) if self.access.batch_writes else function(*rows[0]))
+        self._copies = OwnCopies(table.schema)
+        if table.schema is not None:
+            self._to_batch = MessageWriter(table.schema)
+            self._to_rows = MessageReader(table.schema)
+        self._cache: Any = None
+        if self.access.cache_rows is not None:
+            caches = _CACHES.setdefault(owner, {})
+            made: Any = TTLCache(self.access.cache_rows, self.access.cache_ttl_ms / 1000, time.monotonic)
+            self._cache = caches.setdefault(table.table_id, made)
+
+    def _calls(self, function: Any, call: Callable[[Callable[..., Any], Any], Any]) -> RemoteCalls | None:
+        return None if function is None else RemoteCalls(function, call, self.access, self._loop, self._rate, self._counts)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def find(self, keys: Sequence[Any], *, tolerant: bool = False) -> dict[Any, Any]:
+        """The row of each key, read once for all; None where there is none. A null key has no row.
+
+        What cannot be read is raised; ``tolerant``: the error stands in the row's place.
+        """
+        found: dict[Any, Any] = {}
+        for key in dict.fromkeys(keys):
+            if _is_null(key):
+                found[key] = None
+            elif self._cache is not None and (hit := self._cache.get(key, _NOTHING)) is not _NOTHING:
+                self.hits += 1
+                found[key] = hit
+            else:
+                found[key] = _NOTHING
+        asked = [key for key, row in found.items() if row is _NOTHING]
+        self.reads += len(asked)
+        for key, row in zip(asked, self._checked(asked, self._read(asked, tolerant)), strict=True):
+            if isinstance(row, SamzaError) and not tolerant:
+                raise row
+            found[key] = row
+            if self._cache is not None and not isinstance(row, BaseException):
+                self._cache[key] = row if self.table.schema is not None else self.own_copy(row)  # else it is the reader's object
+        return found
+
+    def own_copy(self, row: Any) -> Any:
+        """A row that :meth:`find` gave, for a callable of the user: changing it changes nobody else's."""
+        if row is None or (self.table.schema is None and self._cache is None):
+            return row
+        try:
+            return self._copies.of(row)
+        except Exception as error:
+            raise RemoteTableError(
+                f"The reader of the remote table {self.table.table_id!r} returned {shortened(row)}, which cannot be copied for the cache "
+                f"({type(error).__name__}: {error}).",
+                hint="Return a dict, a dataclass or plain values, or leave cache_rows= out.",
+                table=self.table.table_id,
+            ) from error
+
+    def _read(self, keys: Sequence[Any], tolerant: bool) -> list[Any]:
+        """What the reader says of each key."""
+        if self._reader is None:
+            raise RemoteTableError(
+                f"The task reads the remote table {self.table.table_id!r}, which has no reader.",
+                hint="Give app.remote_table(…, reader=…), a callable from key to row.",
+                table=self.table.table_id,
+            )
+        size = self.access.batch_reads or 1
+        parts = [list(keys[first : first + size]) for first in range(0, len(keys), size)]
+        results: list[Any] = []
+        try:
+            answers = self._reader.run(parts, tolerant=tolerant)
+        except GaveUp as gave_up:
+            raise self._failed("reader", self.table.reader, gave_up.item, gave_up) from gave_up.error
+        for part, result in zip(parts, answers, strict=True):
+            if isinstance(result, GaveUp):
+                results += [self._failed("reader", self.table.reader, part, result)] * len(part)
+            elif self.access.batch_reads:
+                results += self._of_batch(part, result)
+            else:
+                results.append(result)
+        return results
+
+    def _of_batch(self, keys: list[Any], result: Any) -> list[Any]:
+        if isinstance(result, Mapping):
+            return [result.get(key) for key in keys]
+        if isinstance(result, list | tuple) and len(result) == len(keys):
+            return list(result)
+        expected = f"a mapping from key to row, or a list of {len(keys)} rows, None where there is none"
+        return [self._misshapen(result, expected, "")] * len(keys)
+
+    def _checked(self, keys: Sequence[Any], rows: list[Any]) -> list[Any]:
+        """The rows as messages of the table's schema, where it has one."""
+        if self.table.schema is None:
+            return rows
+        places = [place for place, row in enumerate(rows) if row is not None and not isinstance(row, BaseException)]
+        made, misshapen = written_each(self._to_batch, [[rows[place]] for place in places])
+        wrong = {number: shape.why for number, shape in misshapen}
+        for number, why in wrong.items():
+            rows[places[number]] = self._misshapen(rows[places[number]], self._to_batch.expected, why, keys[places[number]])
+        fine = [place for number, place in enumerate(places) if number not in wrong]
+        if made is not None:
+            for place, message, key in zip(fine, self._to_rows.read(made), self._keys(made), strict=True):
+                other = key is not None and key != keys[place] and key == key  # NaN is the one key that is unlike itself
+                rows[place] = self._misshapen(rows[place], "a row of that key", "a row of another key", keys[place]) if other else message
+        return rows
+
+    def _keys(self, rows: pa.RecordBatch) -> list[Any]:
+        """The key of each row; None where it has none."""
+        schema = self.table.schema
+        if schema is None or not set(self.table.key) <= set(schema.names):
+            return [None] * rows.num_rows
+        columns = [python_values(rows.column(name), schema[name].type) for name in self.table.key]
+        return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def write(self, entries: Sequence[tuple[Any, Any]], *, tolerant: bool = False) -> dict[int, SamzaError]:
+        """Writes rows in order, None deletes. When it returns, all is written but what it names: errors by the place of the entry.
+
+        What cannot be written is raised, unless it is ``tolerant``.
+        Writes of one key keep their order, also where several calls are in flight. A null key is not written, and counted in ``ignored``.
+        """
+        if self._writer is None:
+            raise RemoteTableError(
+                f"The task writes the remote table {self.table.table_id!r}, which has no writer.",
+                hint="Give app.remote_table(…, writer=…), a callable that takes key and row.",
+                table=self.table.table_id,
+            )
+        places = [place for place, (key, _) in enumerate(entries) if not _is_null(key)]
+        self.ignored += len(entries) - len(places)
+        size = self.access.batch_writes or 1
+        failed: dict[int, SamzaError] = {}
+        for turn in self._turns([(place, entries[place][0]) for place in places]):
+            parts = [turn[first : first + size] for first in range(0, len(turn), size)]
+            try:
+                results = self._writer.run([[entries[place] for place in part] for part in parts], tolerant=tolerant)
+            except GaveUp as gave_up:
+                raise self._failed("writer", self.table.writer, [key for key, _ in gave_up.item], gave_up) from gave_up.error
+            for part, result in zip(parts, results, strict=True):
+                if isinstance(result, GaveUp):
+                    error = self._failed("writer", self.table.writer, [entries[place][0] for place in part], result)
+                    failed.update(dict.fromkeys(part, error))
+        self.writes += len(places) - len(failed)
+        if self._cache is not None:
+            for place in places:  # also of those that failed: nobody knows what they have done
+                self._cache.pop(entries[place][0], None)
+        return failed
+
+    def _turns(self, keys: Sequence[tuple[int, Any]]) -> list[list[int]]:
+        """The entries in groups that follow each other: where calls overlap, no key comes twice in a group."""
+        if self.access.concurrency == 1:
+            return [[place for place, _ in keys]] if keys else []
+        seen: dict[Any, int] = {}
+        turns: list[list[int]] = []
+        for place, key in keys:
+            turn = seen.get(key, 0)
+            seen[key] = turn + 1
+            if turn == len(turns):
+                turns.append([])
+            turns[turn].append(place)
+        return turns
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def metrics(self, reporter: str) -> dict[str, float]:
+        """What was read, written, called and tried again; to the first operator that asks, as several may share the table."""
+        self.reporter = self.reporter or reporter
+        counts = self._counts
+        if self.reporter != reporter or not (counts.calls or self.hits):
+            return {}
+        told = {
+            "remote_reads": self.reads,
+            "remote_writes": self.writes,
+            "remote_calls": counts.calls,
+            "remote_retries": counts.retries,
+            "remote_cache_hits": self.hits,
+            "remote_seconds": round(counts.seconds, 3),
+            "remote_null_keys_ignored": self.ignored,
+        }
+        return {f"{name}.{self.table.table_id}": value for name, value in told.items() if value}
+
+    def close(self) -> None:
+        """Cancels what is in flight after a failure."""
+        self._loop.close()
+
+    def _failed(self, word: str, function: Any, keys: Sequence[Any], gave_up: GaveUp) -> SamzaError:
+        error = gave_up.error
+        if isinstance(error, SamzaError):
+            return error
+        location = user_location(function, error.__traceback__)
+        at = f" ({location})" if location is not None else ""
+        key = f"the key {shortened(keys[0])}" if len(keys) == 1 else f"{len(keys)} keys, the first of them {shortened(keys[0])}"
+        tried = f"after {gave_up.attempts} attempts" if gave_up.attempts > 1 else "at the first attempt"
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        made = RemoteTableError(
+            f"{name_of(function)}, the {word} of the remote table {self.table.table_id!r}{at}, failed for {key}, {tried}: {what}.",
+            hint="Is the service up? More retries=, a longer backoff= or a lower rate= may carry a task over; "
+            'on_error="drop" or dead_letter(…) lets it go on without such messages.',
+            table=self.table.table_id,
+            key=shortened(keys[0]),
+            attempts=gave_up.attempts,
+            exception=type(error).__name__,
+        )
+        made.__cause__ = error
+        return made
+
+    def _misshapen(self, row: Any, expected: str, why: str, key: Any = None) -> SamzaError:
+        location = SourceLocation.of_callable(self.table.reader)
+        at = f" ({location})" if location is not None else ""
+        of = "" if key is None else f" for the key {shortened(key)}"
+        return RemoteTableError(
+            f"The reader of the remote table {self.table.table_id!r}{at} returned {shortened(row)}{of}{f' ({why})' if why else ''}; "
+            f"expected: {expected}.",
+            hint="Return a row of the table's schema, or None where there is none.",
+            table=self.table.table_id,
+        )
+
+
+class RemoteTables:
+    """The remote tables of one task, made when they are first used; all operators share one."""
+
+    def __init__(self, owner: Any = None, tasks: int = 1, task_name: str = "task") -> None:
+        self._owner = owner
+        self._tasks = tasks
+        self._task_name = task_name
+        self._made: dict[str, RemoteTable] = {}
+
+    def of(self, table: TableDescriptor) -> RemoteTable:
+        """The table as this task calls it."""
+        if table.table_id not in self._made:
+            self._made[table.table_id] = RemoteTable(table, self._tasks, self._task_name, self._owner)
+        return self._made[table.table_id]
+
+
+_NOTHING = object()
+
+
+def _is_null(key: Any) -> bool:
+    return key is None or (isinstance(key, tuple) and None in key)

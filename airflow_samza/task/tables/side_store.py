@@ -1,0 +1,150 @@
+"""A table that a processor fills, as the processor sees it: it reads what was written before, and what it has given itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.quoting import quoted
+from airflow_samza.row import Row
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError
+from airflow_samza.task.messages.own_copies import OwnCopies
+from airflow_samza.task.tables.store import TableStore
+
+_MOST = 50_000
+"""Rows that are held as Python objects before they go into the table."""
+
+
+class WrongEntry(Exception):
+    """What a processor gave is no entry of its table: what is wrong, as half a sentence."""
+
+
+class SideStore:
+    """Rows by key, as messages (``KeyValueStore``). Entries go into the table in bulk: :meth:`flush`.
+
+    Rows are kept as they are when they are put, and only what is put is kept: a row that it gives may be changed, as one that was put.
+    """
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._key = store.key
+        self._kind = store.schema.python_class or Row
+        self._keys = Schema(tuple(store.schema[name] for name in store.key))
+        self._key_writer = MessageWriter(self._keys)
+        self._reader = MessageReader(store.schema)
+        self._writer = MessageWriter(store.schema)
+        self._copies = OwnCopies(store.schema)
+        self._written: dict[Any, Any] = {}
+        self._found: dict[Any, Any] = {}
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None."""
+        if key in self._written:
+            row = self._written[key]
+            if row is not None and not isinstance(row, self._kind):
+                row = self._shown(key, row)
+        else:
+            if key not in self._found:
+                self.prefetch([key])
+            row = self._found.get(key)
+        return row if row is None else self._copies.of(row)
+
+    def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
+        """The rows of those keys that are there."""
+        asked = list(keys)
+        self.prefetch(asked)
+        return {key: row for key in asked if (row := self.get(key)) is not None}
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """The entries from ``first`` up to and without ``last``, in key order; all rows are sorted for it."""
+        self.flush()
+        rows = self._reader.read(self._store.rows)
+        keyed = sorted(((self._key_of(row), row) for row in rows), key=lambda pair: pair[0])
+        return ((key, row) for key, row in keyed if (first is None or key >= first) and (last is None or key < last))
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """All entries, in key order."""
+        return self.range()
+
+    def prefetch(self, keys: Sequence[Any]) -> None:
+        """Looks many keys up at once, so that asking for each of them later costs little."""
+        wanted = [key for key in dict.fromkeys(keys) if key is not None and key not in self._written and key not in self._found]
+        if not wanted:
+            return
+        if len(self._found) > _MOST:
+            self._found.clear()
+        self._found.update(dict.fromkeys(wanted))
+        if not self._store.nbytes:
+            return
+        columns = self._columns(wanted)
+        places = self._store.find(columns)
+        there = [key for key, place in zip(wanted, places.tolist(), strict=True) if place >= 0]
+        rows = pa.RecordBatch.from_arrays(self._store.take(places[places >= 0]), schema=self._store.schema.to_arrow())
+        self._found.update(zip(there, self._reader.read(rows), strict=True))
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets a row; None deletes. Of a row that is a dict the key's columns may be left out."""
+        if isinstance(value, dict) and any(name not in value for name in self._key):
+            parts = key if len(self._key) > 1 else (key,)
+            value = {**dict(zip(self._key, parts, strict=True)), **value}
+        if value is not None and self._key_of(value) != key:
+            raise WrongEntry(f"the row under the key {quoted(key)} has the key {quoted(self._key_of(value))}")
+        self._written[key] = value if value is None else self._copies.of(value)
+        if len(self._written) > _MOST:
+            self.flush()
+
+    def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Sets several rows, in the order given; None deletes."""
+        for key, value in entries.items() if isinstance(entries, Mapping) else entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> None:
+        """Removes a key; one that is not there is no error."""
+        self.put(key, None)
+
+    def flush(self) -> None:
+        """Hands what was given to the table."""
+        written, self._written = self._written, {}
+        self._found.clear()
+        rows = {key: row for key, row in written.items() if row is not None}
+        gone = [key for key, row in written.items() if row is None]
+        if rows:
+            try:
+                self._store.write(self._writer.write(list(rows.values())))
+            except ShapeError as error:
+                key, row = list(rows.items())[error.index]
+                raise WrongEntry(f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}") from None
+        if gone:
+            self._store.delete(pa.RecordBatch.from_arrays(self._columns(gone), schema=self._keys.to_arrow()))
+
+    # -- forms ---------------------------------------------------------------------------------------------------------
+
+    def _columns(self, keys: Sequence[Any]) -> list[pa.Array]:
+        rows = [dict(zip(self._key, key if len(self._key) > 1 else (key,), strict=True)) for key in keys]
+        try:
+            return list(self._key_writer.write(rows).columns)
+        except ShapeError as error:
+            raise WrongEntry(f"the key {keys[error.index]!r} is none of {self._keys.ddl()}: {error.why}") from None
+
+    def _key_of(self, row: Any) -> Any:
+        try:
+            parts = [row[name] if isinstance(row, Mapping) else getattr(row, name) for name in self._key]
+        except (KeyError, AttributeError):
+            raise WrongEntry(f"the row {quoted(row, 200)} lacks the key's columns ({', '.join(self._key)})") from None
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _shown(self, key: Any, row: Any) -> Any:
+        """A row that was given in another form, as a message."""
+        try:
+            shown = self._reader.read(self._writer.write([row]))[0]
+        except ShapeError as error:
+            raise WrongEntry(f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}") from None
+        self._written[key] = shown
+        return shown
