@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from airflow_samza.config import STORE_LOCAL_DIR
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.gen_data import clicks_file, views_file
 from benchmarks.measuring import Measured, Meter
@@ -34,7 +34,7 @@ class Runners:
         return self._found
 
     def _is_ours(self, words: list[str]) -> bool:
-        return "airflow_samza.spark.server" in words and any(self._root in word for word in words)
+        return "airflow_samza.spark.runner" in words and any(self._root in word for word in words)
 
 
 class OurRuns:

@@ -10,16 +10,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import epoch, stage_setup
-from airflow_samza.spark.bindings_json import bindings_to_json
-from airflow_samza.spark.bound_systems import bind_systems, run_bindings
+from airflow_samza.spark import single_epoch as epoch
+from airflow_samza.spark import stage_setup
 from airflow_samza.spark.epoch_task import EpochTask, _Section
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 

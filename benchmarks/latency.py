@@ -21,10 +21,10 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from airflow_samza.launch.run_together import run_together
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.run_together import run_together
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.commits import read_commits
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from benchmarks import pictures
 from benchmarks.gen_data import ensure_data

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from airflow_samza.spark.class_archive import VARIABLE, class_archive
+from airflow_samza.launch.class_archive import VARIABLE, class_archive
 from demo import flights_data, show
 from demo.local_airflow import AirflowProblem, LocalAirflow
 

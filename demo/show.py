@@ -67,8 +67,8 @@ def failures(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
 def draw(ticket: Mapping[str, Any] | None, root: Path, file: Path) -> Path:
     """Draws the stored plan that the plan task's ticket names, as an SVG file."""
     if ticket is not None:
+        from airflow_samza.launch.runtime import SparkRuntime
         from airflow_samza.planner.pictures import svg
-        from airflow_samza.spark.runtime import SparkRuntime
 
         run = SparkRuntime(str(root)).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
         file.write_text(svg(run.plan), encoding="utf-8")

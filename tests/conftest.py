@@ -14,7 +14,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.spark.class_archive import class_archive, java_options
+from airflow_samza.launch.class_archive import class_archive, java_options
 from tests.spark.clusters.standalone import SHORT_LIVED
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
         return Preview(
             plan, {}, ("No system was asked (no --env, --root or --system): the counts are those that the application declares.",)
         )
-    from airflow_samza.spark.prepare import preview_run
+    from airflow_samza.prepare.plan_step import preview_run
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     run = preview_run(

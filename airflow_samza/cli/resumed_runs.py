@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.prepare.carried_state import FRESH
 from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.secrecy import HIDDEN, holds_secret
-from airflow_samza.spark.carried_state import FRESH
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 

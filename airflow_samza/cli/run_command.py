@@ -21,7 +21,7 @@ from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageStatus
 
 if TYPE_CHECKING:
-    from airflow_samza.spark.runtime import SparkRuntime
+    from airflow_samza.launch.runtime import SparkRuntime
 
 # Until a cancelled stage has really stopped; a Spark task looks for its end several times a second.
 CANCEL_SECONDS = 20.0
@@ -149,8 +149,8 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
 
 def runtime_of(environment: Environment, master: str | None = None, deploy_mode: str | None = None) -> SparkRuntime:
     """The runtime of an environment; its Spark settings say ``master`` and ``deploy_mode`` where they are not given."""
-    from airflow_samza.spark.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
-    from airflow_samza.spark.runtime import SparkRuntime
+    from airflow_samza.launch.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
+    from airflow_samza.launch.runtime import SparkRuntime
 
     conf = dict(environment.spark_conf)
     named_master, named_mode = conf.pop(MASTER_KEY, DEFAULT_MASTER), conf.pop(DEPLOY_MODE_KEY, "client")
@@ -189,7 +189,7 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -
 
 
 def _run_together(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> list[StageResult]:
-    from airflow_samza.spark.run_together import run_together
+    from airflow_samza.launch.run_together import run_together
 
     said: dict[str, tuple[str, float]] = {}
 

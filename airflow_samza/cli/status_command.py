@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_list import KnownRun, find_run, known_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
-from airflow_samza.spark.bound_systems import bind_systems, run_bindings
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System

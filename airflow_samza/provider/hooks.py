@@ -12,6 +12,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.launch.masters import parse_master
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
 from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
@@ -25,9 +26,9 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED
 from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
-from airflow_samza.spark.masters import parse_master
 
 if TYPE_CHECKING:
+    from airflow_samza.launch.runtime import SparkRuntime
     from airflow_samza.provider.plan_ticket import PlanTicket
     from airflow_samza.runs.progress.progress import ProgressReport
     from airflow_samza.runs.records.data_interval import DataInterval
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from airflow_samza.runs.tables.folder import TableFolder
     from airflow_samza.runs.tables.versions import TableVersion
     from airflow_samza.runs.upkeep.kept_runs import Keep
-    from airflow_samza.spark.runtime import SparkRuntime
     from airflow_samza.systems.filesystems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
 
@@ -102,7 +102,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def get_conn(self) -> SparkRuntime:
         """The runtime under the connection's root, with all systems bound."""
         if self._runtime is None:
-            from airflow_samza.spark.runtime import SparkRuntime
+            from airflow_samza.launch.runtime import SparkRuntime
 
             connection = self._connection(self.conn_id)
             extra = extra_of(self.conn_id, connection)
@@ -333,8 +333,8 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def test_connection(self) -> tuple[bool, str]:
         """Whether the root can be used, and the Spark be reached; for the button in the connection's form."""
         try:
-            from airflow_samza.spark.cluster_doors import open_doors
-            from airflow_samza.spark.launcher import check_place
+            from airflow_samza.launch.cluster_doors import open_doors
+            from airflow_samza.launch.launcher import check_place
 
             self.get_conn()
             place = self.spark_place()

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.provider.bindings import extra_of
-from airflow_samza.spark.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 
 # What the Spark provider's hook finds in a connection, and the Spark setting that says the same.
 _SETTING_OF = {

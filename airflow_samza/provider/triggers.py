@@ -15,6 +15,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
 from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
@@ -25,7 +26,6 @@ from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
-from airflow_samza.spark.bound_systems import bind_systems
 from airflow_samza.systems.bindings import EMBEDDED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem

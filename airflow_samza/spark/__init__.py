@@ -1,1 +1,1 @@
-"""A stage on Spark: sessions, epochs, Catalyst sections, the data source, the stage runner."""
+"""Whatever needs pyspark: sessions, epochs, pushes, Catalyst, the data source."""

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.spark.class_archive import EXTRA_CLASS_PATH
+from airflow_samza.launch.class_archive import EXTRA_CLASS_PATH
 from airflow_samza.spark.session import start_session
 
 if TYPE_CHECKING:

@@ -21,6 +21,9 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
+from airflow_samza.engine.driver_session import is_gone
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import adopt, read
@@ -28,12 +31,9 @@ from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import secret_names
-from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
 from airflow_samza.spark.shuffles import shuffles
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
-from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.types import StructType
 
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.spark.code_shipping import packed_package
+from airflow_samza.launch.code_shipping import packed_package
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 

@@ -26,8 +26,8 @@ def main(arguments: list[str]) -> int:
     sys.path.insert(0, package)
 
     from airflow_samza.errors import SamzaError
-    from airflow_samza.spark.handover import take_settings
-    from airflow_samza.spark.server import main as serve
+    from airflow_samza.launch.handover import take_settings
+    from airflow_samza.spark.runner import main as serve
 
     try:
         settings = take_settings(handover)

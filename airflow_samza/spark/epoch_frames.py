@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.placement import Placement
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.spark.catalyst import stage_frame
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask
-from airflow_samza.spark.placement import Placement
 from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.engine.task_inputs import TaskInputs
+from airflow_samza.engine.warm_tables import EpochTables, FilledTables
+from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import StageError, TopicError
+from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.names import Generation, writer_attempt
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.records.totals import GAUGES
-from airflow_samza.spark.bindings_json import bindings_from_json
-from airflow_samza.spark.bound_systems import bind_systems
-from airflow_samza.spark.task_inputs import TaskInputs
-from airflow_samza.spark.warm_tables import EpochTables, FilledTables
-from airflow_samza.spark.worker_errors import from_worker
+from airflow_samza.spark.sealed_bindings import worker_bindings
 from airflow_samza.spark.worker_rows import one_row, read_over
 from airflow_samza.storage.host_files import HostFiles, sweep_host
 from airflow_samza.storage.local_store import host_part
@@ -387,4 +387,4 @@ def _program(root: str, path: str) -> StageProgram:
 
 @functools.lru_cache(maxsize=8)
 def _systems(bindings: str, root: str) -> Mapping[str, System]:
-    return bind_systems(bindings_from_json(json.loads(bindings)), root)
+    return bind_systems(worker_bindings(json.loads(bindings)), root)

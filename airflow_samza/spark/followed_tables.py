@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.prepare.side_inputs import planned_side_inputs
+from airflow_samza.prepare.task_side_inputs import MADE, made
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.compactions import holds_all
 from airflow_samza.runs.tables.pins import CURRENT
 from airflow_samza.spark.epoch_task import EpochTask
-from airflow_samza.spark.side_inputs import planned_side_inputs
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
-from airflow_samza.spark.task_side_inputs import MADE, made
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
 

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
+from airflow_samza.engine.driver_session import DriverSession, is_gone
+from airflow_samza.engine.stage_context import Attempt
+from airflow_samza.engine.worker_errors import find_error, shown_as_written
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import must_read, write_once
@@ -19,26 +22,20 @@ from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
 from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
 from airflow_samza.schema import Field, Schema, parse_type
-from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
 from airflow_samza.spark.push_task import RESULT_SCHEMA, PushTask, empty_manifest
-from airflow_samza.spark.stage_context import Attempt
 from airflow_samza.spark.stage_job import lost, refuse_unwanted
 from airflow_samza.spark.table_compaction import compacting
-from airflow_samza.spark.worker_errors import find_error, shown_as_written
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")
-
-SOURCE = "push-source"
-"""The name of the binding that holds options of the source which must lie in no file."""
 
 
 def is_push(files: Filesystem, handle: StageHandle) -> bool:

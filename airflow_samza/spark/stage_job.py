@@ -6,14 +6,13 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from airflow_samza.engine.driver_session import NO_PROPERTIES, DriverSession, is_gone
+from airflow_samza.engine.stage_context import Attempt, StageContext
+from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, StageCancelled, StageFailed, StageLost
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
-from airflow_samza.spark.stage_context import Attempt, StageContext
-from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.program.stage_program import StageProgram
 
@@ -83,17 +82,6 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
         hint="Try again when it is back: what is staged is kept, and nothing is doubled.",
         stage=handle.stage_id,
         run=handle.run_id,
-    )
-
-
-def silent(driver: DriverSession, answered_at: float, stage_id: str = "") -> StageLost:
-    """The error for a Spark that is there and has stopped to answer, while a stage ran or (without one) nothing did."""
-    since = datetime.fromtimestamp(answered_at, timezone.utc)
-    meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
-    return StageLost(
-        f"{driver.place[0].upper()}{driver.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it is frozen.",
-        hint="Try again: another Spark takes its place, what is staged is kept, and nothing is doubled.",
-        stage=stage_id,
     )
 
 

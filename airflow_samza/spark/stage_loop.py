@@ -12,6 +12,11 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from airflow_samza.config import Config
+from airflow_samza.engine.available_inputs import AtHand
+from airflow_samza.engine.positions import TaskPosition, lag
+from airflow_samza.engine.producers import Producers
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.waiting import Waiting
 from airflow_samza.errors import StageError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_epoch
@@ -30,16 +35,11 @@ from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
-from airflow_samza.spark.at_hand import AtHand
 from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.followed_tables import FollowedTables
-from airflow_samza.spark.positions import TaskPosition, lag
-from airflow_samza.spark.producers import Producers
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import refuse_unwanted, run_job
 from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
 from airflow_samza.spark.standbys import placement_of, standbys_of
-from airflow_samza.spark.waiting import Waiting
 
 log = logging.getLogger("airflow_samza.runner")
 

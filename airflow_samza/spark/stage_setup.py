@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
+from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.systems.log.topic import other_topic
 from airflow_samza.systems.spark.system import KIND
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.spark.worker_errors import from_worker
+from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.spark.worker_rows import one_row, own_partition
 
 if TYPE_CHECKING:

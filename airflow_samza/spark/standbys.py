@@ -23,12 +23,12 @@ from airflow_samza.application.operator_specs import (
     WindowOperatorSpec,
 )
 from airflow_samza.config import Config
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.placement import Placement
+from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.runs.records.epoch_records import read_manifest
 from airflow_samza.runs.records.folders import StageFolder
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EpochTask, task_host_files
-from airflow_samza.spark.placement import Placement
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.snapshots import prefetch

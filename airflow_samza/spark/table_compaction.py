@@ -15,7 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.stage_context import Attempt
+from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import TopicError
+from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import stream_spec
@@ -25,11 +29,8 @@ from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.versions import DELETED, TableVersion
-from airflow_samza.spark.bindings_json import bindings_from_json, bindings_to_json
-from airflow_samza.spark.driver_session import DriverSession
-from airflow_samza.spark.stage_context import Attempt
+from airflow_samza.spark.sealed_bindings import worker_bindings
 from airflow_samza.spark.stage_job import refuse_unwanted
-from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.systems.bindings import bind_system
@@ -69,7 +70,7 @@ class CompactionTask:
     def run(self, task: int) -> None:
         """Leaves the record of what one task has staged."""
         files = open_filesystem(self.root)
-        system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
+        system = bind_system(self.system, worker_bindings(self.bindings)[self.system], self.root)
         stream = stream_spec(self.stream)
         rows = self._rows(system, stream, task)
         producer = system.producer(stream, f"compaction-{self.number}-{task}-{uuid.uuid4().hex}")

@@ -6,16 +6,16 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.engine.driver_session import is_gone
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
 from airflow_samza.spark.dataframe_inputs import first_line, refuse_hidden
-from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
-from airflow_samza.spark.worker_errors import find_error
 from airflow_samza.systems.spark.system import SparkSystem, Staged
 from airflow_samza.systems.spark.tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
 from airflow_samza.systems.system import System

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from airflow_samza.spark import server
+from airflow_samza.spark import runner as server
 from tests.unit.spark.runner_without_spark import VARIABLE, Dials, quicken
 
 if __name__ == "__main__":

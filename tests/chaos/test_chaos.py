@@ -21,13 +21,13 @@ import pytest
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.fsck_command import fsck
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch import launcher
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle
-from airflow_samza.spark import launcher
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.chaos import spark_runner
 from tests.chaos.mischief import Disk, Mischief

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import all_runners
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from airflow_samza import stream_application
+from airflow_samza.engine import host_tables, warm_tables
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.prepare.task_side_inputs import MADE
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.spark import host_tables, warm_tables
 from airflow_samza.spark.table_compaction import compact_here
-from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.systems.log.maintenance import compact as compact_topic
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding

@@ -20,9 +20,9 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import followed_tables
 from airflow_samza.spark.followed_tables import FollowedTables
 from airflow_samza.systems.system import StreamSpec
+from tests.unit.prepare.test_side_inputs import profiles, views
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.stand_ins import Session
-from tests.unit.spark.test_side_inputs import profiles, views
 
 TOPIC = "profile-changes"
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza import stream_application
+from airflow_samza.engine import host_tables, warm_tables
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.prepare.task_side_inputs import MADE
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.schema import Schema
-from airflow_samza.spark import host_tables, warm_tables
-from airflow_samza.spark.task_side_inputs import MADE
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.task.loop.side_tables import SideTables

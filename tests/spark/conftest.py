@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver

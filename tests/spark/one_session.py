@@ -9,18 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.launch.code_shipping import ship_code
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
-from airflow_samza.spark.attempt_state import AttemptState
-from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.classic_session import ClassicSession
-from airflow_samza.spark.code_shipping import ship_code
-from airflow_samza.spark.driver_session import DriverSession
-from airflow_samza.spark.epoch import run_stage
-from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.spark.single_epoch import run_stage
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding

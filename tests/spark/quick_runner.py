@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 
-from airflow_samza.spark import pulse, server
+from airflow_samza.engine import pulse
+from airflow_samza.spark import runner as server
 
 if __name__ == "__main__":
     pulse.SILENT_AFTER_SECONDS, pulse.ASK_SECONDS = 5.0, 0.5

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.stage_result import describe_result
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

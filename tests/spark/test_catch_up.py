@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import SectionOpen
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import newest_number
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

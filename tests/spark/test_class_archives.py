@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_samza.launch.class_archive import java_options
+from airflow_samza.launch.class_archive_maker import make
+from airflow_samza.launch.java import find_java
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.stages.stage_runners import all_runners
-from airflow_samza.spark.class_archive import java_options
-from airflow_samza.spark.class_archive_maker import make
-from airflow_samza.spark.java import find_java
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.conftest import CLASS_ARCHIVES
 from tests.spark.clusters.standalone import SHORT_LIVED

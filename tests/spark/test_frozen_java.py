@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from airflow_samza.errors import StageLost
+from airflow_samza.launch import launcher
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.stages.stage_state import FAILED, SUCCEEDED
-from airflow_samza.spark import launcher
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.launch.run_together import run_together
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import LOST, StageHandle
-from airflow_samza.spark.run_together import run_together
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

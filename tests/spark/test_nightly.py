@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 from airflow_samza.errors import StageLost
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.contenders import Runners

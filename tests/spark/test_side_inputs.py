@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import MessageError
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.schema import Schema
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.topic_rows import topic_rows

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost
+from airflow_samza.launch.code_shipping import ship_code
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.explain import explain
+from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import LOST, StageHandle, can_finish, is_staged
-from airflow_samza.spark.attempt_state import AttemptState
-from airflow_samza.spark.bound_systems import run_bindings
 from airflow_samza.spark.classic_session import ClassicSession
-from airflow_samza.spark.code_shipping import ship_code
-from airflow_samza.spark.epoch import run_stage
-from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.spark.single_epoch import run_stage
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
@@ -260,8 +260,8 @@ def test_who_has_no_session_leaves_the_writing_to_a_runner(warehouse: Warehouse,
     folder = warehouse.handle(run, stage.stage_id).folder
     assert is_staged(warehouse.files, folder)
     assert not can_finish(warehouse.files, folder)
+    from airflow_samza.prepare.bound_systems import bind_systems
     from airflow_samza.runs.finish import finish_stage
-    from airflow_samza.spark.bound_systems import bind_systems
 
     systems = bind_systems(run_bindings(run.systems, warehouse.bindings), warehouse.root)
     with pytest.raises(StageLost, match=r"not yet written to busy .*which only a stage runner can do"):

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.launch.run_together import run_together
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.folders import read
-from airflow_samza.spark.run_together import run_together
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition

@@ -15,7 +15,11 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.launch.table_push import prepare_push, push_bindings
 from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
 from airflow_samza.runs.records.folders import replace as write_over
 from airflow_samza.runs.records.folders import write_once
@@ -23,11 +27,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.versions import TableVersion
-from airflow_samza.spark.attempt_state import AttemptState
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.push_job import run_push
-from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.spark.table_push import prepare_push, push_bindings
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

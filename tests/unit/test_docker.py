@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_samza.spark.class_archive import VARIABLE, class_archive
+from airflow_samza.launch.class_archive import VARIABLE, class_archive
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"

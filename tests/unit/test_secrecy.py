@@ -9,12 +9,12 @@ import pytest
 from airflow_samza.application.app_descriptor import StreamApplicationDescriptor
 from airflow_samza.application.application import stream_application
 from airflow_samza.errors import ConfigError, InvalidApplication
+from airflow_samza.launch.bindings_json import without_secrets
+from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.spark_settings import is_per_job, refuse_static
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import HIDDEN, holds_secret, is_secret_name, secret_names, shown, without, without_passwords
-from airflow_samza.spark.bindings_json import without_secrets
-from airflow_samza.spark.masters import parse_master
-from airflow_samza.spark.runner_settings import RunnerSettings
-from airflow_samza.spark.session import is_per_job, refuse_static
 from airflow_samza.systems.system import SystemBinding
 
 SECRET = [

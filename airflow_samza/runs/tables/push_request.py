@@ -30,6 +30,10 @@ _CHOICES = {"mode": (FULL, INCREMENTAL), "on_null_key": ("fail", "drop"), "on_du
 _KINDS = ("path", "table", "query", "jdbc", "callable")
 
 
+SOURCE = "push-source"
+"""The name of the binding that holds options of the source which must lie in no file."""
+
+
 @dataclass(frozen=True)
 class PushRequest:
     """A push. ``topic``, ``partitions``, ``key`` and ``schema`` (DDL; None: as the source has it) are the table's push stream's.

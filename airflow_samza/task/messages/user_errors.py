@@ -16,7 +16,7 @@ from airflow_samza.application.user_code import let_interrupts_through
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.quoting import one_line, quoted, told
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PACKAGE = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = tuple({_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
 _MOST = 2000
 """Characters of what a user's exception says."""

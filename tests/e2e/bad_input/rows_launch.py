@@ -13,16 +13,16 @@ from collections.abc import Callable
 
 import psutil
 
+from airflow_samza.engine.heart import Heart
+from airflow_samza.engine.pulse import silent
+from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.heart import Heart
-from airflow_samza.spark.masters import SubmitOptions
-from airflow_samza.spark.runner_records import RunnerRecords
-from airflow_samza.spark.stage_job import silent
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
@@ -144,7 +144,7 @@ def _(scene: Scene) -> str:
     java.symlink_to(shutil.which("sleep") or "sleep")
     started = subprocess.Popen([str(java), "600"])
     started.send_signal(signal.SIGSTOP)
-    scene.monkeypatch.setattr("airflow_samza.spark.heart.HEARTBEAT_SECONDS", 41.0)
+    scene.monkeypatch.setattr("airflow_samza.engine.heart.HEARTBEAT_SECONDS", 41.0)
     heart = Heart(files, folder, RunnerRecords(files, folder), "")
     while heart.gone is None:
         heart._look_after_start()

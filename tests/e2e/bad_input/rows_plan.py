@@ -50,14 +50,14 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A root on a filesystem that cannot hold one", PLAN)
 def _(scene: Scene) -> str:
-    from airflow_samza.spark.runtime import SparkRuntime
+    from airflow_samza.launch.runtime import SparkRuntime
 
     return raised(lambda: SparkRuntime("ftp://host/samza"))
 
 
 @row("plan", "A user in the URL of a root on HDFS", PLAN)
 def _(scene: Scene) -> str:
-    from airflow_samza.spark.runtime import SparkRuntime
+    from airflow_samza.launch.runtime import SparkRuntime
 
     return raised(lambda: SparkRuntime("webhdfs://jo:hunter2@namenode:9870/samza"))
 

@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app as command_line
+from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import epoch
-from airflow_samza.spark.bound_systems import run_bindings
+from airflow_samza.spark import single_epoch as epoch
 from airflow_samza.spark.epoch_task import EpochTask, _Section
-from airflow_samza.spark.runtime import SparkRuntime
-from airflow_samza.spark.worker_errors import from_worker
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver

@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding

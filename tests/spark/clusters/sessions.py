@@ -14,10 +14,10 @@ from typing import Any
 
 import psutil
 
+from airflow_samza.launch.masters import SubmitOptions
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.masters import SubmitOptions
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import java_options, spark_home, standalone_cluster

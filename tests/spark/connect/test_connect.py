@@ -19,10 +19,10 @@ import pytest
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, StageFailed, StageLost, UnsupportedShape
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.spark.catalyst import refuse_wide
 from airflow_samza.spark.datasource import register
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input import rows_connect

@@ -12,11 +12,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_samza.errors import ConfigError, PushError, SamzaError, SchemaError
+from airflow_samza.launch.masters import parse_master
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.spark.connect_session import ConnectSession
 from airflow_samza.spark.dataframe_inputs import read_table
 from airflow_samza.spark.hidden_options import read_hidden, refuse_secrets
-from airflow_samza.spark.masters import parse_master
 from airflow_samza.spark.push_source import read_source
 from airflow_samza.spark.table_writer import _write
 from airflow_samza.systems.spark.system import Staged
@@ -70,7 +70,7 @@ class Server:
 
 
 def _package(path: Path) -> str:
-    from airflow_samza.spark.code_shipping import packed_package
+    from airflow_samza.launch.code_shipping import packed_package
 
     path.write_bytes(packed_package())
     return str(path)
@@ -208,10 +208,10 @@ def tells(bindings: Mapping[str, Any]) -> Callable[[Iterator[Any]], Iterator[Any
     def told(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        from airflow_samza.spark.bindings_json import bindings_from_json
+        from airflow_samza.spark.sealed_bindings import worker_bindings
 
         for batch in batches:
-            length = len(str(bindings_from_json(bindings)["lake"].options.get("token", "")))
+            length = len(str(worker_bindings(bindings)["lake"].options.get("token", "")))
             yield pa.RecordBatch.from_pydict({"length": pa.array([length] * batch.num_rows, pa.int32())})
 
     return told

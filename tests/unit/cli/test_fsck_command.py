@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
-from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.spark.looping import APPLICATION, Place
 from tests.unit.spark.without_spark import run_stage
@@ -62,7 +62,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.insert(0, str(folder))
     sys.modules.pop("looping_app", None)
     with pytest.MonkeyPatch.context() as patch:
-        from airflow_samza.spark import epoch, epoch_frames
+        from airflow_samza.spark import epoch_frames
+        from airflow_samza.spark import single_epoch as epoch
         from tests.unit.spark.without_spark import without_spark
 
         for module in (epoch, epoch_frames):

@@ -139,7 +139,7 @@ def test_a_file_without_a_plan_is_refused(module: str, tmp_path: Path, text: str
 
 def test_diff_last_takes_the_newest_plan_of_a_run(module: str) -> None:
     from airflow_samza.cli.environment import parse_system
-    from airflow_samza.spark.runtime import SparkRuntime
+    from airflow_samza.launch.runtime import SparkRuntime
 
     assert "There is no earlier plan of 'views'" in call("plan", f"{module}:views", *BOUND, "--diff", "last").stderr
     sys.path.insert(0, ".")

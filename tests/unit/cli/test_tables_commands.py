@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
-from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.runs.pushes import Pushes

@@ -10,12 +10,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_samza import TableFreshnessSensor
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.provider.table_triggers import TableFreshnessTrigger
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import StreamSpec
 from tests.unit.runs.pushes import Pushes
 

@@ -10,11 +10,11 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.launch.masters import SubmitOptions
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.spark_connection import SparkPlace
-from airflow_samza.spark.masters import SubmitOptions
-from airflow_samza.spark.runner_settings import RunnerSettings
-from airflow_samza.spark.runtime import SparkRuntime
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_folder_for_archives_of_classes_is_airflows_setting(
     connections: Any, monkeypatch: pytest.MonkeyPatch, said: str, found: str | None
 ) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr("airflow_samza.spark.runtime.SparkRuntime", lambda *positional, **options: given.update(options))
+    monkeypatch.setattr("airflow_samza.launch.runtime.SparkRuntime", lambda *positional, **options: given.update(options))
     monkeypatch.setenv("AIRFLOW__SAMZA__CLASS_ARCHIVES", said)
     SamzaHook().get_conn()
     assert given["class_archives"] == found
@@ -102,7 +102,7 @@ def test_a_runner_that_ends_with_its_task_is_the_tasks_own(
     for process in (101, 102):
         monkeypatch.setattr("airflow_samza.provider.hooks.os.getpid", lambda number=process: number)
         given: dict[str, Any] = {}
-        monkeypatch.setattr("airflow_samza.spark.runtime.SparkRuntime", lambda *_, given=given, **options: given.update(options))
+        monkeypatch.setattr("airflow_samza.launch.runtime.SparkRuntime", lambda *_, given=given, **options: given.update(options))
         SamzaHook(executor=executor).get_conn()
         owners.append(given["owner"])
     keys = {RunnerSettings("/samza", {}, owner=owner).key for owner in owners}

@@ -6,7 +6,7 @@ import os
 
 from airflow_samza.cli import main
 from airflow_samza.cli import run_command as command
-from airflow_samza.spark import launcher
+from airflow_samza.launch import launcher
 from tests.unit.spark import runner_without_spark
 
 if __name__ == "__main__":

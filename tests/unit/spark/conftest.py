@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.spark import epoch, epoch_frames
+from airflow_samza.spark import epoch_frames
+from airflow_samza.spark import single_epoch as epoch
 from tests.unit.spark.looping import Place
 from tests.unit.spark.without_spark import without_spark
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 

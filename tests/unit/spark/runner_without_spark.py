@@ -21,7 +21,9 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.spark import heart, launcher, pulse, server
+from airflow_samza.engine import heart, pulse
+from airflow_samza.launch import launcher
+from airflow_samza.spark import runner as server
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.unit.spark import without_spark
 from tests.unit.spark.stand_ins import Session

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import epoch, epoch_frames, epoch_task
-from airflow_samza.spark.bound_systems import run_bindings
-from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.spark import epoch_frames, epoch_task
+from airflow_samza.spark import single_epoch as epoch
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
-from airflow_samza.spark.bindings_json import bindings_to_json
 from airflow_samza.systems.system import SystemBinding
 
 

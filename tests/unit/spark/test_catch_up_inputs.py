@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import StateError
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.spark.runs_here import Here, run_stage, slice_of
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records.epoch_records import Manifest
 from airflow_samza.runs.records.run_plan import PIPELINED
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.spark.runs_here import Here
 

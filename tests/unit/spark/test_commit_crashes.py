@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 

@@ -24,10 +24,10 @@ from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
 from airflow_samza.spark import followed_tables
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
+from tests.unit.prepare.test_side_inputs import many, profiles, scored, views
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
 from tests.unit.spark.test_pinned_tables import TOPIC, compacted, push
-from tests.unit.spark.test_side_inputs import many, profiles, scored, views
 
 FOLLOWING = "tests.unit.spark.side_input_apps:following"
 PROCESSED = "tests.unit.spark.side_input_apps:following_processed"

@@ -10,12 +10,13 @@ from unittest import mock
 
 import pytest
 
-from airflow_samza.spark import followed_tables, warm_tables
+from airflow_samza.engine import warm_tables
+from airflow_samza.spark import followed_tables
 from airflow_samza.systems.system import StreamSpec
+from tests.unit.prepare.test_side_inputs import many, profiles, read_of, scored, send, stored, views
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
 from tests.unit.spark.test_followed_tables import FOLLOWING, PROCESSED, running, view
-from tests.unit.spark.test_side_inputs import many, profiles, read_of, scored, send, stored, views
 
 APPS = "tests.unit.spark.side_input_apps:"
 KEPT, UNKEPT, CONFIGURED = f"{APPS}processed_views", f"{APPS}unkept_views", f"{APPS}configured_views"

@@ -19,10 +19,10 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import followed_tables
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
+from tests.unit.prepare.test_side_inputs import many, profiles, views
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES, SEEN, VIEWS, Seen
 from tests.unit.spark.test_followed_tables import FOLLOWING, PROCESSED, running, until, view
-from tests.unit.spark.test_side_inputs import many, profiles, views
 
 GAUGING = "tests.unit.spark.test_metrics_of_tables:gauging"
 

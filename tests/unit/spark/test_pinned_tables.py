@@ -18,9 +18,9 @@ from airflow_samza.runs.tables.versions import DELETED, FULL, INCREMENTAL, Table
 from airflow_samza.schema import Schema
 from airflow_samza.spark.table_compaction import compact_here
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from tests.unit.prepare.test_side_inputs import read_of, scored, views
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES
-from tests.unit.spark.test_side_inputs import read_of, scored, views
 
 PUSHED = "tests.unit.spark.side_input_apps:pushed_views"
 TOPIC = "profiles-push"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.bound_systems import bind_systems, run_bindings
-from airflow_samza.spark.epoch import bind_inputs
-from airflow_samza.spark.runtime import SparkRuntime
+from airflow_samza.spark.single_epoch import bind_inputs
 from airflow_samza.spark.stage_setup import program_source
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -284,6 +284,6 @@ def test_the_end_of_a_run_never_fails_by_its_sweep(here: Here, monkeypatch: pyte
     def full(*given: object, **more: object) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("airflow_samza.spark.root_upkeep.sweep_application", full)
+    monkeypatch.setattr("airflow_samza.launch.root_upkeep.sweep_application", full)
     here.runtime.upkeep.sweep_after("producing", FEW, told.append)
     assert told[1] == "What has expired of producing could not be deleted, and stays for the next sweep: the disk is gone"

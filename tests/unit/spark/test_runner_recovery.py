@@ -15,7 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, read, read_told, replace, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -23,8 +25,6 @@ from airflow_samza.runs.stages import heartbeats, stage_runners
 from airflow_samza.runs.stages.heartbeats import Heartbeats
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stages.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
-from airflow_samza.spark.attempt_state import AttemptState
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.unit.spark import runner_without_spark

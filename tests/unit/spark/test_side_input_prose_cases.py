@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 
 from airflow_samza import InitableTask, StreamTask, WindowableTask, stream_application, task_application
+from airflow_samza.engine import warm_tables
 from airflow_samza.errors import BadId, SideInputsWithChangelog, StageFailed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import warm_tables
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.storage.offsets_file import OffsetsFile
 from airflow_samza.storage.side_inputs import resume
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.testing import TestDriver
+from tests.unit.prepare.test_side_inputs import SCORED, many, profiles, read_of, scored, send, stored, views
 from tests.unit.spark.runs_here import Here
 from tests.unit.spark.side_input_apps import PROFILES, VIEWS
 from tests.unit.spark.test_followed_tables import FOLLOWING, running, view
-from tests.unit.spark.test_side_inputs import SCORED, many, profiles, read_of, scored, send, stored, views
 
 PRICKLY = "tests.unit.spark.test_side_input_prose_cases:prickly"
 

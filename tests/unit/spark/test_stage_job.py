@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.engine.driver_session import is_gone
+from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import EpochTask, _Section
-from airflow_samza.spark.stage_context import StageContext
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.unit.spark.stand_ins import Attempt, Session

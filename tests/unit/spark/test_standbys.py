@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza import stream_application
+from airflow_samza.engine.placement import Executor, Placement
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.epoch_records import Manifest
 from airflow_samza.runs.records.folders import StageFolder, write_once
 from airflow_samza.spark import standbys as module
 from airflow_samza.spark.epoch_task import EpochTask, task_host_files
-from airflow_samza.spark.placement import Executor, Placement
 from airflow_samza.spark.standbys import Standbys, StandbyTask, placement_of
 from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystems.local import LocalFilesystem

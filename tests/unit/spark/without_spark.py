@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import epoch, epoch_frames
-from airflow_samza.spark.bound_systems import run_bindings
+from airflow_samza.spark import epoch_frames
+from airflow_samza.spark import single_epoch as epoch
 from airflow_samza.spark.epoch_task import EpochTask, _Section
-from airflow_samza.spark.runtime import SparkRuntime
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.unit.spark.stand_ins import Attempt, Session

@@ -1,0 +1,90 @@
+"""One attempt at a stage as its runner knows it, and how the runner tells of it: again and again, until it is written."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.engine.troubles import Troubles
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.records.folders import RunFolder, replace
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import FINAL, QUEUED, StageHandle, StageProgress, newest_attempt
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+log = logging.getLogger("airflow_samza.runner")
+
+REPORT_SECONDS = 0.25
+"""How often at most an epoch's end is worth a status of its own: writing one costs some ms of the disk."""
+
+
+class AttemptState:
+    """One attempt that a runner was asked for: its records, and whether it was cancelled.
+
+    Nothing that it tells decides anything, so telling never fails: what could not be written is told with the next heartbeat.
+    """
+
+    def __init__(self, files: Filesystem, run: RunFolder, request: Mapping[str, Any]) -> None:
+        self.request = request
+        self.handle = StageHandle(
+            run.application, run.run_id, request["stage"], Generation.parse(request["generation"]), int(request["attempt"])
+        )
+        self.group = f"{request['stage']}@{request['generation']}@{request['attempt']}"
+        self.cancelled = threading.Event()
+        self.state = QUEUED
+        self._files = files
+        self._error: SamzaError | None = None
+        self._progress: StageProgress | None = None
+        self._told = 0.0
+        self._is_told = True
+        self._lock = threading.Lock()
+        self._troubles = Troubles(log, f"{self.group}: writing the status")
+
+    def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
+        """Replaces the attempt's status; without arguments only says that it is still so. The first end that it comes to stands."""
+        with self._lock:
+            if state is not None and not self.is_over:
+                self.state, self._error = state, error
+            self._told = time.monotonic()
+            record = {
+                "state": self.state,
+                "error": self._error.to_dict() if self._error else None,
+                "progress": self._progress.to_dict() if self._progress is not None else None,
+                "at": time.time(),
+            }
+            try:
+                replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
+            except (SamzaError, OSError) as failure:
+                self._is_told = False
+                self._troubles.met(failure)
+            else:
+                self._is_told = True
+                self._troubles.over()
+
+    def report(self, progress: StageProgress) -> None:
+        """Takes note of progress; the status tells it a few times a second at most, and with every heartbeat."""
+        news = self._progress is None or progress.waiting_for != self._progress.waiting_for
+        self._progress = progress
+        if news or time.monotonic() - self._told > REPORT_SECONDS:
+            self.tell()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.state in FINAL
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has ended, and everybody can know."""
+        return self.is_over and self._is_told
+
+    def cancel_asked(self) -> bool:
+        """Whether somebody asked to cancel it, or a later attempt has taken its place."""
+        return self.cancelled.is_set() or self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
+
+    def is_replaced(self) -> bool:
+        """Whether a later attempt has taken its place: its runner was taken for dead."""
+        return newest_attempt(self._files, self.handle.folder) > self.handle.attempt

@@ -1,0 +1,140 @@
+"""What a stage may read in its next epoch: an upper bound for every input, and how inputs end whose end is not in their data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.engine.positions import TaskPosition
+from airflow_samza.prepare.superseded_inputs import SupersedingSystem, replaced_while_running
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.systems.system import System
+
+
+class AtHand:
+    """The inputs of a stage as they are now.
+
+    ``external`` inputs have the slice that the plan fixed, unless they go on and the run is continuous; ``own`` are topics of the run,
+    read as far as their writers have published. An input that an intent has ended stays as it was ended. ``positions`` are the tasks',
+    kept up to date by the caller: what they have read may not be written anew.
+    """
+
+    def __init__(
+        self,
+        systems: Mapping[str, System],
+        run: RunPlan,
+        spec: ApplicationSpec,
+        inputs: Mapping[str, BoundStream],
+        intent: Intent | None,
+        positions: Mapping[int, TaskPosition],
+    ) -> None:
+        self._systems = systems
+        self._positions = positions
+        self._run = run
+        self._streams = inputs
+        self._live = {stream_id for stream_id in inputs if not run.is_own(stream_id) and _goes_on(run, spec, stream_id)}
+        self._found: dict[str, InputIntent] = {stream_id: self._first(stream_id) for stream_id in inputs if not self._grows(stream_id)}
+        self._ended: dict[str, InputIntent] = {}
+        self._looked: dict[str, Mapping[str, Any]] = {stream_id: inputs[stream_id].slice or {} for stream_id in self._live}
+        """The slices as of which the inputs that go on were looked at last, by an earlier attempt, too."""
+        if intent is not None:
+            self._looked.update({stream_id: intent.inputs[stream_id].slice for stream_id in self._live})
+            self._ended = {
+                stream_id: read
+                for stream_id, read in intent.inputs.items()
+                if read.end is not None and (self._found.get(stream_id) != read)
+            }
+
+    @property
+    def unended(self) -> bool:
+        """Whether there are external inputs whose end is not decided."""
+        return any(not self._run.is_own(stream_id) and stream_id not in self._ended for stream_id in self._streams)
+
+    @property
+    def live(self) -> frozenset[str]:
+        """The external inputs that go on."""
+        return frozenset(self._live - set(self._ended))
+
+    def _grows(self, stream_id: str) -> bool:
+        return self._run.is_own(stream_id) or stream_id in self._live
+
+    def look(self) -> dict[str, InputIntent]:
+        """Every input as it is now; a topic is asked again only when it has news."""
+        for stream_id, bound in self._streams.items():
+            if self._grows(stream_id) and stream_id not in self._ended:
+                known = self._found.get(stream_id)
+                if known is None or _has_news(self._systems[bound.system], bound, known.slice):
+                    self._found[stream_id] = self._now(stream_id, bound)
+        return {stream_id: self._ended.get(stream_id) or self._found[stream_id] for stream_id in self._streams}
+
+    def end(self, final: bool, positions: Iterable[TaskPosition]) -> None:
+        """Ends the external inputs: a drain where they go on, after what has arrived by now; else where they have been read to."""
+        known = self.look()
+        for stream_id, read in known.items():
+            if self._run.is_own(stream_id) or stream_id in self._ended:
+                continue
+            offsets = read.slice.get("offsets")
+            if offsets is not None and not (final and stream_id in self._live):
+                reached = _reached(stream_id, offsets, positions)
+                read = dataclasses.replace(read, slice={**read.slice, "offsets": reached})
+            self._ended[stream_id] = dataclasses.replace(read, end=final)
+
+    def _first(self, stream_id: str) -> InputIntent:
+        bound = self._streams[stream_id]
+        slice_ = bound.slice or {}
+        end = None  # what counts its offsets only while it is read says itself when it ends
+        if slice_.get("offsets") is not None:
+            end = self._run.end_of(stream_id)
+            if end is None and "sections" not in slice_:
+                end = True  # all that there is: nothing in a bounded topic says that it ends
+        return InputIntent(bound.spec.name, slice_, None, end)
+
+    def _now(self, stream_id: str, bound: BoundStream) -> InputIntent:
+        system = self._systems[bound.system]
+        slice_ = system.slice(bound.spec)
+        if self._run.is_own(stream_id):
+            return InputIntent(bound.spec.name, slice_, bound.spec.name.rpartition("/")[2])
+        self._refuse_superseded(stream_id, bound, system)
+        self._looked[stream_id] = slice_
+        planned = (bound.slice or {}).get("offsets")
+        if planned is not None:  # it begins where the plan says
+            heads = [int(head) for _, head in slice_["offsets"]]
+            slice_["offsets"] = [[int(first), max(int(first), head)] for (first, _), head in zip(planned, heads, strict=True)]
+        return InputIntent(bound.spec.name, slice_)
+
+    def _refuse_superseded(self, stream_id: str, bound: BoundStream, system: System) -> None:
+        """Refuses an input of which a writer has replaced what tasks of this run, or a run before, have read."""
+        former = self._looked[stream_id]
+        planned = (bound.slice or {}).get("offsets")
+        if planned is None or "commit" not in former or not isinstance(system, SupersedingSystem):
+            return
+        began = (bound.slice or {}).get("first") or [int(first) for first, _ in planned]
+        heads = [[int(first), int(end)] for (first, _), (_, end) in zip(planned, former["offsets"], strict=True)]
+        reached = [end for _, end in _reached(stream_id, heads, self._positions.values())]
+        found = system.superseded(bound.spec, former, began, reached)
+        if found:
+            raise replaced_while_running(self._run, stream_id, found[0])
+
+
+def _goes_on(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> bool:
+    stream = spec.inputs[stream_id]
+    return run.mode == CONTINUOUS and not stream.bounded and not stream.shared
+
+
+def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskPosition]) -> list[list[int]]:
+    """The slice cut where the tasks have come to; what one task of several has read of a broadcast, the others read, too."""
+    found = []
+    standing = list(positions)
+    for partition, (first, bound) in enumerate(offsets):
+        read = [p.offset(stream_id, partition, int(first)) for p in standing if (stream_id, partition) in p.owned]
+        found.append([int(first), min(int(bound), max(read, default=int(first)))])
+    return found
+
+
+def _has_news(system: System, bound: BoundStream, known: Mapping[str, Any]) -> bool:
+    """Whether a stream may have grown; a system that cannot say so cheaply is asked for the whole slice."""
+    asked = getattr(system, "has_news", None)
+    return True if asked is None else bool(asked(bound.spec, known))

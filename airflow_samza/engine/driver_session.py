@@ -1,0 +1,108 @@
+"""What a stage runner needs of Spark, by whichever way it reaches it: a session of its own, or a Spark Connect server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_samza.engine.placement import Executor
+from airflow_samza.systems.system import SystemBinding
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+NO_PROPERTIES: Mapping[str, str] = {}
+
+
+class DriverSession(Protocol):
+    """Spark as a stage runner sees it. Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many."""
+
+    @property
+    def place(self) -> str:
+        """Where Spark is, for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
+        ...
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        """Has zips of code imported from, and archives (``path#name``) unpacked by, every worker; before the first stage."""
+        ...
+
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
+        """The session of one stage, with its settings. ``own``: no other stage may see what is registered there (temporary views)."""
+        ...
+
+    @property
+    def passes_properties(self) -> bool:
+        """Whether jobs carry properties to their tasks."""
+        ...
+
+    @property
+    def knows_executors(self) -> bool:
+        """Whether tasks run on executors elsewhere, of which this session knows."""
+        ...
+
+    def executors(self) -> Sequence[Executor]:
+        """The executors that live now, where they are known."""
+        ...
+
+    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
+        """A DataFrame of one row in each partition, which Spark computes at the partition's locations while they are there.
+
+        Only where executors are known.
+        """
+        ...
+
+    def tagged(
+        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> AbstractContextManager[None]:
+        """Jobs that this thread starts inside carry the tag, and the properties. Pools share the cores evenly, where Spark is ours."""
+        ...
+
+    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+        """Bindings as JSON for functions that Spark's workers call, which ``worker_bindings`` reads there.
+
+        No secret stands in it where Spark may log the function with the plan that it is in.
+        """
+        ...
+
+    def cancel(self, tag: str) -> None:
+        """Kills the jobs with the tag, and no other; there may be none, or none yet."""
+        ...
+
+    def answers(self) -> bool:
+        """Asks Spark something small, which it answers also while jobs run; True when it has. A Spark that is frozen never answers."""
+        ...
+
+    def processor_seconds(self) -> float | None:
+        """The processor time that Spark's own process has used; None where it is none of this host."""
+        ...
+
+    def stop(self) -> None:
+        """Ends the session with all that still runs in it."""
+        ...
+
+    def kill(self) -> None:
+        """Ends Spark's own process where it is this runner's, without asking it; calls that wait for an answer fail then."""
+        ...
+
+
+_GONE = (
+    # Spark Connect: the server's process is not there, or it is another than the one that had the session.
+    "StatusCode.UNAVAILABLE",
+    "INVALID_HANDLE.SESSION_CHANGED",
+    "INVALID_HANDLE.SESSION_NOT_FOUND",
+    "INVALID_HANDLE.SESSION_CLOSED",
+    # A session of this process: its Java is dead, or has stopped.
+    "Answer from Java side is empty",
+    "Cannot call methods on a stopped SparkContext",
+    "SparkContext was shut down",
+)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether an exception says that Spark itself is gone, and everything that will still be asked of this session fails, too."""
+    told = getattr(error, "getGrpcStatusCode", None)
+    code = str(told()) if callable(told) else ""
+    text = f"{code} {error}"
+    return any(words in text for words in _GONE) or isinstance(error, ConnectionRefusedError)

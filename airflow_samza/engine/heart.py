@@ -1,0 +1,141 @@
+"""A runner's signs of life: its own, every second, and Spark's; and what follows when one of them was missed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+from airflow_samza.engine import pulse as pulse_module
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.pulse import Pulse, silent
+from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.engine.troubles import Troubles
+from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.runs.records.folders import replace
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_state import FAILED
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import carry
+
+log = logging.getLogger("airflow_samza.runner")
+
+HEARTBEAT_SECONDS = 1.0
+
+LOG_SECONDS = 5.0
+"""Where the root is no folder of this machine, the log is written here and brought there now and then."""
+
+LEAVE_SECONDS = 10.0
+"""How long a runner's end waits for what still runs, and for what is still to be told."""
+
+
+class Heart:
+    """Writes the heartbeat of one runner, and with it what could not be told before."""
+
+    def __init__(self, files: Filesystem, folder: RunnerFolder, records: RunnerRecords, output: str) -> None:
+        self._files = files
+        self._folder = folder
+        self._records = records
+        self._output = output
+        self._spark: DriverSession | None = None
+        self._pulse: Pulse | None = None
+        self._frozen_seconds = 0.0
+        self.gone: StageLost | None = None
+        """Why Spark was given up."""
+
+    def start(self) -> None:
+        """Beats until the process ends."""
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def listen_to(self, spark: DriverSession) -> None:
+        """Looks after Spark, too, from now on."""
+        self._spark, self._pulse = spark, Pulse(spark)
+
+    def _beat(self) -> None:
+        carried, last = -1, 0.0
+        troubles = Troubles(log, "writing the heartbeat")
+        while True:
+            try:
+                if time.monotonic() - last > LOG_SECONDS:
+                    carried, last = carry(self._files, self._output, self._folder.log, carried), time.monotonic()
+                if self._files.exists(self._folder.claim):
+                    replace(self._files, self._folder.heartbeat, self._sign_of_life())
+                    self._records.tell()
+                    self._records.look_who_took_over()
+                troubles.over()
+            except (SamzaError, OSError) as error:
+                troubles.met(error)
+            self._look_after_spark()
+            time.sleep(HEARTBEAT_SECONDS)
+
+    def _sign_of_life(self) -> dict[str, Any]:
+        return {"at": time.time(), "spark_answered_at": self._pulse.answered_at if self._pulse is not None else None}
+
+    def _look_after_spark(self) -> None:
+        """Gives up a Spark that has stopped to answer: whoever waits hears of it, and a retry starts another runner."""
+        spark, pulse = self._spark, self._pulse
+        if spark is None or pulse is None:
+            self._look_after_start()
+            return
+        pulse.tick()
+        if self.gone is not None or not pulse.is_gone:
+            return
+        at_work = [attempt for attempt in self._records.attempts() if not attempt.is_over]
+        gone = silent(spark, pulse.answered_at)
+        self._records.close({"why": "Spark does not answer", "error": gone.to_dict()})
+        for attempt in at_work:
+            error = silent(spark, pulse.answered_at, attempt.handle.stage_id)
+            log.error("%s: %s", attempt.group, error)
+            attempt.tell(FAILED, error)
+        self.gone = gone
+        spark.kill()
+        threading.Thread(target=self._leave, name="leave", daemon=True).start()
+
+    def _look_after_start(self) -> None:
+        """Ends a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
+        java = next((child for child in _children() if _is_frozen(child)), None)
+        self._frozen_seconds = self._frozen_seconds + HEARTBEAT_SECONDS if java is not None else 0.0
+        if java is None or self.gone is not None or self._frozen_seconds < pulse_module.SILENT_AFTER_SECONDS:
+            return
+        self.gone = StageLost(
+            f"Java was frozen for {self._frozen_seconds:.0f} s before Spark was up (process {java.pid}).",
+            hint="Try again: another runner starts another one.",
+        )
+        log.error("%s", self.gone)
+        with suppress(SamzaError, OSError):
+            self._records.refuse_all(self.gone, "Java is frozen")
+        with suppress(psutil.Error):
+            java.kill()
+
+    def _leave(self) -> None:
+        """Ends this process also while a thread waits for an answer of Spark that never comes."""
+        time.sleep(LEAVE_SECONDS)
+        while not self._records.are_told():
+            time.sleep(HEARTBEAT_SECONDS)
+        with suppress(SamzaError, OSError):
+            carry(self._files, self._output, self._folder.log)
+        os._exit(1)
+
+
+def _children() -> list[psutil.Process]:
+    try:
+        return psutil.Process().children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _is_frozen(process: psutil.Process) -> bool:
+    """Whether a process is a Java that is stopped, or waits for a disk; how one that starts never is for long."""
+    try:
+        return process.name() == "java" and process.status() in (
+            psutil.STATUS_STOPPED,
+            psutil.STATUS_TRACING_STOP,
+            psutil.STATUS_DISK_SLEEP,
+        )
+    except psutil.Error:
+        return False

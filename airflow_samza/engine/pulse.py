@@ -1,0 +1,80 @@
+"""Whether Spark still answers: a small question every two seconds, on a thread of its own, which may wait for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime, timezone
+
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.errors import StageLost
+
+ASK_SECONDS = 2.0
+
+SILENT_AFTER_SECONDS = 40.0
+"""For how long Spark may leave a small question open. Jobs, however large, do not keep it from answering."""
+
+BUSY_AFTER_SECONDS = 300.0
+"""The same while its process uses processor time: a long garbage collection answers nothing either, and comes to an end."""
+
+_IDLE_SHARE = 0.02
+"""Of a core: what a process that is frozen does not use, and one that collects garbage does."""
+
+
+class Pulse:
+    """Asks a session for signs of life."""
+
+    def __init__(self, driver: DriverSession) -> None:
+        self._driver = driver
+        self._answers = 0
+        self._counted = 0
+        self._silent = 0.0
+        self._busy_at_answer: float | None = None
+        self._ticked = time.monotonic()
+        self.answered_at = time.time()
+        """When Spark answered last (seconds since 1970)."""
+        threading.Thread(target=self._ask, name="pulse", daemon=True).start()
+
+    def tick(self) -> None:
+        """Counts the silence; to be called every second or so. Time in which nobody calls counts little: this process was frozen, too."""
+        now = time.monotonic()
+        passed, self._ticked = min(now - self._ticked, 2.0), now
+        if self._answers != self._counted:
+            self._counted, self._silent = self._answers, 0.0
+            self._busy_at_answer = self._driver.processor_seconds()
+        else:
+            self._silent += passed
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long Spark has not answered."""
+        return self._silent
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether Spark has been silent for too long."""
+        if self._silent < SILENT_AFTER_SECONDS:
+            return False
+        return self._silent >= BUSY_AFTER_SECONDS or not self._is_busy()
+
+    def _is_busy(self) -> bool:
+        used, before = self._driver.processor_seconds(), self._busy_at_answer
+        return used is not None and before is not None and used - before > _IDLE_SHARE * self._silent
+
+    def _ask(self) -> None:
+        while True:
+            if self._driver.answers():
+                self._answers += 1
+                self.answered_at = time.time()
+            time.sleep(ASK_SECONDS)
+
+
+def silent(driver: DriverSession, answered_at: float, stage_id: str = "") -> StageLost:
+    """The error for a Spark that is there and has stopped to answer, while a stage ran or (without one) nothing did."""
+    since = datetime.fromtimestamp(answered_at, timezone.utc)
+    meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
+    return StageLost(
+        f"{driver.place[0].upper()}{driver.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it is frozen.",
+        hint="Try again: another Spark takes its place, what is staged is kept, and nothing is doubled.",
+        stage=stage_id,
+    )

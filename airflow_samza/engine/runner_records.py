@@ -1,0 +1,116 @@
+"""What a stage runner leaves on record: its attempts and its own end, written again and again until they are written."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.troubles import Troubles
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.runs.records.folders import read, write_once
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_state import FAILED
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+log = logging.getLogger("airflow_samza.runner")
+
+LOOK_SECONDS = 0.05
+
+
+class RunnerRecords:
+    """The records of one runner, as far as it writes them itself."""
+
+    def __init__(self, files: Filesystem, folder: RunnerFolder) -> None:
+        self._files = files
+        self._folder = folder
+        self._attempts: dict[str, AttemptState] = {}
+        self._damaged: set[str] = set()
+        self._ending: dict[str, Any] | None = None
+        """What the record of this runner's end says, once it has to be written."""
+        self._is_closed = False
+        self._closing = threading.Lock()
+        self._troubles = Troubles(log, "writing that this runner ends")
+        self.is_replaced = threading.Event()
+        """Set when this runner was taken for dead: it takes no more requests."""
+
+    def attempts(self) -> list[AttemptState]:
+        """All attempts that this runner was asked for."""
+        return list(self._attempts.values())
+
+    def take(self, name: str) -> AttemptState | None:
+        """The attempt of a request in the queue; None when it is known already, or damaged: then it is told to have failed."""
+        if name in self._attempts or name in self._damaged:
+            return None
+        try:
+            request = read(self._files, f"{self._folder.queue}/{name}")
+        except TopicError as error:
+            if "errno" in error.facts:  # the storage does not answer, and the request is asked for again
+                raise
+            self._refuse_damaged(name, error)
+            return None
+        if request is None:
+            return None
+        attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
+        return attempt
+
+    def close(self, record: Mapping[str, Any]) -> bool:
+        """Writes that this runner takes no more requests; whether it is written. What could not be is tried again by :meth:`tell`."""
+        with self._closing:
+            self._ending = self._ending or {**record, "at": time.time()}
+            if not self._is_closed:
+                try:
+                    write_once(self._files, self._folder.closed, self._ending)
+                except (SamzaError, OSError) as error:
+                    self._troubles.met(error)
+                else:
+                    self._is_closed = True
+                    self._troubles.over()
+            return self._is_closed
+
+    def refuse_all(self, error: SamzaError, why: str) -> None:
+        """Closes, and answers every request that came meanwhile with the error."""
+        self.close({"why": why, "error": error.to_dict()})
+        for name in self._files.list(self._folder.queue):
+            attempt = self.take(name)
+            if attempt is not None:
+                attempt.tell(FAILED, error)
+
+    def tell(self) -> None:
+        """Tells of what is on, and of every end that could not be told so far."""
+        if self._ending is not None and not self._is_closed:
+            self.close(self._ending)
+        for attempt in self.attempts():
+            if not attempt.is_settled:
+                attempt.tell()
+
+    def are_told(self) -> bool:
+        """Whether everybody can know of every end that attempts have come to, and of this runner's own."""
+        return all(attempt.is_settled for attempt in self.attempts() if attempt.is_over) and (self._ending is None or self._is_closed)
+
+    def wait_until_told(self, seconds: float) -> None:
+        """Waits until :meth:`are_told`, which a heartbeat brings about, but not for ever."""
+        deadline = time.monotonic() + seconds
+        while not self.are_told() and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+
+    def look_who_took_over(self) -> None:
+        """Notices that this runner was taken for dead, as it was frozen or its storage was: what others took over it lets go of."""
+        if self._ending is None and self._files.exists(self._folder.closed):
+            self.is_replaced.set()
+        for attempt in self.attempts():
+            if not attempt.is_over and not attempt.cancelled.is_set() and attempt.is_replaced():
+                log.warning("%s: a later attempt has taken its place", attempt.group)
+                attempt.cancelled.set()
+
+    def _refuse_damaged(self, name: str, error: TopicError) -> None:
+        self._damaged.add(name)
+        log.error("%s", error)
+        words = name.removesuffix(".json").rsplit("@", 2)
+        if len(words) == 3 and words[2].isdigit():
+            request = dict(zip(("stage", "generation", "attempt"), words, strict=True))
+            attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
+            attempt.tell(FAILED, error)

@@ -1,0 +1,50 @@
+"""What everybody who works on one attempt at a stage needs to know of it, on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System, SystemBinding
+
+
+class Attempt(Protocol):
+    """What an epoch needs to know of the attempt that it belongs to."""
+
+    handle: StageHandle
+    group: str
+    request: Mapping[str, Any]
+
+    def report(self, progress: StageProgress) -> None:
+        """Tells how far the stage has come; called after every epoch, and may say so only now and then."""
+        ...
+
+    def cancel_asked(self) -> bool:
+        """Whether somebody asked to cancel it."""
+        ...
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """One attempt at a stage: its Spark, the root's files, the run's systems (and how they are bound), the run's plan.
+
+    ``origins`` maps the paths of shipped code to where the user wrote it, for what errors show.
+    """
+
+    driver: DriverSession
+    files: Filesystem
+    bindings: Mapping[str, SystemBinding] = field(repr=False)  # they hold secrets
+    systems: Mapping[str, System]
+    run: RunPlan
+    attempt: Attempt
+    origins: Mapping[str, str]
+
+    @property
+    def handle(self) -> StageHandle:
+        """The generation of the stage that is run."""
+        return self.attempt.handle

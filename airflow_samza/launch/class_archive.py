@@ -1,0 +1,238 @@
+"""An archive of Spark's classes, which Java maps instead of loading them one by one: a local Spark starts sooner.
+
+The setting ``[samza] class_archives`` names a folder of the host for them. An archive fits one Java, one Spark and one class path; its name
+says which, and how many bytes it has, because a Java dies of one that is cut off. Where none fits, Spark starts as ever, and the runner
+has one made when it ends. ``python -m airflow_samza.launch.class_archive FOLDER`` makes it by hand, for instance for an image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.launch.java import find_java
+from airflow_samza.launch.masters import parse_master
+from airflow_samza.private_folder import is_ours_alone, named_folder
+
+log = logging.getLogger("airflow_samza.runner")
+
+VARIABLE = "AIRFLOW__SAMZA__CLASS_ARCHIVES"
+"""The setting in the environment, for Airflow and for the command line."""
+
+EXTRA_CLASS_PATH = "spark.driver.extraClassPath"
+
+# An archive of another form than this code makes has another name.
+_FORMAT = 1
+
+ROOM_BYTES = 400_000_000
+"""What has to be free: an archive takes half of it."""
+
+_NOTE_SECONDS = 86_400.0
+"""So long after an archive could not be made nobody tries again."""
+
+_OPTIONS_FROM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_OPTION_KEYS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_OWN_WORD = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|AutoCreateSharedArchive")
+
+
+@dataclass(frozen=True)
+class ClassArchive:
+    """The archive that a Java would map now, whether it is there or not.
+
+    ``place`` stands for where Java and Spark lie, ``state`` for what lies there: of one place only the newest archive is of use.
+    """
+
+    folder: str
+    place: str
+    state: str
+    java: str
+    first_on_class_path: tuple[str, ...] = ()
+
+    def find(self) -> str | None:
+        """The path of the archive, if it is there and whole."""
+        with suppress(OSError):
+            for name in os.listdir(self.folder):
+                match = _NAME.fullmatch(name)
+                path = os.path.join(self.folder, name)
+                if not match or (match[1], match[2]) != (self.place, self.state) or os.path.getsize(path) != int(match[3]):
+                    continue
+                if self._is_safe(path):
+                    return path
+        return None
+
+    def _is_safe(self, path: str) -> bool:
+        """Java runs what is in an archive: so it is ours or root's, and nobody else may write it or its folder."""
+        try:
+            named_folder(self.folder, may_be_roots=True)
+        except ConfigError:
+            return False
+        return is_ours_alone(path, may_be_roots=True)
+
+    def path(self, size: int) -> str:
+        """Where an archive of so many bytes belongs."""
+        return os.path.join(self.folder, f"{self.place}-{self.state}-{size}.jsa")
+
+    @property
+    def note(self) -> str:
+        """The file that says why it could not be made."""
+        return os.path.join(self.folder, f"{self.place}-{self.state}.failed")
+
+    def hindrance(self) -> str | None:
+        """Why none can be made here now, and what to do about it, in one line; None: one can."""
+        why = self._found_hindrance()
+        return None if why is None else f"No archive of Spark's classes is made in {self.folder} ([samza] class_archives): {why}"
+
+    def _found_hindrance(self) -> str | None:
+        if any(letter in self.folder for letter in ":\"'\\"):
+            return "Java takes no colon, quote or backslash in its path. Name another folder."
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            named_folder(self.folder, may_be_roots=True)
+        except ConfigError as error:
+            return f"{error.sentence} {error.hint}"
+        except OSError as error:
+            return f"it cannot be created ({error.strerror}). Create it for the user that runs stages, or name another folder."
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            return "it cannot be written. Let the user that runs stages write there, or name another folder."
+        if _base_archive(self.java) is None:
+            return f"the Java at {self.java} has no archive of its own classes. Let its owner run: {self.java} -Xshare:dump"
+        for first in self.first_on_class_path:
+            if os.path.isdir(first) and os.listdir(first):
+                return f"the folder {first} stands before Spark's jars on the class path, and Java makes none then unless it is empty."
+        free = shutil.disk_usage(self.folder).free
+        if free < ROOM_BYTES:
+            return f"{free // 1_000_000} MB are free there, and it takes {ROOM_BYTES // 1_000_000}. Make room, or name another folder."
+        with suppress(OSError):
+            if time.time() - os.path.getmtime(self.note) < _NOTE_SECONDS:
+                return Path(self.note).read_text(encoding="utf-8").strip()
+        return None
+
+
+_NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)\.jsa")
+
+
+def class_archive(folder: str, conf: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> ClassArchive:
+    """The archive for the Java, the Spark and the class path that a session would have with these settings."""
+    environment = os.environ if environment is None else environment
+    java = find_java(environment)
+    spark = environment.get("SPARK_HOME") or _spark_home()
+    first = [part for part in (conf or {}).get(EXTRA_CLASS_PATH, "").split(os.pathsep) if part]
+    first.append(environment.get("SPARK_CONF_DIR") or os.path.join(spark, "conf"))
+    program = Path(java.path).resolve()
+    release = program.parents[1] / "release"
+    state: list[Any] = [_FORMAT, str(program), java.version, _base_archive(java.path)]
+    state.append(release.read_text(encoding="utf-8", errors="replace") if release.is_file() else "")
+    jars = os.path.join(spark, "jars")
+    with suppress(OSError):
+        # In the order of the folder: it is that of the class path.
+        state += [(name, *_size_and_time(os.path.join(jars, name))) for name in os.listdir(jars)]
+    state += [(path, *_size_and_time(path)) for path in first[:-1] if os.path.isfile(path)]
+    return ClassArchive(os.path.abspath(folder), _digest([java.path, spark, first]), _digest(state), java.path, tuple(first))
+
+
+def java_options(path: str) -> str:
+    """What has Java map an archive, and say nothing of one that does not fit; as a text that Spark's launcher takes apart."""
+    return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+
+
+def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Whether the user's own options of Java speak of archives: then they alone count."""
+    texts = [environment.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
+    return any(_OWN_WORD.search(text) for text in texts)
+
+
+def configured(folder: str | None = None) -> str | None:
+    """The folder that is given, or that the environment names; whole, as a runner works elsewhere."""
+    found = folder or os.environ.get(VARIABLE)
+    return os.path.abspath(os.path.expanduser(found)) if found else None
+
+
+def wanted(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArchive | None:
+    """The archive that a session wants: for a Java that this process starts; the folder is that given, or the environment's."""
+    folder = configured(folder)
+    started_already = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not folder or started_already or not parse_master(master).is_local or has_own_word(conf, os.environ):
+        return None
+    try:
+        return class_archive(folder, conf)
+    except (SamzaError, OSError) as error:  # Spark itself will say what is wrong with its Java
+        log.debug("no archive of classes: %s", error)
+        return None
+
+
+@contextmanager
+def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
+    """A Java that starts meanwhile maps the archive; where there is none, a warning says so unless one can be made."""
+    path = archive.find() if archive is not None else None
+    if archive is not None and path is None:
+        hindrance = archive.hindrance()
+        if hindrance is not None:
+            log.warning("%s", hindrance)
+    if path is None:
+        yield
+        return
+    with suppress(OSError):
+        os.utime(path)  # it is in use, and stays when archives are swept
+    before = os.environ.get("SPARK_SUBMIT_OPTS")
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{java_options(path)} {before or ''}".strip()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        else:
+            os.environ["SPARK_SUBMIT_OPTS"] = before
+
+
+def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+    """Has a process of its own make the archive, unless it is there or cannot be made; of many such processes one does the work."""
+    if archive is None or archive.find() is not None or archive.hindrance() is not None:
+        return None
+    command = [sys.executable, "-m", __name__, archive.folder, "--in-background"]
+    if conf.get(EXTRA_CLASS_PATH):
+        command += ["--extra-class-path", conf[EXTRA_CLASS_PATH]]
+    log.info("An archive of Spark's classes is made in %s, in the background: the next Spark starts sooner", archive.folder)
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
+
+
+def _spark_home() -> str:
+    found = find_spec("pyspark")
+    return str(next(iter(found.submodule_search_locations or ()), "")) if found is not None else ""
+
+
+def _base_archive(java: str) -> tuple[int, int] | None:
+    """Size and time of the archive of Java's own classes, upon which ours is built."""
+    home = Path(java).resolve().parents[1]
+    for place in ("lib", "bin"):
+        with suppress(OSError):
+            return _size_and_time(str(home / place / "server" / "classes.jsa"))
+    return None
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_size, int(found.st_mtime)
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    from airflow_samza.launch.class_archive_maker import main
+
+    sys.exit(main(sys.argv[1:]))

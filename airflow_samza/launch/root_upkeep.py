@@ -1,0 +1,58 @@
+"""Deletes what has expired under a root, with the systems that are bound there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.retention import SWEEP_SECONDS, SweptRoot, sweep_application, sweep_root
+from airflow_samza.runs.upkeep.run_removal import SweptRuns
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import System, SystemBinding
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RootUpkeep:
+    """A root and the systems that are bound there by name."""
+
+    files: Filesystem
+    bindings: Mapping[str, SystemBinding] = field(repr=False)  # they may hold secrets
+
+    def sweep(self, application: str, keep: Keep, *, seconds: float | None = SWEEP_SECONDS) -> SweptRuns:
+        """Deletes what has expired of one application, by its name; after ``seconds`` the rest is left to the next sweep."""
+        return sweep_application(self.files, self.systems_of, application, keep, seconds=seconds)
+
+    def sweep_after(self, application: str, keep: Keep, tell: Callable[[str], None]) -> None:
+        """Does the same at the end of a run, which never fails by it; ``tell`` gets a line when something was deleted, or went wrong."""
+        try:
+            swept = self.sweep(application, keep)
+        except Exception as error:  # the run is over, and its results stand: the next sweep, or airflow-samza gc, tries again
+            log.debug("The sweep failed.", exc_info=True)
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            tell(f"What has expired of {application} could not be deleted, and stays for the next sweep: {said}")
+            return
+        if swept.runs or swept.topics:
+            runs, topics = _counted(swept.runs, "run"), _counted(swept.topics, "topic")
+            tell(f"Deleted what has expired of {application}: {runs}, {topics}.")
+
+    def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
+        """Deletes what has expired of all applications and in all logs; ``dry`` only says what that would be."""
+        logs = [LogSystem("log", SystemBinding("log"), self.files.root)]
+        logs += [LogSystem(name, binding, self.files.root) for name, binding in self.bindings.items() if binding.kind == "log"]
+        places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names
+        return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
+
+    def systems_of(self, run: RunPlan) -> dict[str, System]:
+        """The systems of a run."""
+        return bind_systems(run_bindings(run.systems, self.bindings), self.files.root)
+
+
+def _counted(names: list[str], what: str) -> str:
+    return f"1 {what}" if len(names) == 1 else f"{len(names):,} {what}s"

@@ -1,0 +1,75 @@
+"""What a stage runner is started with, and what makes one runner differ from another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.launch.bindings_json import bindings_to_json, without_secrets
+from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.systems.system import SystemBinding
+
+# Short against the 0.1 s that the smallest Spark job takes; listing one small folder costs microseconds.
+POLL_SECONDS = 0.05
+
+DEFAULT_IDLE_SECONDS = 360.0
+"""How long a runner waits for the run's next stage: longer than Airflow's default delay before a retry (300 s), so it lives as long as
+the run; the end of a run closes it at once."""
+
+GAVE_WAY = 3
+"""The exit code of a runner that found another in its place."""
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """What a runner is started with. Those who agree in everything but secrets, idle time and archives of classes share a runner.
+
+    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root.
+    ``owner``: who alone uses the runner, where it ends with its owner's container.
+    """
+
+    root: str
+    bindings: Mapping[str, SystemBinding]
+    code: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+    archives: tuple[str, ...] = ()
+    package: str = ""
+    master: str = DEFAULT_MASTER
+    submit: SubmitOptions = field(default_factory=SubmitOptions)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    idle_seconds: float = DEFAULT_IDLE_SECONDS
+    class_archives: str | None = None
+    owner: str = ""
+
+    @property
+    def key(self) -> str:
+        """A digest of all that makes one runner differ from another; no secret goes into it."""
+        shared: dict[str, Any] = {
+            "bindings": without_secrets(self.bindings),
+            "code": self.code,
+            "archives": self.archives,
+            "package": self.package,
+            "master": parse_master(self.master).shown,
+            "deploy_mode": self.submit.deploy_mode,
+            "binary": self.submit.binary,
+            "conf": dict(self.conf),
+            **({"owner": self.owner} if self.owner else {}),
+        }
+        return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        """What is handed to the runner: secrets included, so never into a file that stays."""
+        return {
+            "bindings": bindings_to_json(self.bindings),
+            "code": list(self.code),
+            "origins": dict(self.origins),
+            "archives": list(self.archives),
+            "package": self.package,
+            "master": self.master,
+            "conf": dict(self.conf),
+            "idle_seconds": self.idle_seconds,
+            "class_archives": self.class_archives,
+        }

@@ -1,0 +1,402 @@
+"""The runtime: plans runs and runs their stages by a stage runner of the run's own, apart from whoever asks.
+
+``submit``, ``status``, ``cancel`` and ``finish`` are the whole interface; hook, command line and tests use it alike. No pyspark is
+loaded here: only the stage runner has it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import StageError, UnknownName
+from airflow_samza.launch.class_archive import configured
+from airflow_samza.launch.code_shipping import ship_archive, ship_code, ship_package
+from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.launch.root_upkeep import RootUpkeep
+from airflow_samza.launch.run_together import run_together
+from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, RunnerSettings
+from airflow_samza.launch.spark_settings import is_per_job, refuse_static
+from airflow_samza.launch.spark_submit import cluster_conf
+from airflow_samza.launch.submission import checked_conf, stage_error, submit
+from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.prepare.plan_step import prepare_run
+from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import STAGED, RunPlan
+from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.push_finish import finish_push
+from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.upkeep.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics, reopen
+from airflow_samza.systems.filesystems.local_copies import local_copy
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.system import SystemBinding
+
+POLL_SECONDS = 0.05
+"""How often a waiting caller looks; a look reads a few small files. No stage takes less time; one that has taken little more is looked
+at more often, so that waiting adds a tenth to it at most."""
+
+IDLE_OF_ONE_SECONDS = 30.0
+"""How long a runner that one task alone uses waits for the next stage: nobody else will come."""
+
+
+class SparkRuntime:
+    """Runs stages where ``master`` says (:mod:`airflow_samza.launch.masters`), with everything it knows under ``root``.
+
+    ``submit`` says how spark-submit is called, for the masters that it serves.
+    ``systems`` binds the names that applications use; a name that is bound nowhere and declared with a kind uses that. Topics of
+    runs lie in the system ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are
+    further code and files for the workers; ``spark_conf`` are settings of every stage. ``class_archives`` is a folder of this host
+    for archives of Spark's classes, with which a local Spark starts sooner (None: as the environment says). With an ``owner`` (any text)
+    stage runners are shared only with runtimes of the same one: where a runner ends with the container of the task that started it.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        systems: Mapping[str, SystemBinding] | None = None,
+        *,
+        default_system: str | None = None,
+        master: str = DEFAULT_MASTER,
+        submit: SubmitOptions | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        idle_seconds: float = DEFAULT_IDLE_SECONDS,
+        class_archives: str | None = None,
+        owner: str = "",
+    ) -> None:
+        self._files = open_filesystem(root)
+        self._root = self._files.root
+        self._systems = dict(systems or {})
+        self._default_system = default_system
+        self._master = parse_master(master)
+        self._submit = submit or SubmitOptions()
+        self._conf = checked_conf(spark_conf or {})
+        self._py_modules = tuple(py_modules)
+        self._archives = tuple(archives)
+        self._idle_seconds = idle_seconds
+        self._class_archives = configured(class_archives)
+        self._owner = owner
+
+    @property
+    def root(self) -> str:
+        """The folder in which topics and records of runs lie."""
+        return self._root
+
+    def prepare(
+        self,
+        application: str,
+        run_id: str,
+        *,
+        generation: int = 1,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        shape: str | None = None,
+        state: str = LINEAGE,
+        wait_seconds: float | None = None,
+        sections: Mapping[str, str] | None = None,
+        mode: str = STAGED,
+        tables: Mapping[str, str] | None = None,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> RunPlan:
+        """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
+
+        ``application`` is ``module:attribute``; ``shape`` the fingerprint of the shape that the Dag was made of (a plan of another
+        shape is refused). Calling it again with the same generation returns the plan that stands.
+
+        ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
+        ``wait_seconds`` (None: as configured; ``on_wait`` is told for whom); ``fresh``, or the id of a run to start from, gives the run a
+        state of its own.
+        ``sections`` names, by shared stream, the run of the other application whose section is read (None: all that are new).
+
+        ``tables`` names, by pushed table, the version that is read: ``current`` (unless said), ``as_of_interval`` (the one that was current
+        when the data interval began), or the id of a push.
+
+        ``mode``: ``staged`` (a stage is submitted when its producers have finished), or ``pipelined`` or ``continuous``: all stages are
+        submitted at once, in any order, and each waits for its producers to start (status ``waiting for …``).
+        """
+        return prepare_run(
+            self._files,
+            self._systems,
+            application,
+            run_id,
+            generation=generation,
+            interval=interval,
+            config=config or {},
+            shape=shape,
+            default_system=self._default_system,
+            state=state,
+            wait_seconds=wait_seconds,
+            sections=sections,
+            mode=mode,
+            tables=tables,
+            on_wait=on_wait,
+        )
+
+    def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
+        """A stored plan of a run (``application`` is its name); without a generation the newest."""
+        folder = RunFolder(application, run_id)
+        known = folder.plan_generations(self._files)
+        if generation is None and known:
+            generation = known[-1]
+        if generation not in known:
+            raise UnknownName(
+                f"The run {run_id!r} of {application!r} has no plan{f' of generation {generation}' if generation else ''}.",
+                hint="Its plan task has not run: run it first, or clear it with its downstream tasks.",
+                name=run_id,
+            )
+        return RunPlan.from_dict(must_read(self._files, folder.plan(generation)))
+
+    def submit(self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None) -> StageHandle:
+        """Has a stage run by the run's runner, and returns at once.
+
+        ``generation`` counts the clears of the stage from 1. Submitting the same generation again re-attaches to a live attempt or a
+        finished one; a dead or failed one is attempted anew, and keeps what its tasks had staged. A newer generation cancels an
+        older one that still runs, and supersedes its output.
+        """
+        run.plan.stage(stage_id)
+        refuse_fenced(self._files, run)
+        conf = {**self._conf, **checked_conf(spark_conf or {})}
+        handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
+        bindings = run_bindings(run.systems, self._systems)
+        systems = bind_systems(bindings, self._root)
+        return submit(
+            self._files,
+            handle,
+            lambda: self._settings(run.reference, handle.run, bindings, conf),
+            conf,
+            lambda: reopen(self._files, systems, run),
+        )
+
+    def push(
+        self,
+        application: str,
+        table: str,
+        source: object,
+        push_id: str,
+        *,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> StageHandle:
+        """Has a pushed table filled from what Spark reads, and returns at once; ``status``, ``wait`` and ``cancel`` serve it as a stage.
+
+        ``source`` is a path, or a mapping with one of ``path`` (with ``format``, ``options``), ``table``, ``query``, ``jdbc`` (options) or
+        ``callable``; ``secrets`` are options of it that must lie in no file. ``options`` are those of :class:`PushRequest`. A push that was
+        made under this id is found again, one that died half-way goes on.
+        """
+        files = self._files
+        request = prepare_push(
+            files, self._systems, application, table, source, push_id, self._default_system, interval=interval, config=config, **options
+        )
+        conf = {**self._conf, **checked_conf(spark_conf or {})}
+        bindings = push_bindings(self._systems, request, secrets or {})
+        system = bind_systems({request.system: bindings[request.system]}, self._root)[request.system]
+        return submit_push(files, system, request, lambda: self._settings(request.reference, request.handle.run, bindings, conf), conf)
+
+    def finish_push(self, handle: StageHandle) -> TableVersion:
+        """The version that a push has become; rolls it forward if nobody did, raises the error that ended it."""
+        status = self.status(handle)
+        if status.state not in (SUCCEEDED, UNFINISHED):
+            raise stage_error(handle, status)
+        request = PushRequest.from_dict(must_read(self._files, request_path(handle)))
+        bindings = push_bindings(self._systems, request, {})
+        return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
+
+    def push_table(self, *given: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any) -> TableVersion:
+        """Pushes, waits, and returns the version."""
+        handle = self.push(*given, **options)
+        self.wait(handle, on_progress=on_progress)
+        return self.finish_push(handle)
+
+    def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
+        """Where the versions of a pushed table of an application lie."""
+        place = table_place(load_application(application).spec(config or {}), table, self._systems, self._default_system)
+        return TableFolder(place.system, place.topic)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        """Where the stage's newest attempt is; reads files only."""
+        return stage_status(self._files, handle)
+
+    def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
+        """How far the stage has come, by partition; ``status`` spares asking again."""
+        run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
+
+    def cancel(self, handle: StageHandle) -> None:
+        """Asks the runner to kill this stage's Spark jobs, and no other's. A stage that is committed already stays so."""
+        ask_to_cancel(self._files, handle)
+
+    def abort(self, handle: StageHandle, why: str = "") -> None:
+        """Says that a stage failed and nobody will try it again in this generation: stages that read what it writes stop with an error.
+
+        For runs whose stages run at the same time; to be called when retries are exhausted, or the stage was cancelled for good.
+        """
+        abort(self._files, handle.folder, why)
+
+    def drain(self, run: RunPlan, who: str = "") -> None:
+        """Ends a continuous or pipelined run for good: what has arrived by now is processed, windows flush, stages end in order.
+
+        An input that is bounded ends where it has been read to. Returns at once; stages that are submitted later end so, too. ``who`` asks
+        is kept on record.
+        """
+        ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
+
+    def stop(self, run: RunPlan, who: str = "", *, at: float | None = None) -> None:
+        """Stops a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970): nothing flushes, state stays (C9)."""
+        folder = RunFolder(run.application, run.run_id)
+        if at is None:
+            ask_to_stop(self._files, folder, run.generation, who)
+        else:
+            set_deadline(self._files, folder, run.generation, at, who)
+
+    def wait(
+        self, handle: StageHandle, timeout: float | None = None, on_progress: Callable[[StageStatus], None] | None = None
+    ) -> StageStatus:
+        """The final status of a stage; ``on_progress`` gets each status that differs from the one before."""
+        began = time.monotonic()
+        deadline = None if timeout is None else began + timeout
+        shown: str | None = None
+        while True:
+            status = self.status(handle)
+            if on_progress is not None and str(status) != shown:
+                shown = str(status)
+                on_progress(status)
+            if status.is_final:
+                return status
+            if deadline is not None and time.monotonic() > deadline:
+                raise StageError(
+                    f"The stage {handle.stage_id} is still {status} after {timeout} s.",
+                    hint="It goes on; wait longer, or cancel it.",
+                    stage=handle.stage_id,
+                    run=handle.run_id,
+                )
+            waited = time.monotonic() - began
+            time.sleep(POLL_SECONDS if waited < POLL_SECONDS else min(POLL_SECONDS, waited / 10))
+
+    def finish(self, handle: StageHandle) -> StageResult:
+        """The result of a stage that has ended; rolls it forward if nobody did, raises the error that ended it."""
+        status = self.status(handle)
+        if status.state in (SUCCEEDED, UNFINISHED):
+            run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
+            systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+            return finish_stage(self._files, systems, run, handle.stage_id, handle.generation, handle.folder)
+        raise stage_error(handle, status)
+
+    def run_stage(
+        self,
+        run: RunPlan,
+        stage_id: str,
+        generation: int = 1,
+        spark_conf: Mapping[str, str] | None = None,
+        on_progress: Callable[[StageStatus], None] | None = None,
+    ) -> StageResult:
+        """Submits a stage, waits for it and finishes it."""
+        handle = self.submit(run, stage_id, generation, spark_conf)
+        self.wait(handle, on_progress=on_progress)
+        return self.finish(handle)
+
+    def run_application(
+        self,
+        application: str,
+        run_id: str,
+        *,
+        generation: int = 1,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        shape: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        on_result: Callable[[StageResult], None] | None = None,
+        mode: str = STAGED,
+    ) -> list[StageResult]:
+        """Plans a run and runs all its stages in one call, one after the other or together; the runner ends afterwards."""
+        run = self.prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape, mode=mode)
+        results: list[StageResult] = []
+        try:
+            if run.waits_for_news:
+                results = run_together(self, run, generation, spark_conf, on_result=on_result)
+            for stage in run.plan.stages if not run.waits_for_news else ():
+                results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
+                if on_result is not None:
+                    on_result(results[-1])
+        except BaseException:
+            self.close(run, succeeded=False)
+            raise
+        self.close(run)
+        return results
+
+    def close(self, run: RunPlan, *, succeeded: bool = True, keep_seconds: float | None = None, wait_seconds: float = 0.0) -> list[str]:
+        """Ends the run: its runners stop, its topics are marked to expire (after a day, after failure a week). Deletes nothing.
+
+        Returns the topics marked. ``wait_seconds`` waits for the runners' end that long. A run that is submitted to again is open
+        again.
+        """
+        folder = RunFolder(run.application, run.run_id)
+        write_once(self._files, folder.closed, {"at": time.time(), "succeeded": succeeded})
+        leave_state(self._files, run)
+        if keep_seconds is None:
+            keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        marked = expire_topics(self._files, systems, run, time.time() + keep_seconds)
+        deadline = time.monotonic() + wait_seconds
+        while time.monotonic() < deadline and self.live_runners(run):
+            time.sleep(POLL_SECONDS)
+        return marked
+
+    @property
+    def upkeep(self) -> RootUpkeep:
+        """Deletes what has expired under the root."""
+        return RootUpkeep(self._files, self._systems)
+
+    def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
+        """The run's runners whose process lives."""
+        return [runner for runner in all_runners(self._files, RunFolder(run.application, run.run_id)) if runner.is_alive(self._files)]
+
+    def _settings(
+        self, reference: str, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]
+    ) -> RunnerSettings:
+        load_application(reference)
+        module = sys.modules[reference.partition(":")[0]]
+        shipped = ship_code(self._files, folder, module, self._py_modules)
+        static = {key: value for key, value in conf.items() if not is_per_job(key)}
+        archives, package = self._archives, ""
+        if self._master.is_connect:
+            refuse_static(static)
+        if not self._master.is_local:  # other hosts have nothing of this one but the root
+            archives = tuple(ship_archive(self._files, folder, archive) for archive in archives)
+            package = ship_package(self._files, folder)
+        if self._master.is_submitted:
+            static = cluster_conf(self._master, self._submit, static, local_copy(self._files, package))
+        return RunnerSettings(
+            root=self._root,
+            bindings=bindings,
+            code=(shipped.path,),
+            origins={shipped.path: shipped.origin},
+            archives=archives,
+            package=package,
+            master=self._master.url,
+            submit=self._submit,
+            conf=static,
+            idle_seconds=min(self._idle_seconds, IDLE_OF_ONE_SECONDS) if self._owner else self._idle_seconds,
+            class_archives=self._class_archives,
+            owner=self._owner,
+        )

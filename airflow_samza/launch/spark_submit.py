@@ -1,0 +1,150 @@
+"""The spark-submit of a stage runner: which program, which settings, which command line."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
+from airflow_samza.launch.masters import CONNECT, KUBERNETES, STANDALONE, YARN, Master, SubmitOptions
+
+# A master that runs answers in milliseconds. Spark itself would try for a minute, and say nothing.
+REACH_SECONDS = 10.0
+
+WORKERS_PYTHON = "spark.pyspark.python"
+WORKERS_PATH = "spark.executorEnv.PYTHONPATH"
+
+# While spark-submit waits for the driver it tells of a driver that fails; once the driver has reported, it is let go.
+_WAITS = {
+    STANDALONE: "spark.standalone.submit.waitAppCompletion",
+    YARN: "spark.yarn.submit.waitAppCompletion",
+    KUBERNETES: "spark.kubernetes.submission.waitAppCompletion",
+}
+
+
+# Where each listens when its URL names no port; YARN's place is in files.
+_PORTS = {STANDALONE: 7077, KUBERNETES: 443, CONNECT: 15002}
+
+
+def find_spark_submit(binary: str) -> str:
+    """The path of spark-submit: the one named, else that of the installed pyspark; :class:`RuntimeMissing` when it is not there."""
+    if not binary:
+        spec = importlib.util.find_spec("pyspark")  # found, not loaded
+        places = list(spec.submodule_search_locations or ()) if spec is not None else []
+        found = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
+        where = "in the installed pyspark"
+        hint = "Install pyspark 4.2 (not pyspark-client alone), or name a spark-submit in the Spark connection (spark-binary)."
+    else:
+        found = shutil.which(binary)
+        where = f"at {binary}" if os.sep in binary else f"named {binary!r} on PATH"
+        hint = "Put it there, or leave spark-binary out of the Spark connection: then that of the installed pyspark is taken."
+    if found is None:
+        raise RuntimeMissing(f"There is no spark-submit {where}.", hint=hint, binary=binary)
+    return found
+
+
+def reach_master(master: Master) -> None:
+    """Sees that something listens at the master's address; :class:`StageFailed` in seconds when nothing does."""
+    addresses = _addresses(master)
+    failures = []
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, port), timeout=REACH_SECONDS).close()
+            return
+        except OSError as error:
+            failures.append(f"{host}:{port} ({error.strerror or error})")
+    if failures:
+        raise StageFailed(
+            f"The Spark master {master.shown} cannot be reached: {', '.join(failures)}.",
+            hint="Is it running, and is this the address that it prints when it starts?",
+            master=master.shown,
+        )
+
+
+def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
+    """Sees that a client of YARN knows where YARN is; Spark reads it from a folder that the environment names."""
+    environment = os.environ if environment is None else environment
+    names = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+    named = {name: environment[name] for name in names if environment.get(name)}
+    hint = "It is the folder with the cluster's yarn-site.xml and core-site.xml; set it where Airflow's workers run."
+    if not named:
+        raise ConfigError("The master is yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set.", hint=hint, key="HADOOP_CONF_DIR")
+    if not any((Path(folder) / "yarn-site.xml").is_file() for folder in named.values()):
+        shown = " and ".join(f"{name} ({folder})" for name, folder in named.items())
+        raise ConfigError(f"The master is yarn, and {shown} holds no yarn-site.xml.", hint=hint, key=next(iter(named)))
+
+
+def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str], package: str) -> dict[str, str]:
+    """The Spark settings of a runner in a cluster: the user's, and those that this package needs there.
+
+    ``package`` is the zip of our own code, under the root: executors have it on their path from the start, because their Python
+    daemon is ours and is started before any file is fetched.
+    """
+    workers_path = os.pathsep.join([package, *([conf[WORKERS_PATH]] if conf.get(WORKERS_PATH) else [])])
+    found: dict[str, str] = {
+        # A page on any free port: runs on one host would fight for Spark's sixteen.
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        # A driver that died is started again by the next attempt at its stage; one that YARN started would find no settings.
+        "spark.yarn.maxAppAttempts": "1",
+        **conf,
+        WORKERS_PATH: workers_path,
+        _WAITS[master.cluster]: "true",
+    }
+    if master.cluster == YARN:  # a container's folder for temporary files has a path that is too long for a socket
+        found.setdefault("spark.python.unix.domain.socket.enabled", "false")
+    found.setdefault(WORKERS_PYTHON, "python3" if master.cluster == KUBERNETES else sys.executable)  # an image has its own
+    if not submit.in_cluster:
+        found["spark.pyspark.driver.python"] = sys.executable
+    return found
+
+
+def submit_command(
+    master: Master, submit: SubmitOptions, *, name: str, properties: str, jar: str, driver: str, arguments: Sequence[str]
+) -> list[str]:
+    """The command line. It holds no setting and no secret: those are in ``properties`` and in the hand-over.
+
+    Spark's standalone master takes no Python program in cluster mode; it takes a Java program, and Spark has one that runs Python.
+    ``jar`` is a jar with nothing in it, for that program to have one.
+    """
+    command = [find_spark_submit(submit.binary), "--master", master.url, "--deploy-mode", submit.deploy_mode, "--name", name]
+    command += ["--properties-file", properties, "--load-spark-defaults"]
+    if submit.in_cluster and master.cluster == STANDALONE:
+        no_files = ""
+        return [*command, "--class", "org.apache.spark.deploy.PythonRunner", f"file:{jar}", driver, no_files, *arguments]
+    if submit.in_cluster and master.cluster == KUBERNETES:
+        driver = f"local://{driver}"  # in the pod's own filesystem, where the root is mounted
+    return [*command, driver, *arguments]
+
+
+def properties_text(conf: Mapping[str, str]) -> str:
+    r"""Spark settings as a Java properties file.
+
+    >>> print(properties_text({"spark.a": "C:\\x", "spark.b": " two\nlines"}), end="")
+    spark.a=C:\\x
+    spark.b=\ two\nlines
+    """
+    lines = []
+    for key, value in sorted(conf.items()):
+        text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        lines.append(f"{key}={chr(92) + text if text.startswith((' ', chr(9))) else text}\n")
+    return "".join(lines)
+
+
+def _addresses(master: Master) -> list[tuple[str, int]]:
+    """Where the master listens, as far as its URL tells; several of a standalone cluster with standby masters."""
+    if master.cluster not in _PORTS:
+        return []
+    text = master.url.partition("://")[2]
+    scheme, found, rest = text.partition("://")
+    default = 80 if scheme == "http" and found else _PORTS[master.cluster]
+    places = []
+    for place in (rest if found else text).partition("/")[0].split(","):
+        host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
+        places.append((host.strip("[]"), int(port) if port else default))
+    return places

@@ -1,0 +1,207 @@
+"""How a stage gets to its runner: once, however often it is submitted, and whoever dies in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
+from airflow_samza.launch.launcher import ensure_runner
+from airflow_samza.launch.masters import DEPLOY_MODE_KEY, MASTER_KEY
+from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
+from airflow_samza.launch.spark_settings import FIXED, is_per_job
+from airflow_samza.runs.records.folders import read, write_once
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, enqueue
+from airflow_samza.runs.stages.stage_state import (
+    CANCELLED,
+    FAILED,
+    LOST,
+    QUEUED,
+    RUNNING,
+    SUCCEEDED,
+    StageHandle,
+    StageStatus,
+    as_lost,
+    ask_to_cancel,
+    can_finish,
+    newest_attempt,
+    runner_of,
+    stage_status,
+)
+from airflow_samza.secrecy import shown
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+def submit(
+    files: Filesystem,
+    handle: StageHandle,
+    settings: Callable[[], RunnerSettings],
+    spark_conf: Mapping[str, str],
+    reopen: Callable[[], None] | None = None,
+) -> StageHandle:
+    """Re-attaches to the stage's attempt if it lives or has succeeded, else starts a new one; the handle of that attempt.
+
+    ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is open again.
+    """
+    supersede_older(files, handle)
+    status = stage_status(files, handle)
+    known = replace(handle, attempt=status.attempt)
+    if status.state == SUCCEEDED:
+        return known
+    if status.state in (QUEUED, RUNNING) and not _cancel_asked(files, known):
+        runner = runner_of(files, handle, status.attempt)
+        if runner is not None and runner.gives_sign(files):
+            _enqueue_again(files, known)
+            return known
+        status = stage_status(files, handle)  # it may have ended it meanwhile
+        status = as_lost(files, handle, status, runner) if not status.is_final else status
+        if status.state == SUCCEEDED:
+            return known
+    return _attempt(files, handle, status, settings, spark_conf, reopen or (lambda: files.delete(handle.run.closed)))
+
+
+def supersede_older(files: Filesystem, handle: StageHandle) -> None:
+    """Cancels older generations that still run; a newer one means that this one comes too late."""
+    for generation in handle.run.generations(files, handle.stage_id):
+        if generation > handle.generation:
+            raise StageError(
+                f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {generation}.",
+                hint="Submit the newest generation, or a newer one.",
+                stage=handle.stage_id,
+                run=handle.run_id,
+                generation=str(handle.generation),
+            )
+        older = replace(handle, generation=generation)
+        if generation < handle.generation and not stage_status(files, older).is_final:
+            ask_to_cancel(files, older)
+
+
+def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
+    """The error for a stage that has no result."""
+    about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation)}
+    if status.state == FAILED and status.error is not None:
+        error = SamzaError.from_dict(dict(status.error))
+        error.facts = {**about, **error.facts}
+        return error
+    if status.state == CANCELLED:
+        return StageCancelled(f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", **about)
+    if status.state == LOST and not status.attempt:
+        return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
+    staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
+    if status.state == LOST and status.silent_since is not None:
+        since = datetime.fromtimestamp(status.silent_since, timezone.utc)
+        return StageLost(
+            f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since {since:%H:%M:%S} UTC: it is "
+            f"frozen, or its storage is; {staged}.",
+            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. Should it wake up, it ends.",
+            log=status.log,
+            **about,
+        )
+    if status.state == LOST:
+        return StageLost(
+            f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); {staged}.",
+            hint="Try again: what is staged is kept, and nothing is doubled.",
+            log=status.log,
+            **about,
+        )
+    if status.state == FAILED:
+        return StageFailed(f"The stage {handle.stage_id} failed.", hint=f"The runner's log says more: {status.log}", **about)
+    return StageError(f"The stage {handle.stage_id} is not finished: it is {status}.", hint="Wait for it first.", **about)
+
+
+def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Spark settings as a user gave them; those that the rules of the package hang on are refused."""
+    for key, value in conf.items():
+        if key in (MASTER_KEY, DEPLOY_MODE_KEY):
+            raise ConfigError(
+                f"The Spark setting {key} is {value!r}, and where stages run is no setting of theirs.",
+                hint="Name it in the Spark connection (host, deploy-mode), or on the command line with --master and --deploy-mode.",
+                key=key,
+                value=str(value),
+            )
+        if not key.startswith("spark."):
+            raise ConfigError(
+                f"The Spark setting {key} does not begin with 'spark.', and Spark would pass over it without a word.",
+                hint=f"Write spark.{key}, or spark.hadoop.{key} for a setting of Hadoop's.",
+                key=key,
+                value=shown({key: value})[key],
+            )
+        if key in FIXED and str(value) != FIXED[key]:
+            raise ConfigError(
+                f"The Spark setting {key} is {value!r}, and stages run correctly only with {FIXED[key]!r}.",
+                hint="Leave it out.",
+                key=key,
+                value=str(value),
+            )
+    return {str(key): str(value) for key, value in conf.items()}
+
+
+def _attempt(
+    files: Filesystem,
+    handle: StageHandle,
+    status: StageStatus,
+    settings: Callable[[], RunnerSettings],
+    spark_conf: Mapping[str, str],
+    reopen: Callable[[], None],
+) -> StageHandle:
+    folder = handle.folder
+    known = replace(handle, attempt=newest_attempt(files, folder) + 1)
+    request: dict[str, Any] = {
+        "stage": handle.stage_id,
+        "generation": str(handle.generation),
+        "requested_at": time.time(),
+        "spark_conf": {key: value for key, value in spark_conf.items() if is_per_job(key)},
+        "runner": None,
+    }
+    if can_finish(files, folder):  # everything is staged: no Spark is needed, ``finish`` goes on from here
+        write_once(files, folder.attempt(known.attempt, "request"), {**request, "attempt": known.attempt})
+        return known
+    reopen()
+    files.delete(folder.abort)
+    wanted = settings()
+    if status.state == FAILED:
+        _part_with_old_secrets(files, known, wanted)
+    while True:
+        runner = ensure_runner(files, handle.run, wanted)
+        request.update(attempt=known.attempt, runner={"key": runner.key, "number": runner.number})
+        if not write_once(files, folder.attempt(known.attempt, "request"), request):
+            _enqueue_again(files, known)  # somebody else submitted the same attempt at the same moment
+            return known
+        enqueue(files, runner, request)
+        if runner.accepts(files) or _was_taken(files, known, runner):
+            return known
+        known = replace(known, attempt=known.attempt + 1)
+
+
+def _part_with_old_secrets(files: Filesystem, handle: StageHandle, wanted: RunnerSettings) -> None:
+    """After a failure, a runner that was given secrets takes no more requests: the failure may come from a secret that was changed."""
+    if not any(binding.secret for binding in wanted.bindings.values()):
+        return
+    request = read(files, handle.folder.attempt(handle.attempt - 1, "request"))
+    if request is not None and request["runner"] is not None:
+        runner = RunnerFolder(handle.run, request["runner"]["key"], request["runner"]["number"])
+        write_once(files, runner.closed, {"why": "a stage failed; its successor gets the secrets of today", "at": time.time()})
+
+
+def _cancel_asked(files: Filesystem, handle: StageHandle) -> bool:
+    return files.exists(handle.folder.attempt(handle.attempt, "cancel"))
+
+
+def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> bool:
+    """Whether a runner that was closing when it was asked still took the request."""
+    told = handle.folder.attempt(handle.attempt, "status")
+    while runner.is_alive(files):
+        if files.exists(told):
+            return True
+        time.sleep(POLL_SECONDS)
+    return files.exists(told)
+
+
+def _enqueue_again(files: Filesystem, handle: StageHandle) -> None:
+    """Puts a request into its runner's queue in case its submitter died before it did; one that is there stays."""
+    request = read(files, handle.folder.attempt(handle.attempt, "request"))
+    if request is not None and request["runner"] is not None:
+        enqueue(files, RunnerFolder(handle.run, request["runner"]["key"], request["runner"]["number"]), request)

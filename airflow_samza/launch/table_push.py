@@ -1,0 +1,202 @@
+"""A push on its way to the stage runner: the table looked up, the source put into words, and submitted once however often it is asked."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor, TableKind
+from airflow_samza.application.loader import load_application
+from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.config import Config
+from airflow_samza.errors import PushError, UnknownName
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.submission import submit
+from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
+from airflow_samza.runs.records import folders
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_finish import discard, newest_staging
+from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+
+OWN_PARTITIONER = "samza"
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """Where the push stream of a table lies: its system's name, its physical name, and how it is declared."""
+
+    system: str
+    topic: str
+    stream: StreamDescriptor
+    binding: SystemBinding
+
+
+def table_place(spec: ApplicationSpec, table: str, bindings: Mapping[str, SystemBinding], default_system: str | None) -> TablePlace:
+    """The push stream of a pushed table of an application; any other table is refused."""
+    known = spec.tables.get(table)
+    stream = spec.side_inputs.get(f"{table}-push")
+    if known is None:
+        raise UnknownName(
+            f"The application {spec.name!r} has no table {table!r}.",
+            hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are {', '.join(sorted(spec.tables)) or 'none'}.",
+            name=table,
+        )
+    if known.kind is not TableKind.PUSHED or stream is None:
+        raise PushError(
+            f"The table {table!r} of {spec.name!r} is not filled by pushes: it is {known.kind.value}, fed by "
+            f"{', '.join(known.side_inputs) or 'the application itself'}.",
+            hint="Declare it with app.pushed_table(…).",
+            table=table,
+        )
+    name = system_name(spec, stream, bindings, default_system)
+    binding = run_bindings(declared_systems(spec, [name], bindings), bindings)[name]
+    if binding.kind != LogSystem.kind:
+        raise PushError(
+            f"The table {table!r} lies in the system {name!r} of kind {binding.kind}, which keeps no versions.",
+            hint="Bind it to a log: system= of the table, or the system's connection.",
+            table=table,
+            system=name,
+        )
+    if stream.partitioner != OWN_PARTITIONER:
+        raise PushError(
+            f"The table {table!r} is partitioned by {stream.partitioner!r}, and pushes know only {OWN_PARTITIONER!r}.",
+            hint="Leave partitioner= out where the table is declared.",
+            table=table,
+        )
+    topic = spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.stream_id)
+    return TablePlace(name, topic, stream, binding)
+
+
+def prepare_push(
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    reference: str,
+    table: str,
+    source: object,
+    push_id: str,
+    default_system: str | None,
+    *,
+    interval: DataInterval | None = None,
+    config: Mapping[str, str] | None = None,
+    **options: Any,
+) -> PushRequest:
+    """The request of a push, checked as far as can be without Spark."""
+    spec = load_application(reference).spec(config or {})
+    place = table_place(spec, table, bindings, default_system)
+    before = versions.newest(files, place.system, place.topic)
+    if before is not None and before.key != place.stream.key:
+        raise PushError(
+            f"The table {table!r} was pushed by the key {', '.join(before.key)} (version {before.number}), and {spec.name!r} declares it "
+            f"with {', '.join(place.stream.key)}.",
+            hint="Rows of one key have to lie in one partition in all versions: declare the same key, or push a table of another name.",
+            table=table,
+        )
+    made = versions.by_push_id(files, place.system, place.topic, push_id)
+    if made is not None and made.kind == versions.ROLLBACK:
+        raise versions.taken(made)
+    partitions = place.stream.partitions
+    if partitions is None:
+        system = bind_systems({place.system: place.binding}, files.root)[place.system]
+        known = system.admin.metadata([StreamSpec(place.topic)]).get(place.topic)
+        if known is None:
+            raise PushError(
+                f"The table {table!r} of {spec.name!r} does not say how many partitions it has, and nothing was pushed yet.",
+                hint="Declare it: app.pushed_table(…, partitions=16), as many as the streams that are joined with it.",
+                table=table,
+            )
+        partitions = known.partitions
+    schema = place.stream.schema
+    return PushRequest(
+        application=spec.name,
+        reference=reference,
+        table=table,
+        push_id=push_id,
+        system=place.system,
+        topic=place.topic,
+        partitions=partitions,
+        key=place.stream.key,
+        source=source_of(table, source),
+        schema=schema.ddl() if schema is not None else None,
+        interval=interval.iso() if interval is not None and not interval.is_empty else None,
+        after=versions.highest_number(files, place.system, place.topic),
+        config=dict(config or {}),
+        messages_shown=Config(spec.config).messages_shown,
+        **{name: value for name, value in options.items() if value is not None},
+    )
+
+
+def source_of(table: str, source: object) -> dict[str, Any]:
+    """A source as a request has it: a text is a path, a function is named by its module and name."""
+    if isinstance(source, str):
+        return {"path": source}
+    if callable(source):
+        return {"callable": _named(table, source)}
+    if isinstance(source, Mapping):
+        told = dict(source)
+        if callable(told.get("callable")):
+            told["callable"] = _named(table, told["callable"])
+        if isinstance(told.get("callable"), str):
+            _import(table, told["callable"])
+        return told
+    raise PushError(
+        f"The source of the push of table {table!r} is {source!r}.",
+        hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, or a function of a Spark session.',
+        table=table,
+    )
+
+
+def _named(table: str, function: Any) -> str:
+    module, name = str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", ""))
+    if "<" in name or module in ("", "__main__"):
+        raise PushError(
+            f"The source of the push of table {table!r} is {name or function!r} of {module or 'no module'}, which nobody else can import.",
+            hint='Make it a function of a module, such as "pipelines.models:scores".',
+            table=table,
+        )
+    return f"{module}:{name}"
+
+
+def _import(table: str, reference: str) -> None:
+    """Imports the function's module, so that it is shipped with the application that lies beside it."""
+    try:
+        importlib.import_module(reference.partition(":")[0])
+    except ImportError as error:
+        raise PushError(
+            f"The source of the push of table {table!r} is {reference!r}, which cannot be imported: {error}.",
+            hint='Write "package.module:function".',
+            table=table,
+        ) from None
+
+
+def push_bindings(bindings: Mapping[str, SystemBinding], request: PushRequest, secrets: Mapping[str, str]) -> dict[str, SystemBinding]:
+    """What the runner of a push is given: the table's system, and those options of the source that lie in no file."""
+    spec = load_application(request.reference).spec(request.config)
+    found = run_bindings(declared_systems(spec, [request.system], bindings), bindings)
+    if secrets:
+        found[SOURCE] = SystemBinding("spark", dict(secrets), frozenset(secrets))
+    return found
+
+
+def submit_push(
+    files: Filesystem, system: System, request: PushRequest, settings: Callable[[], RunnerSettings], conf: Mapping[str, str]
+) -> StageHandle:
+    """Re-attaches to the push if it lives or is over, else tries it, with what is asked now; what was staged for the same is kept."""
+    handle = request.handle
+    if stage_status(files, handle).state not in (QUEUED, RUNNING) or not files.exists(request_path(handle)):
+        known = versions.by_push_id(files, request.system, request.topic, request.push_id)
+        if known is not None:
+            folders.write_once(files, handle.folder.result, {"version": known.number, "push": known.push_id})
+        else:
+            staged = newest_staging(files, handle.folder)[1]
+            if staged is not None and staged["digest"] != request.digest:
+                discard(files, system, request)
+        folders.replace(files, request_path(handle), request.to_dict())
+    return submit(files, handle, settings, conf)

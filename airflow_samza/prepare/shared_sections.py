@@ -1,0 +1,143 @@
+"""Which sections of shared streams a run reads: those that its caller names, else all that were completed since the run before.
+
+A stream that is shared between Dags is written by runs of other applications; each of them is a section of it (SEMANTICS C10).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.errors import ConfigError, PlanError, SectionOpen, UnknownName, UnsupportedShape
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.prepare.carried_state import is_carried_on
+from airflow_samza.prepare.superseded_inputs import InputHistory
+from airflow_samza.runs.lineage.versions import Version
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.systems.sections import Section, described
+from airflow_samza.systems.system import StreamSpec, System
+
+_POLL_SECONDS = 0.5
+
+
+@runtime_checkable
+class SharedSystem(Protocol):
+    """A system whose streams applications can share: it knows who wrote what."""
+
+    def sections(self, stream: StreamSpec) -> list[Section]:
+        """What each run has written of a stream, oldest first."""
+        ...
+
+
+def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
+    """Refuses sections of what is no shared stream of the application."""
+    shared = sorted(stream_id for stream_id, stream in spec.inputs.items() if stream.shared)
+    for stream_id in sections:
+        if stream_id not in shared:
+            raise UnknownName(
+                f"A section is named for {stream_id!r}, which is no shared stream that {spec.name!r} reads.",
+                hint=f"Its shared streams are: {', '.join(shared) or 'none'} (app.shared_stream).",
+                name=stream_id,
+            )
+
+
+def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Mapping[str, str]) -> list[PlanError]:
+    """Shared outputs that cannot be one section: written by several stages, or in a system without control messages."""
+    errors: list[PlanError] = []
+    for stream_id, stream in spec.outputs.items():
+        writers = [stage.stage_id for stage in plan.stages if stream_id in stage.outputs]
+        if stream.shared and len(writers) > 1:
+            errors.append(
+                UnsupportedShape(
+                    f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): nobody could end it.",
+                    hint="Merge the streams before, behind a partition_by, or write two shared outputs.",
+                    stream=stream_id,
+                )
+            )
+        if stream.shared and kinds.get(stream_id) == "files":
+            errors.append(
+                UnsupportedShape(
+                    f"The shared output {stream_id!r} lies in a system of kind files, where no end-of-stream can be written.",
+                    hint="Put it into a log.",
+                    stream=stream_id,
+                )
+            )
+    return errors
+
+
+def section_slice(
+    system: System,
+    stream: BoundStream,
+    declared: StreamDescriptor,
+    named: str | None,
+    version: Version | None,
+    wait_seconds: float,
+    history: InputHistory,
+) -> dict[str, Any]:
+    """What a run reads of a shared stream: ``sections``, and the offsets between which they lie.
+
+    A section that the state holds and that was written anew since is refused, whichever is asked for.
+    ``named`` is the run whose section it is; it is waited for so long, and refused with a :class:`SectionOpen` that can be tried again.
+    """
+    if not isinstance(system, SharedSystem):
+        raise ConfigError(
+            f"The shared stream {stream.stream_id!r} lies in the system {stream.system!r}, whose streams cannot be shared.",
+            hint="Bind the system to the log in which the other application writes.",
+            key=f"systems.{stream.system}.kind",
+            stream=stream.stream_id,
+        )
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        whole = system.slice(stream.spec)
+        found = system.sections(stream.spec)
+        history.refuse_replaced_sections(stream, found)
+        try:
+            chosen, read = _chosen(stream, found, named, version)
+            break
+        except SectionOpen:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+    final = not is_carried_on(declared)
+    slice_ = {
+        **whole,
+        "offsets": _offsets(whole, chosen),
+        "sections": [described(section) for section in chosen],
+        "sections_final": final,  # whatever its writers say: to a reader that goes on, no section is the end of the stream (C9)
+        "read_sections": read,
+    }
+    return slice_ if final and chosen else {**slice_, "final": final}
+
+
+def _chosen(stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None) -> tuple[list[Section], list[str]]:
+    """The sections to read, and the marks of all that the state then knows."""
+    marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
+    before = {mark.rpartition("@")[0]: mark for mark in marks}
+    if named is None:
+        chosen = [section for section in found if section.is_complete and section.run not in before]
+    else:
+        chosen = [section for section in found if named in (section.run_id, section.run) or safe(named) == section.run_id]
+        if not chosen or not all(section.is_complete for section in chosen):
+            progress = chosen[0].progress if chosen else "it has written nothing yet"
+            raise SectionOpen(
+                f"The run {named!r} has not written its section of the shared stream {stream.stream_id!r} to the end: {progress}.",
+                hint="Try again when it is over, or start this run by its asset event. If it failed, clear it there.",
+                stream=stream.stream_id,
+                run=named,
+            )
+        chosen = [section for section in chosen if section.run not in before]
+    # What has expired meanwhile needs no remembering: it cannot come again.
+    left = {section.run for section in found}
+    return chosen, [mark for run, mark in before.items() if run in left] + [section.mark for section in chosen]
+
+
+def _offsets(whole: Mapping[str, Any], chosen: Sequence[Section]) -> list[list[int]]:
+    offsets = []
+    for partition, (_, head) in enumerate(whole["offsets"]):
+        places = [section.offsets[partition] for section in chosen if partition in section.offsets]
+        offsets.append([min(first for first, _ in places), max(end for _, end in places)] if places else [head, head])
+    return offsets

@@ -1,0 +1,162 @@
+"""The side inputs of a run: which streams feed its tables, what is read of each, and what its plan says of that.
+
+The plan fixes a slice from the oldest offset to the head, so that every task, retry and clear fills the same tables (SEMANTICS S1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.errors import NoSuchVersion, TopicError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.wording import count_text
+from airflow_samza.prepare.task_side_inputs import MADE, made
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.epoch_records import InputIntent
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, side_input_key
+from airflow_samza.runs.tables import versions as table_versions
+from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
+from airflow_samza.schema import Schema
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+
+PUSHES = "pushes/"
+"""How the producers of pushes begin (``pushes/<table>/<push id>``)."""
+
+
+def side_streams(spec: ApplicationSpec, outline: ExecutionPlan) -> dict[str, StreamDescriptor]:
+    """The streams that feed the tables of an application's stages, by their key in ``RunPlan.streams``."""
+    fed = sorted({stream_id for stage in outline.stages for stream_id in stage.side_inputs})
+    return {side_input_key(s) if s in spec.inputs else s: spec.side_inputs[s] for s in fed}
+
+
+def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError:
+    """The error for a side input of which its system knows nothing."""
+    table = next(table for table in spec.tables.values() if stream.stream_id in table.side_inputs)
+    return TopicError(
+        f"The side input {stream.stream_id!r} of the table {table.table_id!r} does not exist: the system {stream.system!r} has no stream "
+        f"{stream.spec.name!r}.",
+        hint="Push the table first (TablePushOperator, airflow-samza tables push): without a push there is nothing to look up."
+        if push_stream(table) == stream.stream_id
+        else "Create it, correct its name, or bind the system to where it lies.",
+        stream=stream.stream_id,
+        table=table.table_id,
+        system=stream.system,
+    )
+
+
+class SideInputSlices:
+    """What a run reads of each side input: of a pushed table one version, of other streams all that there is now.
+
+    ``asked`` says by table which version (``runs.pinned_tables``); :attr:`tables` are those that were found.
+    """
+
+    def __init__(
+        self,
+        files: Filesystem,
+        spec: ApplicationSpec,
+        systems: Mapping[str, System],
+        asked: Mapping[str, str],
+        interval: DataInterval | None,
+    ) -> None:
+        check_asked(spec, asked)
+        self._files = files
+        self._spec = spec
+        self._systems = systems
+        self._asked = asked
+        self._interval = interval
+        self.tables: dict[str, PinnedTable] = {}
+
+    def of(self, stream: BoundStream) -> Mapping[str, Any]:
+        """The slice of a side input."""
+        system = self._systems[stream.system]
+        table = next((table for table in self._spec.tables.values() if push_stream(table) == stream.stream_id), None)
+        if table is not None:
+            asked = self._asked.get(table.table_id, CURRENT)
+            version = find_version(self._files, table, stream, asked, self._interval)
+            if version is not None:
+                check_columns(table, version)
+                self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, asked)
+                return {**version.slice, "schema": version.schema, MADE: made(system, stream)}
+            _refuse_half_pushed(table, stream, system)
+        return {**_all_there_is(self._spec, system, stream), MADE: made(system, stream)}
+
+
+def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
+    """All that a side input holds now. A stream that goes on must say how far that is (SEMANTICS S5)."""
+    slice_ = system.slice(stream.spec)
+    if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
+        raise TopicError(
+            f"The system {stream.system!r} does not tell the head of the side input {stream.stream_id!r}, so nobody knows when its tables "
+            "are complete.",
+            hint="Declare it bounded, or keep it in a log.",
+            stream=stream.stream_id,
+            system=stream.system,
+        )
+    return slice_
+
+
+def _refuse_half_pushed(table: TableDescriptor, stream: BoundStream, system: System) -> None:
+    """Without a version, nothing that a push has written may be seen; what others wrote may."""
+    sections = getattr(system, "sections", None)
+    if sections is not None and any(section.producer.startswith(PUSHES) for section in sections(stream.spec)):
+        raise NoSuchVersion(
+            f"The table {table.table_id!r} has no version yet: its first push has not come to its end.",
+            hint="Wait for the push, or clear it: a push that was killed is completed by its next try.",
+            table=table.table_id,
+            wanted=CURRENT,
+        )
+
+
+def pin_versions(files: Filesystem, run: RunPlan) -> None:
+    """Keeps the versions that a run reads until it is closed."""
+    for pinned in run.tables.values():
+        stream = run.side_input(pinned["stream_id"])
+        version = table_versions.pin(files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}")
+        if not version.may_be_read(stream.slice or {}):
+            raise NoSuchVersion(
+                f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and what it was made of is "
+                "given up.",
+                hint="Plan the run again.",
+                table=version.table,
+                wanted=version.number,
+            )
+
+
+def told_columns(schema: Schema) -> Schema:
+    """The columns of a table's rows, of those that its side input has: one of them may say what is deleted."""
+    return Schema(tuple(field for field in schema.fields if field.name != table_versions.DELETED))
+
+
+def planned_side_inputs(run: RunPlan, stage_id: str) -> dict[str, InputIntent]:
+    """What the tables of a stage hold, as the plan fixed it."""
+    bound = {stream_id: run.side_input(stream_id) for stream_id in run.plan.stage(stage_id).side_inputs}
+    return {stream_id: InputIntent(stream.spec.name, stream.slice or {}) for stream_id, stream in bound.items()}
+
+
+def with_side_input_notes(notes: Mapping[str, Mapping[str, str]], run: RunPlan) -> dict[str, dict[str, str]]:
+    """The notes, by stage and stream, with what is read of side inputs."""
+    found = {stage_id: dict(texts) for stage_id, texts in notes.items()}
+    for stage in run.plan.stages:
+        for stream_id in stage.side_inputs:
+            texts = found.setdefault(stage.stage_id, {})
+            said = _note(run, stream_id)
+            if stream_id in stage.inputs:
+                said = f"as a side input, {said}"
+            texts[stream_id] = "; ".join(text for text in (texts.get(stream_id), said) if text)
+    return found
+
+
+def _note(run: RunPlan, stream_id: str) -> str:
+    slice_ = run.side_input(stream_id).slice or {}
+    offsets = slice_.get("offsets")
+    if offsets is None:
+        return "reads all of it into the table"
+    pinned = next((PinnedTable(**found) for found in run.tables.values() if found["stream_id"] == stream_id), None)
+    if pinned is not None:
+        return f"reads {pinned.text}" + ("" if pinned.asked == CURRENT else f", asked for as {pinned.asked}")
+    count = sum(int(end) - int(start) for start, end in offsets)
+    return f"reads {count_text(count, 'offset')} up to the head at plan"

@@ -1,0 +1,59 @@
+"""System bindings on their way to Spark's workers, in a form that Spark may log.
+
+Where the JSON goes into something that may be logged, its secrets are sealed: it holds a pad of random bytes, and a file that goes another
+way holds the secrets under that pad. Neither tells anything without the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.errors import StageLost
+from airflow_samza.launch.bindings_json import bindings_from_json
+from airflow_samza.systems.system import SystemBinding
+
+SEALED = ":sealed"
+"""Beside the systems in sealed bindings; no system has a name like this."""
+
+
+def worker_bindings(data: Mapping[str, Any]) -> dict[str, SystemBinding]:
+    """Return the bindings that a worker was given, sealed or not."""
+    hidden = _unsealed(data[SEALED]) if SEALED in data else {}
+    plain = {name: binding for name, binding in data.items() if name != SEALED}
+    return bindings_from_json({name: {**b, "options": {**b["options"], **hidden.get(name, {})}} for name, b in plain.items()})
+
+
+def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Bindings as JSON without secrets, and the content of the file that completes them."""
+    hidden = {name: {key: b["options"][key] for key in b["secret"] if key in b["options"]} for name, b in told.items()}
+    plain = json.dumps(hidden).encode()
+    pad = os.urandom(len(plain))
+    sealed: dict[str, Any] = {
+        name: {**b, "options": {key: value for key, value in b["options"].items() if key not in b["secret"]}} for name, b in told.items()
+    }
+    sealed[SEALED] = {"file": f"airflow-samza-{uuid.uuid4().hex}", "pad": b64encode(pad).decode()}
+    return sealed, _masked(plain, pad)
+
+
+def _unsealed(seal: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    from pyspark import SparkFiles
+
+    path = Path(SparkFiles.get(seal["file"]))
+    if not path.is_file():
+        raise StageLost(
+            f"This worker of Spark has no file {path.name}, without which it cannot reach the stage's systems.",
+            hint="The session with the Spark Connect server has ended; the stage is tried again.",
+            path=str(path),
+        )
+    found: dict[str, dict[str, Any]] = json.loads(_masked(path.read_bytes(), b64decode(seal["pad"])))
+    return found
+
+
+def _masked(content: bytes, pad: bytes) -> bytes:
+    return bytes(byte ^ cover for byte, cover in zip(content, pad, strict=True))

@@ -1,0 +1,120 @@
+"""A stage of one epoch, on the driver: intent, one Spark job, commit, publish; stages of several are run by :mod:`.stage_loop`.
+
+Whatever of it was done by an earlier attempt is adopted: the intent, the manifests of single tasks, the commit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.engine.driver_session import DriverSession, is_gone
+from airflow_samza.engine.producers import Producers
+from airflow_samza.engine.stage_context import Attempt, StageContext
+from airflow_samza.engine.worker_errors import shown_as_written
+from airflow_samza.errors import SamzaError
+from airflow_samza.prepare.bound_systems import bind_systems
+from airflow_samza.prepare.side_inputs import planned_side_inputs
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, newest_intent
+from airflow_samza.runs.records.folders import adopt, must_read, write_once
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_result import describe_result
+from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
+from airflow_samza.spark.catalyst import stage_frame
+from airflow_samza.spark.dataframe_inputs import read_inputs
+from airflow_samza.spark.stage_job import lost, refuse_unwanted, run_job
+from airflow_samza.spark.stage_loop import StageLoop
+from airflow_samza.spark.stage_setup import set_up_stage
+from airflow_samza.spark.table_writer import connect_tables
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.system import System, SystemBinding
+
+log = logging.getLogger("airflow_samza.runner")
+
+
+def run_stage(
+    driver: DriverSession, files: Filesystem, bindings: Mapping[str, SystemBinding], attempt: Attempt, settings: Mapping[str, Any]
+) -> None:
+    """Runs an attempt at a stage to its result; every way to fail is a SamzaError."""
+    handle = attempt.handle
+    run = RunPlan.from_dict(must_read(files, handle.run.plan(handle.generation.plan)))
+    systems = bind_systems(bindings, files.root)
+    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
+    context = StageContext(driver, files, bindings, systems, run, attempt, origins)
+    connect_tables(systems, context)
+    if not is_staged(files, handle.folder):
+        try:
+            _note_who_finishes(context)
+            context = dataclasses.replace(context, run=read_inputs(context))
+            if run.runs_epochs(handle.stage_id):
+                StageLoop(context).run()
+            else:
+                _run_epoch(context)
+        except SamzaError as error:  # the runner, too, imported the application from what was shipped
+            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
+        except Exception as error:
+            if is_gone(error):
+                raise lost(driver, handle) from error
+            raise
+    refuse_unwanted(files, attempt)
+    result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder)
+    for line in describe_result(result):
+        log.info("%s", line)
+
+
+def _note_who_finishes(context: StageContext) -> None:
+    """Leaves word, before there is an intent, that what this stage writes to Spark only a runner can publish."""
+    outputs = context.run.plan.stage(context.handle.stage_id).outputs
+    if any(isinstance(context.systems[context.run.stream(stream_id).system], SparkSystem) for stream_id in outputs):
+        write_once(context.files, context.handle.folder.needs_runner, {"outputs": list(outputs)})
+
+
+def _run_epoch(context: StageContext) -> None:
+    inputs = bind_inputs(context.files, context.systems, context.run, context.handle)
+    with set_up_stage(context, inputs) as setup:
+        reach("before-intent")
+        intent = decide(context.files, context.run, context.handle, inputs, setup.outputs)
+        reach("after-intent")
+        tasks = intent.tasks
+        run_job(context, setup.spark, setup.program, lambda: stage_frame(setup.spark, setup.program, setup.task, tasks))
+
+
+def bind_inputs(files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle) -> dict[str, BoundStream]:
+    """What the epoch reads: the slices that the plan fixed, and for the run's own topics the newest generation that was committed.
+
+    An intent that stands already is followed to the letter.
+    """
+    intent = newest_intent(files, handle.folder)
+    producers = Producers(files, systems, run, handle, intent)
+    producers.bind()
+    found: dict[str, BoundStream] = {stream_id: run.stream(stream_id) for stream_id in run.plan.stage(handle.stage_id).inputs}
+    for stream_id, bound in producers.streams().items():
+        slice_ = intent.inputs[stream_id].slice if intent is not None else systems[bound.system].slice(bound.spec)
+        found[stream_id] = dataclasses.replace(bound, slice=slice_)
+    return found
+
+
+def decide(
+    files: Filesystem, run: RunPlan, handle: StageHandle, inputs: Mapping[str, BoundStream], outputs: Mapping[str, BoundStream]
+) -> Intent:
+    """The intent of a stage of one epoch: everything."""
+    intent = Intent(
+        stage=handle.stage_id,
+        generation=str(handle.generation),
+        epoch=0,
+        tasks=run.plan.stage(handle.stage_id).task_count,
+        inputs={
+            stream_id: InputIntent(
+                bound.spec.name, bound.slice or {}, bound.spec.name.rpartition("/")[2] if run.is_own(stream_id) else None
+            )
+            for stream_id, bound in inputs.items()
+        },
+        outputs={stream_id: bound.spec.name for stream_id, bound in outputs.items()},
+        side_inputs=planned_side_inputs(run, handle.stage_id),
+    )
+    return Intent.from_dict(adopt(files, handle.folder.intent(0), intent.to_dict()))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.launch.code_shipping import as_written, code_of, ship_archive, ship_code, ship_package
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+
+RUN = RunFolder("views", "run-1")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Iterator[Path]:
+    """A folder on the path, as a Dag bundle is in a task; what was imported from it is forgotten afterwards."""
+    folder = tmp_path / "bundle"
+    (folder / "shipped_pipelines" / "sql").mkdir(parents=True)
+    (folder / "shipped_pipelines" / "__init__.py").write_text("")
+    (folder / "shipped_pipelines" / "views.py").write_text("from shipped_beside import LIMIT\n")
+    (folder / "shipped_pipelines" / "sql" / "a.sql").write_text("select 1")
+    (folder / "shipped_beside.py").write_text("LIMIT = 1\n")
+    (folder / "shipped_unused.py").write_text("1 / 0\n")
+    sys.path.insert(0, str(folder))
+    known = set(sys.modules)
+    yield folder
+    sys.path.remove(str(folder))
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def content(files: LocalFilesystem, path: str) -> set[str]:
+    return set(zipfile.ZipFile(io.BytesIO(files.read(path))).namelist())
+
+
+def views() -> ModuleType:
+    return importlib.import_module("shipped_pipelines.views")
+
+
+def test_ships_the_whole_package_and_what_was_imported_beside_it(bundle: Path, tmp_path: Path) -> None:
+    files = LocalFilesystem(tmp_path / "root")
+    shipped = ship_code(files, RUN, views())
+    assert content(files, shipped.path) == {
+        "shipped_pipelines/__init__.py",
+        "shipped_pipelines/views.py",
+        "shipped_pipelines/sql/a.sql",
+        "shipped_beside.py",
+    }
+    assert shipped.origin == str(bundle)
+
+
+def test_the_same_code_is_shipped_once_and_changed_code_under_another_name(bundle: Path, tmp_path: Path) -> None:
+    files = LocalFilesystem(tmp_path / "root")
+    first = ship_code(files, RUN, views())
+    (bundle / "shipped_beside.py").touch()
+    assert ship_code(files, RUN, views()) == first
+    (bundle / "shipped_beside.py").write_text("LIMIT = 2\n")
+    assert ship_code(files, RUN, views()).digest != first.digest
+    assert len(files.list(RUN.code)) == 2
+
+
+def test_py_modules_bring_files_packages_and_wheels(bundle: Path, tmp_path: Path) -> None:
+    files = LocalFilesystem(tmp_path / "root")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "one.py").write_text("")
+    (tmp_path / "more" / "pack").mkdir()
+    (tmp_path / "more" / "pack" / "__init__.py").write_text("")
+    with zipfile.ZipFile(tmp_path / "more" / "lib.whl", "w") as wheel:
+        wheel.writestr("lib/__init__.py", "")
+    paths = [str(tmp_path / "more" / name) for name in ("one.py", "pack", "lib.whl")]
+    assert {"one.py", "pack/__init__.py", "lib/__init__.py"} <= content(files, ship_code(files, RUN, views(), paths).path)
+
+
+def test_a_py_module_that_is_missing_is_named(bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.py, which py_modules names"):
+        ship_code(LocalFilesystem(tmp_path / "root"), RUN, views(), [str(tmp_path / "nothing.py")])
+
+
+def test_an_application_of_the_main_module_cannot_be_shipped(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no other process can import"):
+        ship_code(LocalFilesystem(tmp_path), RUN, ModuleType("__main__"))
+
+
+def test_places_in_the_zip_are_shown_as_the_user_wrote_them() -> None:
+    for copy in ("/r/code/ab.zip", "/tmp/spark-1/userFiles-2/ab.zip"):
+        assert as_written(f"in x ({copy}/p/v.py:3).", "/r/code/ab.zip", "/home/me/dags") == "in x (/home/me/dags/p/v.py:3)."
+
+
+def test_our_own_package_is_shipped_whole_and_under_the_digest_of_its_content(tmp_path: Path) -> None:
+    files = LocalFilesystem(str(tmp_path))
+    path = ship_package(files, RUN)
+    assert path == ship_package(files, RUN)
+    names = content(files, path)
+    assert {"airflow_samza/__init__.py", "airflow_samza/spark/worker_daemon.py"} <= names
+    assert all(name.startswith("airflow_samza/") and not name.endswith(".pyc") for name in names)
+
+
+def test_an_archive_is_copied_once_and_keeps_the_name_under_which_it_is_unpacked(tmp_path: Path) -> None:
+    files = LocalFilesystem(str(tmp_path / "root"))
+    archive = tmp_path / "words.tar.gz"
+    archive.write_bytes(b"not read here")
+    named, plain = ship_archive(files, RUN, f"{archive}#words"), ship_archive(files, RUN, str(archive))
+    copy = named.removesuffix("#words")
+    assert Path(copy).read_bytes() == b"not read here"
+    assert plain == f"{copy}#words.tar.gz"
+    assert [path.name for path in Path(copy).parent.iterdir()] == [Path(copy).name]
+    archive.write_bytes(b"other content")
+    assert ship_archive(files, RUN, f"{archive}#words") != named
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no archive .*words\.tar\.gz"):
+        ship_archive(LocalFilesystem(str(tmp_path)), RUN, str(tmp_path / "words.tar.gz#words"))
+
+
+def test_modules_are_found_through_links_to_their_folder(bundle: Path) -> None:
+    link = bundle.parent / "link"
+    link.symlink_to(bundle)
+    sys.path.remove(str(bundle))
+    sys.path.insert(0, str(link))
+    try:
+        module = importlib.import_module("shipped_pipelines.views")
+        assert str(module.__file__).startswith(str(link))
+        origin, entries = code_of(module)
+    finally:
+        sys.path.remove(str(link))
+        sys.path.insert(0, str(bundle))
+    assert origin == bundle.resolve()
+    assert {"shipped_beside.py", "shipped_pipelines/views.py"} <= {name for name, _ in entries}

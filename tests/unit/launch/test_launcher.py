@@ -1,0 +1,140 @@
+"""How a submitter learns of a driver that comes, and of one that does not; a script plays spark-submit, without any Spark."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_samza.errors import StageFailed
+from airflow_samza.launch.code_shipping import ship_package
+from airflow_samza.launch.launcher import ensure_runner, start_runner
+from airflow_samza.launch.masters import SubmitOptions
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import newest_runner
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.system import SystemBinding
+
+RUN = RunFolder("views", "run-1")
+SECRET = "a secret that is handed over"
+
+
+class Launch:
+    """A root, and a spark-submit that is a Python script."""
+
+    def __init__(self, folder: Path, master: str) -> None:
+        self.folder = folder
+        self.files = LocalFilesystem(str(folder / "root"))
+        self.master = master
+
+    def settings(self, *script: str, deploy_mode: str = "cluster", start_seconds: float = 60) -> RunnerSettings:
+        program = self.folder / "spark-submit"
+        program.write_text("\n".join([f"#!{sys.executable}", "import os, subprocess, sys, time", *script]))
+        program.chmod(0o755)
+        return RunnerSettings(
+            root=self.files.root,
+            bindings={"lake": SystemBinding("log", {"password": SECRET}, frozenset({"password"}))},
+            package=ship_package(self.files, RUN),
+            master=self.master,
+            submit=SubmitOptions(deploy_mode, str(program), start_seconds),
+        )
+
+    def left(self) -> list[str]:
+        """The files that are of use only until the driver is there."""
+        return [path.name for path in (self.folder / "root").rglob("*") if path.name.startswith(("handover", "spark-"))]
+
+
+DRIVER = """
+at = next(number for number, argument in enumerate(sys.argv) if argument.endswith("driver.py"))
+driver = [part for part in sys.argv[at:] if part]
+"""
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        yield Launch(tmp_path, f"spark://127.0.0.1:{master.getsockname()[1]}")
+
+
+def test_a_spark_submit_that_fails_is_told_with_its_telling_line(launch: Launch) -> None:
+    settings = launch.settings(
+        "print('Exception in thread \"main\" java.net.UnknownHostException: nowhere', '  at x.Y', 'INFO bye', sep='\\n')", "sys.exit(1)"
+    )
+    with pytest.raises(StageFailed, match=r"exit code 1\. Its last line: .*UnknownHostException: nowhere") as caught:
+        ensure_runner(launch.files, RUN, settings)
+    assert Path(str(caught.value.facts["log"])).read_text().endswith("INFO bye\n")
+    assert launch.left() == []
+
+
+def test_a_driver_on_a_host_without_the_root_is_told_with_the_root(launch: Launch) -> None:
+    settings = launch.settings(
+        DRIVER, f"elsewhere = [part.replace({launch.files.root!r}, '/not/mounted') for part in driver[1:]]",
+        "sys.exit(subprocess.call([sys.executable, driver[0], *elsewhere]))",
+    )  # fmt: skip
+    with pytest.raises(StageFailed, match=r"never reported under the root .* does not see /not/mounted/.*\.zip") as caught:
+        ensure_runner(launch.files, RUN, settings)
+    assert "one shared folder" in caught.value.hint
+    assert launch.left() == []
+
+
+def test_a_driver_that_finds_no_handover_says_that_its_root_is_another(launch: Launch) -> None:
+    settings = launch.settings(DRIVER, "os.unlink(driver[2])", "sys.exit(subprocess.call([sys.executable, *driver]))")
+    with pytest.raises(StageFailed, match=r"There is no hand-over .*: the submitter gave up waiting, or this host's root is another"):
+        ensure_runner(launch.files, RUN, settings)
+
+
+def test_a_driver_that_does_not_come_in_time_is_told_and_its_handover_withdrawn(launch: Launch) -> None:
+    settings = launch.settings(
+        "open(os.path.join(os.path.dirname(sys.argv[0]), 'pid'), 'w').write(str(os.getpid()))",
+        "print('INFO Client: Application report (state: ACCEPTED)', flush=True)",
+        "time.sleep(600)",
+        start_seconds=2,
+    )
+    with pytest.raises(StageFailed, match=r"never reported under the root .*: 2 s were not enough\. Its last line: .*state: ACCEPTED"):
+        ensure_runner(launch.files, RUN, settings)
+    assert launch.left() == []
+    assert not psutil.pid_exists(int((launch.folder / "pid").read_text()))
+
+
+@pytest.mark.parametrize("name", ["SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"])
+def test_a_runner_of_a_process_that_is_a_client_of_spark_connect_takes_its_master_from_its_settings(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "connect")
+    settings = launch.settings(f"sys.exit('{name} is ' + os.environ.get('{name}', 'unset'))")
+    with pytest.raises(StageFailed, match=rf"Its last line: {name} is unset"):
+        ensure_runner(launch.files, RUN, settings)
+
+
+@pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
+def test_the_driver_gets_the_secrets_and_nobody_else(launch: Launch, deploy_mode: str) -> None:
+    """The driver's program is run for real, as far as it goes without a Spark: it claims its place, and says why it ends."""
+    settings = launch.settings(
+        DRIVER,
+        "conf = sys.argv[sys.argv.index('--properties-file') + 1]",
+        "seen = [open(conf).read(), str(dict(os.environ)), ' '.join(sys.argv)]",
+        "handed = open(driver[2]).read()",
+        "open(os.path.join(os.path.dirname(sys.argv[0]), 'seen.json'), 'w').write(__import__('json').dumps([seen, handed]))",
+        "os.environ['JAVA_HOME'] = '/nowhere'",
+        "sys.exit(subprocess.call([sys.executable, *driver]))",
+        deploy_mode=deploy_mode,
+    )
+    start_runner(launch.files, RUN, settings)
+    runner = newest_runner(launch.files, RUN, settings.key)
+    assert runner is not None
+    seen, handed = json.loads((launch.folder / "seen.json").read_text())
+    assert not [text for text in seen if SECRET in text]
+    assert json.loads(handed)["bindings"]["lake"]["options"] == {"password": SECRET}
+    assert launch.left() == (["spark-submit.log"] if deploy_mode == "cluster" else [])
+    while not launch.files.exists(runner.closed):
+        time.sleep(0.02)
+    log = launch.files.read(runner.log).decode()
+    assert "there is no Java at /nowhere/bin/java" in log
+    assert SECRET not in log

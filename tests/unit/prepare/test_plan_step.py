@@ -1,0 +1,224 @@
+"""The plan step: what is fixed, and what is refused before anything runs. No Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError, UnknownName
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+
+HEAD = """
+from airflow_samza import count, stream_application, tumbling
+
+@stream_application("prepared")
+def app(app):
+"""
+
+TWO_STAGES = """
+    words = app.input_stream("words", schema="word string, n bigint", partitions=2)
+    words.where("n > 0").partition_by("word", id="by-word").aggregate("word", lines=count(), id="per-word").send_to(
+        app.output_stream("counts", partitions=2))
+"""
+
+Prepare = Callable[..., RunPlan]
+HOUR = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> LogSystem:
+    import pyarrow as pa
+
+    system = LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
+    system.append("words", pa.table({"word": ["a", "b"], "n": [1, 2]}), key=["word"], partitions=2)
+    return system
+
+
+@pytest.fixture
+def prepare(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Prepare:
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def made(body: str, *, systems: dict[str, SystemBinding] | None = None, run_id: str = "run-1", **more: object) -> RunPlan:
+        (tmp_path / "prepared_app.py").write_text(HEAD + body)
+        sys.modules.pop("prepared_app", None)
+        sys.path_importer_cache.clear()
+        return SparkRuntime(str(tmp_path / "root"), systems).prepare("prepared_app:app", run_id, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return made
+
+
+def test_fixes_counts_slices_and_topics(prepare: Prepare, log: LogSystem) -> None:
+    run = prepare(TWO_STAGES)
+    assert [stage.stage_id for stage in run.plan.stages] == ["words", "by-word"]
+    assert run.streams["words"].slice is not None
+    assert sum(end - start for start, end in run.streams["words"].slice["offsets"]) == 2
+    assert {"counts", "prepared-1-by-word/run-1/1.1"} <= set(log.topics())
+    assert run.engines["words"]["prepared-1-where-0"][0] == "arrow"
+    assert run.stream("by-word").spec.schema == "word string, lines bigint not null"  # partial results
+    assert "sends partial results" in run.notes["words"]["by-word"]
+
+
+def test_the_plan_of_a_generation_stands(prepare: Prepare, log: LogSystem) -> None:
+    import pyarrow as pa
+
+    first = prepare(TWO_STAGES)
+    log.append("words", pa.table({"word": ["c"], "n": [3]}), key=["word"])
+    assert prepare(TWO_STAGES) == first  # a retry reads what the first attempt would have read
+    slice_ = prepare(TWO_STAGES, generation=2).streams["words"].slice
+    assert slice_ is not None
+    assert sum(end - start for start, end in slice_["offsets"]) == 3
+
+
+def test_refuses_another_shape_than_the_dags(prepare: Prepare) -> None:
+    with pytest.raises(PlanChanged, match="has changed its shape since the Dag was parsed") as caught:
+        prepare(TWO_STAGES, shape="0123456789abcdef")
+    assert "clear the plan task" in caught.value.hint
+
+
+def test_a_stored_plan_is_found_again(prepare: Prepare, tmp_path: Path) -> None:
+    run = prepare(TWO_STAGES)
+    runtime = SparkRuntime(str(tmp_path / "root"))
+    assert runtime.load_plan("prepared", "run-1") == run
+    with pytest.raises(UnknownName, match="has no plan"):
+        runtime.load_plan("prepared", "run-2")
+
+
+STREAM = 'app.input_stream("words", schema="word string, n bigint", '
+SENT = '.send_to(app.output_stream("out", partitions=2))'
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "sentence"),
+    [
+        (
+            f'    app.input_stream("nothing"){SENT}',
+            TopicError,
+            "(The input 'nothing' does not exist: the system|There is no topic 'nothing' in system) 'log'",
+        ),
+        (f'    {STREAM}system="elsewhere", partitions=2){SENT}', UnknownName, "names the system 'elsewhere', which is not bound"),
+        (f'    {STREAM}).where("speed > 1"){SENT}', UnknownName, "There is no column 'speed'"),
+    ],
+)
+def test_says_what_is_wrong(prepare: Prepare, body: str, error: type[SamzaError], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        prepare(body)
+
+
+def test_memory_cannot_be_shared_with_a_runner(prepare: Prepare) -> None:
+    with pytest.raises(ConfigError, match="of kind memory, which lives in one process"):
+        prepare(f'    {STREAM}system="here", partitions=2){SENT}', systems={"here": SystemBinding("memory")})
+
+
+FILES = '    app.input_stream("views", system="lake", schema="n bigint", partitions=2, path="{ds}")'
+
+
+def lake(tmp_path: Path) -> dict[str, SystemBinding]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "lake" / "2026-01-01").mkdir(parents=True)
+    pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "lake" / "2026-01-01" / "a.parquet")
+    return {"lake": SystemBinding("files", {"root": str(tmp_path / "lake")})}
+
+
+def test_a_path_is_rendered_over_the_data_interval(prepare: Prepare, tmp_path: Path) -> None:
+    run = prepare(FILES + SENT, systems=lake(tmp_path), interval=HOUR)
+    assert run.streams["views"].spec.path == "2026-01-01"
+    assert run.interval == ("2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00+00:00")
+
+
+def test_an_empty_interval_is_refused_with_the_timetable(prepare: Prepare, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is empty") as caught:
+        prepare(FILES + SENT, systems=lake(tmp_path), interval=DataInterval(HOUR.start, HOUR.start))
+    assert "CronDataIntervalTimetable" in caught.value.hint
+
+
+def test_an_output_that_cannot_be_written_is_refused(prepare: Prepare, tmp_path: Path) -> None:
+    systems = lake(tmp_path)
+    (tmp_path / "lake" / "out").write_text("a file in the way")
+    with pytest.raises(TopicError, match="out"):
+        prepare(FILES + '.send_to(app.output_stream("out", system="lake", path="out", format="parquet"))', systems=systems, interval=HOUR)
+
+
+def test_what_lies_in_an_output_already_does_not_change_the_plan(prepare: Prepare, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    systems = lake(tmp_path)
+    body = FILES + '.send_to(app.output_stream("out", system="lake"))'
+    first = prepare(body, systems=systems, interval=HOUR)
+    pq.write_table(pa.table({"other": ["x"]}), tmp_path / "lake" / "out" / "a.parquet")
+    assert prepare(body, systems=systems, interval=HOUR, run_id="run-2").plan == first.plan
+
+
+def test_no_secret_goes_into_the_run_plan(prepare: Prepare, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    binding = SystemBinding("log", {"root": str(root), "password": "hush-hush"}, frozenset({"password"}))
+    run = prepare(f'    {STREAM}system="safe", partitions=2){SENT}', systems={"safe": binding})
+    assert run.systems["safe"] == {"kind": "log", "options": {}}
+    written = [path.read_bytes() for path in (root / "runs").rglob("*") if path.is_file()]
+    assert written
+    assert not any(b"hush-hush" in data for data in written)
+
+
+def test_a_topic_keeps_its_name_in_its_system(prepare: Prepare, log: LogSystem) -> None:
+    run = prepare(TWO_STAGES, config={"streams.counts.samza.physical.name": "word-counts"})
+    assert run.streams["counts"].spec.name == "word-counts"
+    assert "word-counts" in log.admin.metadata([StreamSpec("word-counts")])
+
+
+COPIES = """
+from airflow_samza import stream_application
+
+def describe(app):
+    words = app.input_stream("words", schema="word string, n bigint", partitions=2)
+    words.partition_by("word", id="s").send_to(app.output_stream("out", partitions=2))
+
+one = stream_application("a", app_id="b-1-c")(describe)
+other = stream_application("a-1-b", app_id="c")(describe)
+copy = stream_application("a", app_id="us")(describe)
+"""
+
+
+@pytest.fixture
+def copies(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], RunPlan]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "copies_app.py").write_text(COPIES)
+    sys.modules.pop("copies_app", None)
+    return lambda name: SparkRuntime(str(tmp_path / "root")).prepare(f"copies_app:{name}", "run-1")
+
+
+def test_two_applications_whose_names_run_into_each_other_have_topics_of_their_own(
+    copies: Callable[[str], RunPlan], log: LogSystem
+) -> None:
+    first = Generation(1, 1)
+    one, other = (copies(name).intermediate("s", first).spec for name in ("one", "other"))
+    assert one.name != other.name
+    assert {one.name, other.name} <= set(log.topics())
+    assert log.topic(one.name).owner == one.owner == ("a", "b-1-c", "s", "run-1")
+    with pytest.raises(TopicError, match="belongs to application 'a' with the id 'b-1-c'"):
+        log.consumer(dataclasses.replace(other, name=one.name))
+
+
+def test_refuses_a_run_of_another_copy_of_the_application(copies: Callable[[str], RunPlan]) -> None:
+    copies("one")
+    with pytest.raises(ConfigError, match="The run 'run-1' of 'a' belongs to its copy with the id 'b-1-c', not to the one with 'us'"):
+        copies("copy")
+
+
+def test_a_plan_that_was_made_before_names_changed_keeps_its_topics(copies: Callable[[str], RunPlan]) -> None:
+    run = copies("one")
+    assert RunPlan.from_dict(run.to_dict()) == run
+    former = {name: value for name, value in run.to_dict().items() if name != "names"}
+    assert RunPlan.from_dict(former).intermediate("s", Generation(1, 1)).spec.name == "a-b-1-c-s/run-1/1.1"
