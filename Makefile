@@ -57,7 +57,7 @@ check: setup ## Do all that continuous integration does.
 nightly: setup setup-browser ## Run what takes long: soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
-	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/spark/test_epoch_crashes.py $(ARGS)
+	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/engine/test_epoch_crashes.py $(ARGS)
 	@EXPRESSIONS_SCALE=20 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
 
 bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/benchmarks.md and docs/scale.md (BENCH_ROWS=5000000).

@@ -17,9 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_samza.runs.upkeep.kept_runs import Keep
-from tests.unit.spark.runs_here import Here
+from tests.support.runs_here import Here
 
-APPLICATION = "tests.unit.spark.carrying_apps:joining"
+APPLICATION = "tests.support.carrying_apps:joining"
 """Two inputs that go on, two topics of the run's own, a join that keeps state."""
 
 OF_THE_USER = ("clicks", "views", "joined")

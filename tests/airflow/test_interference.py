@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from demo.flights_data import PLANES
-from tests.airflow.delays import rows_of
-from tests.airflow.signals import is_gone, let_go, started, wait_for_start
+from tests.support.delays import rows_of
+from tests.support.signals import is_gone, let_go, started, wait_for_start
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 

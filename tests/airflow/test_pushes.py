@@ -18,7 +18,7 @@ from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from tests.airflow.signals import is_gone, let_go, started, wait_for_start
+from tests.support.signals import is_gone, let_go, started, wait_for_start
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 

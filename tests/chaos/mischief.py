@@ -19,7 +19,7 @@ from airflow_samza.runs.records.folders import RunFolder, read_told
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from tests.unit.spark.runner_without_spark import Dials
+from tests.support.runner_without_spark import Dials
 
 DAMAGES = (b"", b"{", b"[]", b'{"at": "soon"}', b"\xff\x00")
 

@@ -1,4 +1,4 @@
-"""The real stage runner, on a real Spark, whose clock and disk obey dials (:mod:`tests.unit.spark.runner_without_spark`)."""
+"""The real stage runner, on a real Spark, whose clock and disk obey dials (:mod:`tests.support.runner_without_spark`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from airflow_samza.spark import runner as server
-from tests.unit.spark.runner_without_spark import VARIABLE, Dials, quicken
+from tests.support.runner_without_spark import VARIABLE, Dials, quicken
 
 if __name__ == "__main__":
     quicken(Dials(Path(os.environ[VARIABLE])))

@@ -31,9 +31,9 @@ from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHa
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.chaos import spark_runner
 from tests.chaos.mischief import Disk, Mischief
-from tests.unit.spark import runner_without_spark
-from tests.unit.spark.looping import APPLICATION, Place
-from tests.unit.spark.runner_without_spark import Dials
+from tests.support import runner_without_spark
+from tests.support.looping import APPLICATION, Place
+from tests.support.runner_without_spark import Dials
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "1800"))
 ROUND_SECONDS = 400.0

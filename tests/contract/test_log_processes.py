@@ -20,7 +20,7 @@ from airflow_samza.systems.log.fsck import fsck, is_sound
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import ControlEnvelope, MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
-SCRIPT = Path(__file__).with_name("log_processes.py")
+SCRIPT = Path(__file__).parents[1] / "support/log_writers.py"
 PARTITIONS = 4
 ROWS = 40
 

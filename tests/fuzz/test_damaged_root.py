@@ -26,11 +26,11 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle, stage_status
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.systems.log.fsck import fsck
-from tests.fuzz.damage import SECONDS, damaged
-from tests.unit.runs.pushes import TOPIC, Pushes
-from tests.unit.spark.runs_here import Here
+from tests.support.damage import SECONDS, damaged
+from tests.support.pushes import TOPIC, Pushes
+from tests.support.runs_here import Here
 
-COUNTING = "tests.unit.spark.carrying_apps:counting"
+COUNTING = "tests.support.carrying_apps:counting"
 CLICKS = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
 
 

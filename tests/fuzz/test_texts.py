@@ -17,8 +17,8 @@ from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage,
 from airflow_samza.errors import SamzaError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.schema import Schema
-from tests.fuzz.damage import SECONDS, damaged
-from tests.unit.spark.carrying_apps import joining
+from tests.support.carrying_apps import joining
+from tests.support.damage import SECONDS, damaged
 
 DDL = [
     *"<>(),:`'\" \n\\",

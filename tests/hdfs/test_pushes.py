@@ -24,8 +24,8 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
-from tests.spark.sources import Database, end_java, hive_conf, source_conf
 from tests.spark.test_table_push import Pusher
+from tests.support.spark_sources import Database, end_java, hive_conf, source_conf
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs

@@ -20,11 +20,11 @@ from airflow_samza.runs.failpoints import PLACES, STATE_PLACES
 from airflow_samza.systems.log.index import LogIndex
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from airflow_samza.testing import TestDriver
-from tests.unit.spark.carrying_apps import windowed
-from tests.unit.spark.forked_runs import BUSY, FENCED, REFUSED, ForkedRuns
-from tests.unit.spark.runs_here import Here
+from tests.support.carrying_apps import windowed
+from tests.support.forked_runs import BUSY, FENCED, REFUSED, ForkedRuns
+from tests.support.runs_here import Here
 
-APPLICATION = "tests.unit.spark.carrying_apps:windowing"
+APPLICATION = "tests.support.carrying_apps:windowing"
 SCHEMA = pa.schema([("member", pa.int64()), ("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 END = START + timedelta(days=30)

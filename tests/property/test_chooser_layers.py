@@ -16,8 +16,8 @@ from airflow_samza.chooser.runs import RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.property.test_choosers import Log, heads_of, logs, messages, time_of
-from tests.unit.chooser.built_in import BUILT_IN
-from tests.unit.chooser.messages import Run
+from tests.support.built_in_choosers import BUILT_IN
+from tests.support.chooser_messages import Run
 
 Message = tuple[Ssp, int]
 STREAMS = ["k.a", "k.b", "k.c"]

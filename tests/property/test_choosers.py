@@ -16,8 +16,8 @@ from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
-from tests.unit.chooser.built_in import BUILT_IN
-from tests.unit.chooser.messages import Run, admitted, chosen
+from tests.support.built_in_choosers import BUILT_IN
+from tests.support.chooser_messages import Run, admitted, chosen
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -26,7 +26,7 @@ from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.program.stage_program import StageProgram, compile_stage
-from tests.unit.runs.pushes import PARTITIONS, SCHEMA, TOPIC, Pushes
+from tests.support.pushes import PARTITIONS, SCHEMA, TOPIC, Pushes
 
 PLACE = ("log", TOPIC.name)
 MEMBERS = 25

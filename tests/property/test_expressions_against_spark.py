@@ -12,9 +12,9 @@ import pytest
 
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import compile_projection
-from tests.property.catalogue import ALL, CONDITIONS
-from tests.property.random_expressions import Generator
-from tests.property.referee import FULL, SCALE, SCHEMA, TAME, WILD, Referee, rows
+from tests.support.catalogue import ALL, CONDITIONS
+from tests.support.random_expressions import Generator
+from tests.support.referee import FULL, SCALE, SCHEMA, TAME, WILD, Referee, rows
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_samza.task.expressions.compiler import compile_projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, UnsupportedExpression
-from tests.property.catalogue import ALL
-from tests.property.referee import SCHEMA, TAME, rows, told
+from tests.support.catalogue import ALL
+from tests.support.referee import SCHEMA, TAME, rows, told
 
 BATCH = rows(TAME, random.Random(5), 40)
 

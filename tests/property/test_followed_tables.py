@@ -20,9 +20,9 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import followed_tables
 from airflow_samza.spark.followed_tables import FollowedTables
 from airflow_samza.systems.system import StreamSpec
+from tests.support.runs_here import Here
+from tests.support.stand_ins import Session
 from tests.unit.prepare.test_side_inputs import profiles, views
-from tests.unit.spark.runs_here import Here
-from tests.unit.spark.stand_ins import Session
 
 TOPIC = "profile-changes"
 
@@ -42,7 +42,7 @@ class Stage:
         self.here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
         profiles(self.here, m1="gold")
         views(self.here, 1)
-        self.run = self.here.plan(f"tests.unit.spark.side_input_apps:{application}", "run-1", mode=CONTINUOUS)
+        self.run = self.here.plan(f"tests.support.side_input_apps:{application}", "run-1", mode=CONTINUOUS)
         plan = self.run.plan
         spec = load_application(self.run.reference).spec()
         program = SimpleNamespace(spec=spec, plan=plan, stage=plan.stage("views"))

@@ -17,7 +17,7 @@ from airflow_samza.runs.lineage.state_upkeep import abandon
 from airflow_samza.runs.lineage.versions import find_version, newest_number
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import RunPlan
-from tests.unit.runs.carried import STAGES, Carried
+from tests.support.carried import STAGES, Carried
 
 RUNS = ("a", "b", "c")
 ACTIONS = ("plan", "clear", *STAGES, "close", "leave", "abandon")

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.letter_tables import CASED, IGNORABLE
-from tests.property.referee import SCALE, Referee
+from tests.support.referee import SCALE, Referee
 
 pytestmark = pytest.mark.spark
 

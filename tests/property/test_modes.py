@@ -8,7 +8,7 @@ import random
 import pytest
 from samza_spark_apps.random_apps import plan_of
 
-from tests.property.random_runs import driver_of, in_pieces, outputs, whole
+from tests.support.random_runs import driver_of, in_pieces, outputs, whole
 
 EXAMPLES = int(os.environ.get("MODES_EXAMPLES", "500"))
 GROUPS = 10

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from airflow_samza.errors import PlanError, PlanErrors
 from airflow_samza.planner.planner import ExecutionPlanner
-from tests.unit.planner.applications import ROW, left, spec_of
-from tests.unit.planner.reference import Node, judge
+from tests.support.planner_applications import ROW, left, spec_of
+from tests.support.planner_reference import Node, judge
 
 KINDS = ["map", "merge", "merge", "partition_by", "broadcast", "write", "write", "look_up", "look_up", "join", "join"]
 WRITABLE = ["local-1", "local-1", "local-2", "remote-1"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_samza import count, stream_application
 from airflow_samza.errors import PlanError
 from airflow_samza.testing import TestDriver
-from tests.unit.planner.reference import Node
+from tests.support.planner_reference import Node
 
 ROW = "k bigint, v bigint"
 KINDS = ["filter", "merge", "merge", "partition_by", "broadcast", "broadcast", "write", "write", "look_up", "look_up", "join", "aggregate"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.task.operators.stream_join import operator, runs
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
-from tests.property.stream_join_model import KINDS, batch_of, in_order, join_spec, joined_rows, make_join
+from tests.support.stream_join_model import KINDS, batch_of, in_order, join_spec, joined_rows, make_join
 
 SETTINGS = settings(
     max_examples=40,

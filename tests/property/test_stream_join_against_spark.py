@@ -14,8 +14,8 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
-from tests.property.referee import bits
-from tests.property.stream_join_model import KINDS
+from tests.support.referee import bits
+from tests.support.stream_join_model import KINDS
 
 pytestmark = pytest.mark.spark
 

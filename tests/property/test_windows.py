@@ -30,7 +30,7 @@ from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.windows.window import Window
-from tests.property.window_model import WindowModel, aggregated
+from tests.support.window_model import WindowModel, aggregated
 
 INPUT = Schema.of("k string, at timestamp, x bigint")
 BEGIN = 1_767_225_600_000_000

@@ -31,7 +31,7 @@ from airflow_samza import (
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
-from tests.property.referee import SCALE, bits
+from tests.support.referee import SCALE, bits
 
 pytestmark = pytest.mark.spark
 

@@ -27,8 +27,8 @@ from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.pushes import KEPT, Pushes
 from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of
 from tests.spark.conftest import APPS
-from tests.spark.files_with import files_with
-from tests.spark.topic_rows import topic_rows
+from tests.support.files_with import files_with
+from tests.support.topic_rows import topic_rows
 
 # A Spark starts in seconds, and in a minute where eight people share two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -18,7 +18,7 @@ from airflow_samza.runs.stages.stage_state import FAILED, SUCCEEDED
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
-from tests.spark.topic_rows import topic_rows
+from tests.support.topic_rows import topic_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -57,7 +57,7 @@ def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(tmp_path
     (tmp_path / "holding_app.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("holding_app", None)
-    monkeypatch.setattr(launcher, "RUNNER_MODULE", "tests.spark.quick_runner")
+    monkeypatch.setattr(launcher, "RUNNER_MODULE", "tests.support.quick_runner")
     runtime = SparkRuntime(str(tmp_path / "root"), master="local[2]")
     files = open_filesystem(runtime.root)
     log = LogSystem("log", SystemBinding("log", {"root": runtime.root}))

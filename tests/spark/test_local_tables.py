@@ -15,7 +15,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
-from tests.spark.one_session import Runs, join, open_session
+from tests.support.one_session import Runs, join, open_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

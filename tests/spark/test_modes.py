@@ -23,7 +23,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
-from tests.spark.topic_rows import topic_rows
+from tests.support.topic_rows import topic_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

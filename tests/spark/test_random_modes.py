@@ -13,8 +13,8 @@ from samza_spark_apps import random_apps
 from samza_spark_apps.random_apps import Plan, plan_of
 
 from airflow_samza.schema import Schema
-from tests.property.random_runs import driver_of, whole
-from tests.spark.one_session import Runs, join, open_session
+from tests.support.one_session import Runs, join, open_session
+from tests.support.random_runs import driver_of, whole
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

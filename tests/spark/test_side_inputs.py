@@ -17,7 +17,7 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
-from tests.spark.topic_rows import topic_rows
+from tests.support.topic_rows import topic_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -30,7 +30,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.spark.conftest import APPS, VIEWS
-from tests.spark.files_with import files_with
+from tests.support.files_with import files_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

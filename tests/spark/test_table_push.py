@@ -32,9 +32,9 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
-from tests.spark.files_with import files_with
-from tests.spark.one_session import open_session
-from tests.spark.topic_rows import version_rows
+from tests.support.files_with import files_with
+from tests.support.one_session import open_session
+from tests.support.topic_rows import version_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

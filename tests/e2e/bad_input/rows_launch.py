@@ -26,7 +26,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
-from tests.unit.spark.stand_ins import Session
+from tests.support.stand_ins import Session
 
 FIRST = "before anything else"
 SUBMIT = "when a stage is submitted"

@@ -16,7 +16,7 @@ from airflow_samza.spark.push_job import make_topic, push_stream
 from airflow_samza.spark.push_source import read_source
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
-from tests.unit.runs.pushes import SCHEMA, TOPIC, Pushes
+from tests.support.pushes import SCHEMA, TOPIC, Pushes
 
 PUSH, CHECKED, MADE = "by the push", "by the push, before anything is seen", "when a version is looked for"
 

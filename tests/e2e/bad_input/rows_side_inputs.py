@@ -13,7 +13,7 @@ from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_stage import STAGE
 from tests.e2e.bad_input.rows_wrong_use import CALL
 from tests.e2e.bad_input.scene import OUT, Scene
-from tests.unit.runs.pushes import Pushes
+from tests.support.pushes import Pushes
 
 PLAN = "by `plan`"
 

@@ -12,7 +12,7 @@ from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
 from tests.e2e.bad_input.rows_stage import STAGE
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
-from tests.unit.spark.runs_here import Here
+from tests.support.runs_here import Here
 
 SCHEMA = 'schema="member_id bigint, country string"'
 GOING_ON = f'views = app.input_stream("views", system="log", {SCHEMA}, key="member_id", slice="checkpoint")'

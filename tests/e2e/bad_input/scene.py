@@ -23,7 +23,7 @@ from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
-from tests.unit.spark.stand_ins import Attempt, Session
+from tests.support.stand_ins import Attempt, Session
 
 MODULE = "page_views"
 APPLICATION = f"{MODULE}:page_views"

@@ -27,7 +27,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.spark.clusters.sessions import SMALL
 from tests.spark.clusters.standalone import Daemon, StandaloneCluster, standalone_cluster
-from tests.spark.topic_rows import topic_rows
+from tests.support.topic_rows import topic_rows
 
 APPLICATION = "samza_spark_apps.tables:written_and_joined_on"
 FACT = Schema.of("id bigint, payload string")

@@ -21,7 +21,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.sessions import SECRET, Session
-from tests.spark.topic_rows import version_rows
+from tests.support.topic_rows import version_rows
 
 KEPT = "samza_spark_apps.contract_tables:kept"
 TABLE, TOPIC = "tiers", "tiers-push"

@@ -31,7 +31,7 @@ from tests.spark.clusters.sessions import Place, Session
 from tests.spark.conftest import APPS
 from tests.spark.connect.connect_server import ConnectServer, connect_server, start_server
 from tests.spark.connect.tls_proxy import tls_proxy
-from tests.spark.files_with import files_with
+from tests.support.files_with import files_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,7 +26,7 @@ from tests.e2e.bad_input import rows_connect
 from tests.e2e.bad_input.rows_connect import compare_with_page
 from tests.spark.clusters.sessions import told
 from tests.spark.connect.connect_server import ConnectServer, connect_server
-from tests.spark.files_with import files_with
+from tests.support.files_with import files_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

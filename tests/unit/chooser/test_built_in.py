@@ -27,8 +27,8 @@ from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, Priority
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
-from tests.unit.chooser.built_in import BUILT_IN
-from tests.unit.chooser.messages import Run, chosen_until_none
+from tests.support.built_in_choosers import BUILT_IN
+from tests.support.chooser_messages import Run, chosen_until_none
 
 
 class Calls(RoundRobinChooser[Run]):

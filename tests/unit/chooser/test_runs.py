@@ -18,7 +18,7 @@ from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ConfigError, StageError
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
-from tests.unit.chooser.messages import Run, admitted, chosen
+from tests.support.chooser_messages import Run, admitted, chosen
 
 A0, A1, B0 = Ssp("k", "a", 0), Ssp("k", "a", 1), Ssp("k", "b", 0)
 RT, FILL = Ssp("k", "rt", 0), Ssp("k", "fill", 0)

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from airflow_samza.cli.app import app
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.systems.system import SystemBinding
-from tests.unit.spark.looping import APPLICATION, Place
-from tests.unit.spark.without_spark import run_stage
+from tests.support.looping import APPLICATION, Place
+from tests.support.without_spark import run_stage
 
 FILES = """
 @stream_application("kept")
@@ -64,7 +64,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         from airflow_samza.spark import epoch_frames
         from airflow_samza.spark import single_epoch as epoch
-        from tests.unit.spark.without_spark import without_spark
+        from tests.support.without_spark import without_spark
 
         for module in (epoch, epoch_frames):
             patch.setattr(module, "stage_frame", None)

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app
-from tests.unit.spark.runs_here import Here
+from tests.support.runs_here import Here
 
-PRODUCING = "tests.unit.spark.carrying_apps:producing"
+PRODUCING = "tests.support.carrying_apps:producing"
 SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
 
 

@@ -20,8 +20,8 @@ from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import RUNNING
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from tests.unit.spark.looping import APPLICATION, Place
-from tests.unit.spark.runner_without_spark import VARIABLE, Dials
+from tests.support.looping import APPLICATION, Place
+from tests.support.runner_without_spark import VARIABLE, Dials
 
 PATIENCE = 60.0
 
@@ -39,7 +39,7 @@ class Shell:
 
     def start(self, *more: str, app: str = "bounded", run_id: str = "one") -> subprocess.Popen[str]:
         path = os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])
-        command = ["-m", "tests.unit.spark.command_without_spark", "run", f"looping_app:{app}", "--run-id", run_id, "--root", "root", *more]
+        command = ["-m", "tests.support.command_without_spark", "run", f"looping_app:{app}", "--run-id", run_id, "--root", "root", *more]
         return subprocess.Popen(
             [sys.executable, *command],
             cwd=self.folder,

@@ -17,8 +17,8 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.run_state import OWN, RunState
 from airflow_samza.systems.system import StreamSpec
-from tests.unit.spark.looping import APPLICATION, Place
-from tests.unit.spark.runner_without_spark import use_instead
+from tests.support.looping import APPLICATION, Place
+from tests.support.runner_without_spark import use_instead
 
 Run = Callable[..., list[str]]
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.runs.records.folders import write_once
-from tests.unit.runs.carried import Carried
+from tests.support.carried import Carried
 
 
 @pytest.fixture
@@ -57,14 +57,14 @@ def test_reset_goes_back(carried: Carried) -> None:
 
 
 def test_a_section_is_said_as_stream_and_run(carried: Carried) -> None:
-    done = CliRunner().invoke(app, ["run", "tests.unit.spark.carrying_apps:summing", "--root", "root", "--section", "shared-clicks"])
+    done = CliRunner().invoke(app, ["run", "tests.support.carrying_apps:summing", "--root", "root", "--section", "shared-clicks"])
     assert done.exit_code == 2
     assert "Error: --section 'shared-clicks' does not say whose section is read." in done.stderr
 
 
 def test_a_run_of_the_command_line_may_name_the_section_and_the_state(carried: Carried) -> None:
     arguments = ["--root", "root", "--section", "shared-clicks=monday", "--state-from", "fresh"]
-    done = CliRunner().invoke(app, ["run", "tests.unit.spark.carrying_apps:following", *arguments])
+    done = CliRunner().invoke(app, ["run", "tests.support.carrying_apps:following", *arguments])
     assert done.exit_code == 1
     assert "The shared stream 'shared-clicks' does not exist yet" in done.stderr
 

@@ -13,7 +13,7 @@ from airflow_samza.cli.app import app
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
-from tests.unit.runs.pushes import Pushes
+from tests.support.pushes import Pushes
 
 
 @pytest.fixture
@@ -90,14 +90,14 @@ def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> No
 
 
 def test_a_source_that_is_half_json_is_refused(pushes: Pushes) -> None:
-    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "{half")
+    done = call("push", "tests.support.provider_applications:with_table", "t", "{half")
     assert "SOURCE '{half' is not JSON" in done.stderr
 
 
 def test_a_run_of_the_command_line_may_name_the_version_that_it_reads(pushes: Pushes) -> None:
     system = LogSystem("log", SystemBinding("log", {"root": "root"}))
     system.append("views", pa.table({"member_id": [1], "page": ["a"]}), key=["member_id"], partitions=2)
-    arguments = ["run", "tests.unit.spark.side_input_apps:pushed_views", "--root", "root", "--table"]
+    arguments = ["run", "tests.support.side_input_apps:pushed_views", "--root", "root", "--table"]
     done = CliRunner().invoke(app, [*arguments, "profiles=sunday"])
     assert done.exit_code == 2, done.stderr
     assert "'sunday'" in done.stderr
@@ -137,7 +137,7 @@ def test_the_path_of_a_source_is_looked_for_from_the_current_folder_on(
 
 
 def test_a_push_takes_the_master_that_the_command_names(pushes: Pushes) -> None:
-    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050")
+    done = call("push", "tests.support.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050")
     assert "mesos://here:5050" in done.output
-    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "yarn", "--deploy-mode", "sideways")
+    done = call("push", "tests.support.provider_applications:with_table", "t", "/in", "--master", "yarn", "--deploy-mode", "sideways")
     assert "sideways" in done.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from airflow_samza import config
-from tests.unit.docs.pages import text_of
+from tests.support.documentation_pages import text_of
 
 
 def test_the_keys_on_the_page_are_read() -> None:

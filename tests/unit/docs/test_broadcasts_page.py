@@ -6,7 +6,7 @@ from collections import Counter
 
 from airflow_samza import stream_application
 from airflow_samza.testing import TestDriver
-from tests.unit.docs.pages import executed
+from tests.support.documentation_pages import executed
 
 
 def test_a_broadcast_fills_the_table_of_every_task_and_is_merged_once() -> None:

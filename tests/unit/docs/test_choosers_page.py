@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from airflow_samza.chooser import factories
-from tests.unit.chooser.built_in import BUILT_IN
-from tests.unit.docs.pages import text_of
+from tests.support.built_in_choosers import BUILT_IN
+from tests.support.documentation_pages import text_of
 
 
 def test_every_chooser_that_is_there_stands_on_the_page() -> None:

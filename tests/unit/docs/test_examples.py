@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.docs.pages import DOCS, examples, loaded, text_of
+from tests.support.documentation_pages import DOCS, examples, loaded, text_of
 
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 EXAMPLES = [(page, name) for page in PAGES for name in examples(page) if name != "dag.py"]  # Dag files: tests/unit/provider

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 from airflow_samza import DEAD_LETTERS, dead_letter, stream_application
 from airflow_samza.testing import TestDriver
-from tests.unit.docs.pages import executed, text_of
+from tests.support.documentation_pages import executed, text_of
 
 
 def test_views_meet_their_clicks() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.docs.pages import DOCS, text_of
+from tests.support.documentation_pages import DOCS, text_of
 
 
 def test_every_parameter_that_the_page_names_is_one() -> None:

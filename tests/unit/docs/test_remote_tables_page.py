@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_samza.testing import TestDriver
-from tests.unit.docs.pages import executed
+from tests.support.documentation_pages import executed
 
 
 def test_the_application_of_the_page_reads_and_writes_the_shop() -> None:

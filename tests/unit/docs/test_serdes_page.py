@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from airflow_samza.application.serdes import AVRO, BYTES, JSON, STRING
-from tests.unit.docs.pages import text_of
+from tests.support.documentation_pages import text_of
 
 
 def test_every_serde_stands_on_the_page() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.testing import TestDriver
-from tests.unit.docs.pages import executed
+from tests.support.documentation_pages import executed
 
 
 @pytest.fixture(scope="module")

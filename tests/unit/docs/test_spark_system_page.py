@@ -7,7 +7,7 @@ from typing import Any
 from airflow_samza.systems.spark.tables import MODES, SparkTable
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.testing import TestDriver
-from tests.unit.docs.pages import executed, text_of
+from tests.support.documentation_pages import executed, text_of
 
 
 def test_the_application_of_the_page_runs_on_the_test_driver() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_samza.storage.rocksdb import MOST_KEY_BYTES, MOST_VALUE_BYTES
-from tests.unit.docs.pages import text_of
+from tests.support.documentation_pages import text_of
 
 
 def test_the_limits_are_those_of_the_code() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS
-from tests.unit.docs.pages import text_of
+from tests.support.documentation_pages import text_of
 
 
 def test_every_aggregation_is_named() -> None:

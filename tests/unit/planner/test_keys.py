@@ -9,7 +9,7 @@ import pytest
 from airflow_samza.application.windows import count, tumbling
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.plan import ExecutionPlan
-from tests.unit.planner.applications import ROW, errors_of, files, keyed, left, plan_of
+from tests.support.planner_applications import ROW, errors_of, files, keyed, left, plan_of
 
 
 def join(one: Any, other: Any, **more: Any) -> None:

@@ -10,7 +10,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.windows import count, tumbling
 from airflow_samza.errors import ConfigError, InvalidApplication, PartitionMismatch, Unreachable, UnresolvedPartitions, UnsupportedShape
 from airflow_samza.planner.planner import ExecutionPlanner, HostAffinityInBatch
-from tests.unit.planner.applications import ROW, errors_of, files, keyed, left, plan_of, spec_of
+from tests.support.planner_applications import ROW, errors_of, files, keyed, left, plan_of, spec_of
 
 
 def test_p1_the_walk_ends_when_virtual_edges_make_a_circle() -> None:

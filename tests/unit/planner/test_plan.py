@@ -15,7 +15,7 @@ from airflow_samza.application.windows import count
 from airflow_samza.errors import PlanChanged, PlanError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
-from tests.unit.planner.applications import ROW, files, keyed, left, plan_of
+from tests.support.planner_applications import ROW, files, keyed, left, plan_of
 
 
 def stateful(app: Any, partitions: int = 8, name: str = "p", more: int = 0) -> None:
@@ -45,7 +45,7 @@ def test_p9_the_order_of_declarations_plays_no_part() -> None:
 def test_p9_a_plan_does_not_depend_on_the_hashes_of_the_process() -> None:
     program = (
         "from tests.unit.planner.test_plan import stateful\n"
-        "from tests.unit.planner.applications import plan_of\n"
+        "from tests.support.planner_applications import plan_of\n"
         "print(plan_of(lambda app: stateful(app, more=3)).to_json())"
     )
     outputs = {
@@ -160,7 +160,7 @@ def test_an_unknown_stage_is_named_with_the_known_ones() -> None:
 def test_planning_and_showing_a_plan_load_no_heavy_module() -> None:
     program = (
         "import sys\n"
-        "from tests.unit.planner.applications import files, plan_of\n"
+        "from tests.support.planner_applications import files, plan_of\n"
         "from airflow_samza.planner.explain import explain\n"
         "from airflow_samza.planner.pictures import dot, mermaid, svg\n"
         "plan = plan_of(lambda app: files(app, 'in', 8).partition_by('k', id='p').sink(print))\n"

@@ -15,7 +15,7 @@ from airflow_samza.planner.explain import explain
 from airflow_samza.planner.layers import lay_out
 from airflow_samza.planner.pictures import dot, mermaid, svg
 from airflow_samza.planner.planner import plan_shape
-from tests.unit.planner.applications import ROW, files, left, plan_of, spec_of
+from tests.support.planner_applications import ROW, files, left, plan_of, spec_of
 
 
 def views(app: Any, condition: str = "v > 1000", name: str = "by-member", partitions: int = 16, **more: Any) -> None:

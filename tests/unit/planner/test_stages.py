@@ -12,7 +12,7 @@ from airflow_samza.planner.explain import explain
 from airflow_samza.planner.ids import LONGEST, name_stages
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
-from tests.unit.planner.applications import ROW, files, keyed, left, plan_of, spec_of
+from tests.support.planner_applications import ROW, files, keyed, left, plan_of, spec_of
 
 
 def stages(plan: ExecutionPlan) -> dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:

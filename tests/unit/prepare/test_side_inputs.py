@@ -22,11 +22,11 @@ from airflow_samza.spark.standbys import StandbyTask
 from airflow_samza.storage import local_store
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.log.maintenance import expire
-from tests.unit.spark import runs_here
-from tests.unit.spark.runs_here import Here
-from tests.unit.spark.side_input_apps import PROFILES, VIEWS
+from tests.support import runs_here
+from tests.support.runs_here import Here
+from tests.support.side_input_apps import PROFILES, VIEWS
 
-SCORED = "tests.unit.spark.side_input_apps:scored_views"
+SCORED = "tests.support.side_input_apps:scored_views"
 
 
 @pytest.fixture

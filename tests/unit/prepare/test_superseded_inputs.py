@@ -16,9 +16,9 @@ from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log.topic import Topic
-from tests.unit.spark.runs_here import Here
+from tests.support.runs_here import Here
 
-APPS = "tests.unit.spark.carrying_apps"
+APPS = "tests.support.carrying_apps"
 FEEDING, READING = f"{APPS}:counting", f"{APPS}:recounting"
 SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
 

@@ -17,7 +17,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import StreamSpec
-from tests.unit.runs.pushes import Pushes
+from tests.support.pushes import Pushes
 
 APPLICATION = "provider_applications:with_profiles"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.docs.pages import loaded
+from tests.support.documentation_pages import loaded
 
 
 def test_the_dags_have_the_tasks_that_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

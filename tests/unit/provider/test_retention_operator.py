@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.provider.operators import SamzaRetentionOperator
-from tests.unit.spark.runs_here import Here
+from tests.support.runs_here import Here
 
-PRODUCING = "tests.unit.spark.carrying_apps:producing"
+PRODUCING = "tests.support.carrying_apps:producing"
 SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
 
 

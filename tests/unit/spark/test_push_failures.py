@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from airflow_samza.errors import PushError, RuntimeMissing, SourceUnavailable, StageFailed
 from airflow_samza.spark.push_failures import function_failed, job_failed, told_of_source
-from tests.unit.runs.pushes import Pushes
+from tests.support.pushes import Pushes
 
 
 class RaisedByJava(Exception):

@@ -17,7 +17,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from tests.unit.spark.stand_ins import Attempt, Session
+from tests.support.stand_ins import Attempt, Session
 
 HEAD = "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n[PYTHON_EXCEPTION] An exception was thrown"
 OTHER_PYTHON = (

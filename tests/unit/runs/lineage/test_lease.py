@@ -19,7 +19,7 @@ from airflow_samza.runs.records.folders import must_read, replace, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import RunnerFolder
-from tests.unit.runs.carried import Carried
+from tests.support.carried import Carried
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from airflow_samza.runs.lineage.state_taken import Patience
 from airflow_samza.runs.lineage.state_upkeep import abandon, report_state, reset
 from airflow_samza.runs.records.folders import numbers, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
-from tests.unit.runs.carried import STAGES, Carried
+from tests.support.carried import STAGES, Carried
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.lineage.state_taken import source_version
 from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.runs.records.folders import write_once
-from tests.unit.runs.carried import STAGES, Carried
+from tests.support.carried import STAGES, Carried
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.log.segment_checks import check_unpacked, unpacked_bytes
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
-from tests.unit.spark.runs_here import Here
+from tests.support.runs_here import Here
 
 
 def file_of(*batches: pa.RecordBatch, compression: str | None = "zstd") -> bytes:

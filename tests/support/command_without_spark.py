@@ -1,0 +1,16 @@
+"""The command line, whose stage runners have no Spark: ``python -m tests.support.command_without_spark run …``."""
+
+from __future__ import annotations
+
+import os
+
+from airflow_samza.cli import main
+from airflow_samza.cli import run_command as command
+from airflow_samza.launch import launcher
+from tests.support import runner_without_spark
+
+if __name__ == "__main__":
+    launcher.RUNNER_MODULE = runner_without_spark.__name__
+    launcher.check_place = lambda master, submit: None
+    command.CANCEL_SECONDS = float(os.environ.get("CANCEL_SECONDS", command.CANCEL_SECONDS))
+    main()

@@ -1,0 +1,112 @@
+"""Runs of many applications in one Spark session of this process: what the stage runner does, without a process of its own for each run."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.launch.code_shipping import ship_code
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.schema import Schema
+from airflow_samza.spark.classic_session import ClassicSession
+from airflow_samza.spark.single_epoch import run_stage
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.support.topic_rows import topic_rows
+
+
+def open_session(folder: Path, module: str) -> DriverSession:
+    """A session whose workers have the code of a module that this process has loaded."""
+    files = open_filesystem(str(folder))
+    shipped = ship_code(files, RunFolder("shared", "code"), sys.modules[module], ())
+    session = ClassicSession("random applications", "local[2]", {})
+    session.ship([files.location(shipped.path)], ())
+    return session
+
+
+class Runs:
+    """A root with input topics, and runs over them."""
+
+    def __init__(self, session: DriverSession, folder: Path) -> None:
+        self._session = session
+        self._root = str(folder)
+        self._files = open_filesystem(self._root)
+        self._log = LogSystem("log", SystemBinding("log", {"root": self._root}))
+        self.runtime = SparkRuntime(self._root, {})
+
+    def make(self, topic: str, schema: Schema, partitions: int) -> None:
+        """A topic without messages."""
+        self._log.admin.create([StreamSpec(topic, partitions, schema.ddl())])
+
+    def send(self, topic: str, schema: Schema, rows: list[dict[str, Any]]) -> None:
+        """Appends messages, by their first column."""
+        self._log.append(topic, pa.Table.from_pylist(rows, schema=schema.to_arrow()), key=schema.names[:1])
+
+    def prepare(self, application: str, run_id: str, **more: Any) -> RunPlan:
+        """Plans a run."""
+        return self.runtime.prepare(application, run_id, **more)
+
+    def start(self, run: RunPlan, stage_id: str) -> threading.Thread:
+        """Runs a stage in a thread; :meth:`join` ends it, and raises what ended the stage."""
+        generation = Generation(run.generation, 1)
+        request = {"stage": stage_id, "generation": str(generation), "attempt": 1}
+        folder = StageHandle(run.application, run.run_id, stage_id, generation, 1).folder
+        write_once(self._files, folder.attempt(1, "request"), request)
+        attempt = AttemptState(self._files, RunFolder(run.application, run.run_id), request)
+        bindings = run_bindings(run.systems, {})
+        thread = _Stage(lambda: run_stage(self._session, self._files, bindings, attempt, {}))
+        thread.start()
+        return thread
+
+    def together(self, run: RunPlan) -> None:
+        """All stages at once, to their ends."""
+        join([self.start(run, stage.stage_id) for stage in run.plan.stages])
+
+    def one_by_one(self, run: RunPlan) -> None:
+        """Stage after stage."""
+        for stage in run.plan.stages:
+            join([self.start(run, stage.stage_id)])
+
+    def outputs(self, run: RunPlan) -> dict[str, list[str]]:
+        """All that lies in the outputs, without an order."""
+        found: dict[str, list[str]] = {}
+        for stream_id in sorted({s for stage in run.plan.stages for s in stage.outputs if not run.is_own(s)}):
+            topic = run.stream(stream_id).spec.name
+            found[stream_id] = sorted(repr(row) for row in topic_rows(self._log, topic))
+        return found
+
+
+class _Stage(threading.Thread):
+    def __init__(self, work: Any) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+
+
+def join(stages: list[threading.Thread]) -> None:
+    """Waits for stages; the first error is raised."""
+    for stage in stages:
+        stage.join(timeout=240)
+        assert not stage.is_alive(), "a stage does not end"
+    for stage in stages:
+        assert isinstance(stage, _Stage)
+        if stage.error is not None:
+            raise stage.error

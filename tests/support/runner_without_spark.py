@@ -1,0 +1,148 @@
+"""A stage runner whose Spark is a stand-in: tasks run in its own process, and files in a folder say what befalls it.
+
+``python -m tests.support.runner_without_spark ROOT APPLICATION RUN KEY``, as the real one; the environment's ``RUNNER_DIALS`` names the
+folder. While the file ``disk-full`` is there, nothing can be written under any root; ``hold`` keeps tasks from starting;
+``spark-frozen`` is a Spark that answers nothing; ``clock`` holds the seconds by which the clock is wrong, ``slow`` those that a job takes
+more. ``start-frozen`` is a Java that is frozen before it is a Spark.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_samza.engine import heart, pulse
+from airflow_samza.launch import launcher
+from airflow_samza.spark import runner as server
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from tests.support import without_spark
+from tests.support.stand_ins import Session
+
+VARIABLE = "RUNNER_DIALS"
+PULSE_SECONDS = "RUNNER_PULSE_SECONDS"
+
+LOOK_SECONDS = 0.01
+
+
+class Dials:
+    """What befalls runners, as files in a folder; for the test, which turns them, and for the runner, which looks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+
+    def turn(self, name: str, value: str | None = "") -> None:
+        """Sets a dial, or (None) takes it back."""
+        if value is None:
+            (self.folder / name).unlink(missing_ok=True)
+            return
+        (self.folder / f".{name}").write_text(value)
+        (self.folder / f".{name}").rename(self.folder / name)
+
+    def is_on(self, name: str) -> bool:
+        """Whether a dial is set."""
+        return (self.folder / name).exists()
+
+    def wait_while(self, name: str) -> None:
+        """Returns when a dial is not set any more."""
+        while self.is_on(name):
+            time.sleep(LOOK_SECONDS)
+
+    @property
+    def clock(self) -> float:
+        """The seconds by which the clock is wrong."""
+        return self.number("clock")
+
+    def number(self, name: str) -> float:
+        """What a dial is set to; 0.0 when it is not."""
+        try:
+            return float((self.folder / name).read_text())
+        except FileNotFoundError:
+            return 0.0
+
+
+def use_instead(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Dials:
+    """Has the launcher start such runners from now on; returns their dials."""
+    monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setattr(launcher, "RUNNER_MODULE", __name__)
+    monkeypatch.setattr(launcher, "check_place", lambda master, submit: None)
+    return Dials(folder)
+
+
+class DialledSession(Session):
+    """A Spark that may be frozen: then it neither answers nor ends."""
+
+    def __init__(self, dials: Dials) -> None:
+        self._dials = dials
+        self._killed = False
+
+    def answers(self) -> bool:
+        self._dials.wait_while("spark-frozen")
+        return True
+
+    def kill(self) -> None:
+        self._killed = True
+
+
+class _Rows(without_spark.Rows):
+    dials: Dials
+
+    def collect(self) -> None:
+        self.dials.wait_while("hold")
+        self.dials.wait_while("spark-frozen")
+        time.sleep(self.dials.number("slow"))
+        super().collect()
+
+
+def quicken(dials: Dials) -> None:
+    """Has this process, a runner, obey the dials of clock and disk, and notice silence as soon as the environment says."""
+    real = time.time
+    time.time = lambda: real() + dials.clock
+    pulse.SILENT_AFTER_SECONDS = float(os.environ.get(PULSE_SECONDS, pulse.SILENT_AFTER_SECONDS))
+    pulse.ASK_SECONDS = min(pulse.ASK_SECONDS, pulse.SILENT_AFTER_SECONDS / 4)
+    heart.LEAVE_SECONDS = min(heart.LEAVE_SECONDS, pulse.SILENT_AFTER_SECONDS)
+
+    def step(self: LocalFilesystem, operation: str, path: str) -> None:
+        if operation in ("create", "write", "sync", "link", "replace") and dials.is_on("disk-full"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    vars_of: Any = LocalFilesystem
+    vars_of.step = step
+
+
+def open_session(dials: Dials) -> DialledSession:
+    """What starts a Spark, here a process called java where it is to be frozen."""
+    if dials.is_on("start-frozen"):
+        java = dials.folder / "java"
+        java.symlink_to(shutil.which("sleep") or "sleep")
+        started = subprocess.Popen([str(java), "600"])
+        started.send_signal(signal.SIGSTOP)
+        started.wait()
+        raise RuntimeError("[JAVA_GATEWAY_EXITED] Java ended.")
+    return DialledSession(dials)
+
+
+def main() -> int:
+    """Becomes the runner."""
+    dials = _Rows.dials = Dials(Path(os.environ[VARIABLE]))
+    quicken(dials)
+    without_spark.without_spark(_Rows)
+    module: Any = server
+    module.open_driver_session = lambda name, settings, files: open_session(dials)
+    return server.main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    code = main()
+    logging.shutdown()
+    os._exit(code)

@@ -1,0 +1,116 @@
+"""What a runner does for stages, without Spark: the tasks of an epoch run in turn, in this process, which may be told to die.
+
+``python -m tests.support.without_spark ROOT APPLICATION RUN GENERATION STAGE…`` runs the stages one after the other, or at the same
+time where the run's mode says so. A stage that fails is written to standard error, and the exit code is 1. ``… serve`` takes such lists
+of arguments as JSON lines, each with the environment's further variables, and runs each in a fork of its own: a fresh process costs a
+second of imports, a fork nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.spark import epoch_frames
+from airflow_samza.spark import single_epoch as epoch
+from airflow_samza.spark.epoch_task import EpochTask, _Section
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.system import SystemBinding
+from tests.support.stand_ins import Attempt, Session
+
+
+class Rows:
+    """Stands for the DataFrame of an epoch."""
+
+    def __init__(self, task: EpochTask, tasks: int) -> None:
+        self.task = task
+        self.tasks = tasks
+
+    def collect(self) -> None:
+        """Runs every task."""
+        assert self.task.epoch is not None
+        for place in range(self.tasks):
+            for _ in _Section(self.task, self.task.epoch, place, f"{os.getpid()}-{time.monotonic_ns()}").run(iter(())):
+                pass
+
+
+def without_spark(kind: type[Rows] = Rows) -> None:
+    """Puts the tasks in the place of their jobs."""
+    rows: Any = lambda spark, program, task, tasks: kind(task, tasks)  # noqa: E731
+    for module in (epoch, epoch_frames):
+        vars(module)["stage_frame"] = rows
+
+
+def run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, generation: int, systems: Mapping[str, SystemBinding]) -> Attempt:
+    """Runs an attempt at a stage to its end."""
+    files = open_filesystem(runtime.root)
+    attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
+    files.make_dirs(attempt.handle.folder.attempts)  # as if it had been submitted
+    epoch.run_stage(Session(), files, run_bindings(run.systems, systems), attempt, {})
+    return attempt
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the stages."""
+    root, application, run_id, generation, *stages = arguments
+    without_spark()
+    runtime = SparkRuntime(root)
+    run = runtime.load_plan(application, run_id)
+    failed: list[str] = []
+
+    def attempt(stage_id: str) -> None:
+        try:
+            run_stage(runtime, run, stage_id, int(generation), {})
+        except SamzaError as error:
+            failed.append(f"{type(error).__name__}: {error}")
+
+    if run.waits_for_news:
+        threads = [threading.Thread(target=attempt, args=(stage_id,)) for stage_id in stages]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    else:
+        for stage_id in stages:
+            attempt(stage_id)
+    if failed:
+        print("\n".join(failed), file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def serve() -> None:
+    """Runs what comes on standard input; says the exit code of each when it has ended (less than 0: the signal that killed it)."""
+    import importlib
+
+    for name in ("airflow_samza.spark.stage_loop", "airflow_samza.systems.log.system", "pyarrow.compute"):
+        importlib.import_module(name)
+    for line in sys.stdin:
+        arguments, variables = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.environ.update(variables)
+            code = 2
+            try:
+                code = main(arguments)
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+"""Processes really die at every step of an epoch; whoever comes next goes on, and nothing is lost or doubled. No Spark needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.runs.failpoints import VARIABLE
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+
+APPLICATION = """
+from airflow_samza import count, stream_application
+
+@stream_application("crashing")
+def app(app):
+    lines = app.input_stream("lines", system="log", schema="word string, n bigint", partitions=2)
+    words = lines.where("n > 0").partition_by("word", id="by-word")
+    lines.send_to(app.output_stream("copy", system="log", schema="word string, n bigint", partitions=2, key="word"))
+    words.aggregate("word", lines=count(), id="per-word").send_to(app.output_stream("counts", system="log", partitions=2, key="word"))
+"""
+
+EVERY_STEP = (
+    "before-intent",
+    "after-intent",
+    "task-before-output",
+    "task-before-manifest",
+    "task-after-manifest",
+    "before-commit",
+    "after-commit",
+    "after-first-publish",
+    "before-result",
+    "after-result",
+)
+
+
+class Crashing:
+    """A root with an application and its run, driven by processes that die when told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = str(folder / "root")
+        self.runtime = SparkRuntime(self.root)
+        self.log = LogSystem("log", SystemBinding("log", {"root": self.root}))
+
+    def prepare(self, run_id: str) -> RunPlan:
+        return self.runtime.prepare("crashing_app:app", run_id)
+
+    def drive(self, run_id: str, *stages: str, generation: int = 1, die_at: str = "") -> int:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])}
+        if die_at:
+            environment[VARIABLE] = f"{die_at}@{self.folder / f'died-{die_at}'}"
+        arguments = [sys.executable, "-m", "tests.support.without_spark", self.root, "crashing", run_id, str(generation), *stages]
+        return subprocess.run(arguments, env=environment, check=False, stdout=subprocess.DEVNULL).returncode
+
+    def messages(self, topic: str) -> list[str]:
+        """All user messages of a topic, sorted."""
+        found = self.log.admin.metadata([StreamSpec(topic)])[topic]
+        consumer = self.log.consumer(StreamSpec(topic))
+        rows = []
+        for partition in range(found.partitions):
+            place = SystemStreamPartition("log", topic, partition)
+            for envelope in consumer.read(place, OffsetRange(found.oldest[partition], found.head[partition])):
+                if isinstance(envelope, MessageRun):
+                    rows += [repr(row) for row in envelope.batch.to_pylist()]
+        consumer.close()
+        return sorted(rows)
+
+
+@pytest.fixture
+def crashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crashing]:
+    (tmp_path / "crashing_app.py").write_text(APPLICATION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("crashing_app", None)
+    made = Crashing(tmp_path)
+    import pyarrow as pa
+
+    rows = pa.table({"word": ["a", "b", "c", "a"] * 25, "n": list(range(100))})
+    made.log.append("lines", rows, key=["word"], partitions=2)
+    yield made
+    sys.modules.pop("crashing_app", None)
+
+
+def first_stage(plan: RunPlan) -> str:
+    return plan.plan.stages[0].stage_id
+
+
+@pytest.mark.parametrize("step", EVERY_STEP)
+def test_dying_at_any_step_loses_and_doubles_nothing(crashing: Crashing, step: str) -> None:
+    plan = crashing.prepare("run-1")
+    stage = first_stage(plan)
+    assert crashing.drive("run-1", stage, die_at=step) == -signal.SIGKILL
+    assert crashing.drive("run-1", stage, "by-word") == 0
+    by_word = next(name for name in crashing.log.topics() if "by-word" in name)
+    assert len(crashing.messages("copy")) == 100
+    counts = sorted(repr({"word": word, "lines": lines}) for word, lines in {"a": 49, "b": 25, "c": 25}.items())
+    assert crashing.messages(by_word) == counts  # partial results, which here are whole: a word lies in one partition
+    assert crashing.messages("counts") == counts
+
+
+@pytest.mark.parametrize("step", ["before-commit", "after-commit", "after-first-publish", "before-result", "after-result"])
+def test_any_process_rolls_forward_without_a_runner(crashing: Crashing, step: str) -> None:
+    plan = crashing.prepare("run-1")
+    stage = first_stage(plan)
+    assert crashing.drive("run-1", stage, die_at=step) == -signal.SIGKILL
+    handle = crashing.runtime.submit(plan, stage)  # everything is staged: no Spark is started for this
+    assert crashing.runtime.status(handle).state == (SUCCEEDED if step == "after-result" else UNFINISHED)
+    assert crashing.runtime.finish(handle).outputs
+    assert crashing.runtime.live_runners(plan) == []
+    assert len(crashing.messages("copy")) == 100
+
+
+def test_a_newer_generation_replaces_an_output_that_was_half_published(crashing: Crashing) -> None:
+    plan = crashing.prepare("run-1")
+    stage = first_stage(plan)
+    assert crashing.drive("run-1", stage, die_at="after-first-publish") == -signal.SIGKILL
+    assert crashing.drive("run-1", stage, generation=2) == 0
+    assert len(crashing.messages("copy")) == 100
+    handle = StageHandle("crashing", "run-1", stage, Generation(1, 2))
+    assert crashing.runtime.finish(handle).generation == "1.2"
+
+
+def test_two_runs_write_to_topics_of_their_own(crashing: Crashing) -> None:
+    for run_id in ("run-1", "run-2"):
+        assert crashing.drive(run_id, first_stage(crashing.prepare(run_id))) == 0
+    topics = [name for name in crashing.log.topics() if "by-word" in name]
+    assert len(topics) == 2
+    assert all(len(crashing.messages(topic)) == 3 for topic in topics)  # a partial result for each word
+    assert len(crashing.messages("copy")) == 200  # an output of two runs holds both

@@ -1,0 +1,154 @@
+"""Runners and tasks really die at every step of an epoch, in every mode; a retry goes on, and all is as in an undisturbed run.
+
+The random test takes ``CRASH_SECONDS`` (20); ``CRASH_SEED`` repeats what a run has printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.runs.failpoints import PLACES, VARIABLE
+from airflow_samza.runs.records.run_plan import RunPlan
+from tests.support.looping import APPLICATION, Place
+
+SECONDS = float(os.environ.get("CRASH_SECONDS", "20"))
+
+pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)
+
+STOPPED = "continuous, stopped, and gone on with by another run"
+
+MODES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
+
+
+class Runners:
+    """Starts runners that are forks of one process."""
+
+    def __init__(self, folder: Path) -> None:
+        path = os.pathsep.join([str(Path(__file__).parents[3]), str(folder)])
+        command = [sys.executable, "-m", "tests.support.without_spark", "serve"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+        )
+
+    def start(self, root: str, run: RunPlan, die_at: str = "", generation: int = 1) -> None:
+        """Starts all stages of a run; ``die_at`` as of a failpoint."""
+        assert self._process.stdin is not None
+        arguments = [root, run.application, run.run_id, str(generation), *(stage.stage_id for stage in run.plan.stages)]
+        marker = f"{root}/died-{time.monotonic_ns()}"
+        self._process.stdin.write(json.dumps([arguments, {VARIABLE: f"{die_at}@{marker}"} if die_at else {}]) + "\n")
+        self._process.stdin.flush()
+
+    def wait(self) -> int:
+        """The exit code of the runner; less than 0: it was killed."""
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "looping_app.py").write_text(APPLICATION)
+    sys.path.insert(0, str(folder))
+    sys.modules.pop("looping_app", None)
+    made = Runners(folder)
+    yield made
+    made.close()
+    sys.path.remove(str(folder))
+    sys.modules.pop("looping_app", None)
+
+
+def refuse_difference(place: Place, run: RunPlan, why: str = "") -> None:
+    """The outputs are those of an undisturbed run, and so are the counts of the results."""
+    assert place.copied() == sorted(place.sent), why
+    assert place.counted() == place.expected(), why
+    assert place.minutes() == place.expected_minutes(), why
+    results = {stage.stage_id: place.runtime.finish(place.folder_of(run, stage.stage_id)) for stage in run.plan.stages}
+    assert results["lines"].inputs[0].messages == len(place.sent), why
+    assert results["by-word"].inputs[0].messages == len(place.sent), why
+
+
+@pytest.mark.parametrize("mode", ["pipelined", "continuous"])
+@pytest.mark.parametrize("step", PLACES)
+def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(tmp_path: Path, runners: Runners, mode: str, step: str) -> None:
+    place = Place(tmp_path)
+    place.send(0, 60)
+    run = place.prepare(MODES[mode], mode)
+    for times in (1, 4):
+        runners.start(place.runtime.root, run, f"{step}*{times}" if "result" not in step else step)
+        if times == 1:
+            place.send(60, 20)  # while it runs: those who bound their slice before do not see it
+        if mode == "continuous":
+            place.runtime.drain(run)
+        if runners.wait() == 0:
+            break
+    else:
+        runners.start(place.runtime.root, run)
+        assert runners.wait() == 0
+    assert list((tmp_path / "root").glob("died-*"))
+    if mode == "pipelined":
+        del place.sent[60:]
+    refuse_difference(place, run)
+
+
+def run_with_deaths(place: Place, runners: Runners, run: RunPlan, chance: random.Random, why: str, told: Callable[[], None]) -> None:
+    """Runs to the end, dying up to four times on the way; ``told`` is called once, while the first try runs."""
+    for number in range(chance.randint(1, 4)):
+        runners.start(place.runtime.root, run, f"{chance.choice(PLACES)}*{chance.randint(1, 9)}")
+        if not number:
+            time.sleep(chance.uniform(0, 0.3))  # the moment is what is tried here
+            told()
+        if runners.wait() != -signal.SIGKILL:
+            break
+    runners.start(place.runtime.root, run)
+    assert runners.wait() == 0, why
+
+
+def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, runners: Runners) -> None:
+    seed = int(os.environ.get("CRASH_SEED", str(random.randrange(2**32))))
+    print(f"CRASH_SEED={seed}")
+    deadline = time.monotonic() + SECONDS
+    number = 0
+    while time.monotonic() < deadline:
+        chance = random.Random(seed + number)
+        mode = chance.choice([*sorted(MODES), STOPPED])
+        why = f"CRASH_SEED={seed + number}, {mode}"
+        place = Place(tmp_path / str(number))
+        for first in range(0, 90, 30):
+            place.send(first, 30)
+        limit = str(chance.choice([5, 11, 40, 1000]))
+        if mode in ("staged", "pipelined"):
+            run = place.prepare("bounded", mode, f"run-{number}", **{"job.epoch.max.messages": limit})
+            run_with_deaths(place, runners, run, chance, why, lambda: None)
+            refuse_difference(place, run, why)
+        for last in (False, True) if mode == STOPPED else (True,) if mode == "continuous" else ():
+            run = place.prepare("unbounded", "continuous", f"run-{number}-{last}", **{"job.epoch.max.messages": limit})
+
+            def told(place: Place = place, run: RunPlan = run, last: bool = last) -> None:
+                place.send(len(place.sent), 10)
+                if last:
+                    place.runtime.drain(run)
+                else:
+                    place.runtime.stop(run)
+
+            run_with_deaths(place, runners, run, chance, why, told)
+            place.runtime.close(run)  # what it keeps is the next run's
+        assert (place.copied(), place.counted(), place.minutes()) == (sorted(place.sent), place.expected(), place.expected_minutes()), why
+        number += 1
+    print(f"{number} runs")

@@ -1,0 +1,294 @@
+"""Runners that freeze, whose disk is full or whose Spark hangs: noticed, replaced, and harmless when they wake up."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.records.folders import RunFolder, read, read_told, replace, write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages import heartbeats, stage_runners
+from airflow_samza.runs.stages.heartbeats import Heartbeats
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
+from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from tests.support import runner_without_spark
+from tests.support.looping import APPLICATION, Place
+from tests.support.runner_without_spark import Dials
+
+PATIENCE = 60.0
+
+
+class Ground:
+    """A root with lines, and runners that are real processes without a Spark."""
+
+    def __init__(self, folder: Path, dials: Dials) -> None:
+        self.place = Place(folder)
+        self.dials = dials
+        self.files = open_filesystem(self.place.runtime.root)
+        self.place.send(0, 40)
+        self.run: RunPlan = self.place.prepare("bounded", "staged")
+
+    @property
+    def stages(self) -> list[str]:
+        return [stage.stage_id for stage in self.run.plan.stages]
+
+    def submit(self, stage: str) -> StageHandle:
+        return self.place.runtime.submit(self.run, stage)
+
+    def end(self, handle: StageHandle) -> str:
+        """How a stage ends."""
+        return self.place.runtime.wait(handle, timeout=PATIENCE).state
+
+    def runners(self) -> list[RunnerFolder]:
+        return all_runners(self.files, self.run_folder)
+
+    @property
+    def run_folder(self) -> RunFolder:
+        return self.place.folder_of(self.run, self.stages[0]).run
+
+    def process(self, number: int = 1) -> psutil.Process:
+        """The process of a runner."""
+        claim = read(self.files, next(runner for runner in self.runners() if runner.number == number).claim)
+        assert claim is not None
+        return psutil.Process(claim["pid"])
+
+    def log(self) -> str:
+        return "".join(self.files.read(runner.log).decode() for runner in self.runners())
+
+    def the_rest(self) -> None:
+        """Runs all stages to their end; the outputs are those of an undisturbed run."""
+        for stage in self.stages:
+            handle = self.submit(stage)
+            assert self.end(handle) == SUCCEEDED, self.place.runtime.status(handle)
+            self.place.runtime.finish(handle)
+        assert self.place.copied() == sorted(self.place.sent)
+        assert self.place.counted() == self.place.expected()
+        assert self.place.minutes() == self.place.expected_minutes()
+
+    def close(self) -> None:
+        for name in ("hold", "disk-full", "spark-frozen"):
+            self.dials.turn(name, None)
+        for runner in self.runners():
+            claim = read_told(self.files, runner.claim) or {}
+            if liveness.process_is_there(claim):
+                os.kill(claim["pid"], signal.SIGKILL)
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+    (tmp_path / "looping_app.py").write_text(APPLICATION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("looping_app", None)
+    made = Ground(tmp_path, runner_without_spark.use_instead(monkeypatch, tmp_path / "dials"))
+    yield made
+    made.close()
+    sys.modules.pop("looping_app", None)
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Who is silent for seconds is given up meanwhile; on a machine under load that may strike anybody, so not for longer than needed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(liveness, "FROZEN_AFTER_SECONDS", 3.0)
+        patch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
+        patch.setenv(runner_without_spark.PULSE_SECONDS, "3")  # for runners that are started meanwhile
+        yield
+
+
+def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -> None:
+    ground.dials.turn("hold")
+    handle = ground.submit(ground.stages[0])
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    ground.dials.turn("disk-full")
+    ground.dials.turn("hold", None)
+    until(lambda: "writing the status failed" in ground.log())
+    assert ground.place.runtime.status(handle).state == RUNNING
+    ground.dials.turn("disk-full", None)
+    assert ground.end(handle) == FAILED
+    with pytest.raises(StorageFull):
+        ground.place.runtime.finish(handle)
+    ground.the_rest()
+    assert len(ground.runners()) == 1
+
+
+def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(ground: Ground) -> None:
+    ground.dials.turn("hold")
+    handle = ground.submit(ground.stages[0])
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    frozen = ground.process()
+    frozen.suspend()
+    with impatience():
+        assert ground.end(handle) == LOST
+        with pytest.raises(StageLost, match=r"given no sign of life since \d\d:\d\d:\d\d UTC: it is frozen"):
+            ground.place.runtime.finish(handle)
+        again = ground.submit(ground.stages[0])
+    assert (again.attempt, len(ground.runners())) == (handle.attempt + 1, 2)
+    frozen.resume()
+    frozen.wait(PATIENCE)  # it lets go of what was taken over, and ends
+    assert "this runner was taken for dead" in ground.log()
+    assert "a later attempt has taken its place" in ground.log()
+    assert not ground.place.runtime.status(again).is_final
+    ground.dials.turn("hold", None)
+    ground.the_rest()
+    assert len(ground.runners()) == 2
+
+
+def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground) -> None:
+    ground.dials.turn("hold")
+    handle = ground.submit(ground.stages[0])
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    frozen = ground.process()
+    frozen.suspend()
+    with impatience():
+        assert ground.end(handle) == LOST
+    frozen.resume()
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    ground.dials.turn("hold", None)
+    ground.the_rest()
+    assert len(ground.runners()) == 1
+
+
+def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground) -> None:
+    ground.dials.turn("hold")
+    with impatience():
+        handle = ground.submit(ground.stages[0])
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    held_up = ground.process()
+    ground.dials.turn("spark-frozen")
+    assert ground.end(handle) == FAILED
+    with pytest.raises(StageLost, match=rf"Spark has not answered since .* UTC, while the stage {ground.stages[0]} ran: it is frozen"):
+        ground.place.runtime.finish(handle)
+    held_up.wait(PATIENCE)
+    ground.dials.turn("spark-frozen", None)
+    ground.dials.turn("hold", None)
+    ground.the_rest()
+    assert len(ground.runners()) == 2
+
+
+def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(ground: Ground) -> None:
+    ground.dials.turn("start-frozen")
+    with impatience():
+        handle = ground.submit(ground.stages[0])
+    assert ground.end(handle) == FAILED
+    with pytest.raises(StageLost, match=r"Java was frozen for \d+ s before Spark was up \(process \d+\)"):
+        ground.place.runtime.finish(handle)
+    ground.dials.turn("start-frozen", None)
+    ground.the_rest()
+
+
+def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to_it(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heartbeat is young, and its process cannot be looked up from here."""
+    monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
+    first, second, *_ = ground.stages
+    assert ground.end(ground.submit(first)) == SUCCEEDED
+    gone = ground.runners()[0]
+    ground.process().kill()
+    claim = json.loads(ground.files.read(gone.claim))
+    replace(ground.files, gone.claim, {**claim, "place": "another host"})
+    replace(ground.files, gone.heartbeat, {"at": time.time()})
+    monkeypatch.setattr(stage_runners, "SEEN", Heartbeats())  # another process asks, which has seen nothing yet
+    handle = ground.submit(second)
+    assert ground.end(handle) == SUCCEEDED
+    assert handle.attempt == 1
+    assert len(ground.runners()) == 2
+    ground.the_rest()
+
+
+def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
+    ground.dials.turn("hold")
+    handle = ground.submit(ground.stages[0])
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    gone = ground.runners()[0]
+    ground.process().kill()
+    claim = json.loads(ground.files.read(gone.claim))
+    replace(ground.files, gone.claim, {**claim, "place": "another host"})
+    replace(ground.files, gone.heartbeat, {"at": time.time()})
+    monkeypatch.setattr(stage_runners, "SEEN", Heartbeats())  # another process asks, which has seen nothing yet
+    ground.dials.turn("hold", None)
+    again = ground.submit(ground.stages[0])
+    assert again.attempt == handle.attempt + 1
+    assert ground.end(again) == SUCCEEDED
+
+
+def test_runtimes_of_two_owners_share_no_runner(ground: Ground) -> None:
+    for owner, stage in zip(("first", "second"), ground.stages, strict=False):
+        runtime = SparkRuntime(ground.place.runtime.root, owner=owner)
+        assert runtime.wait(runtime.submit(ground.run, stage), timeout=PATIENCE).state == SUCCEEDED
+    assert len({runner.key for runner in ground.runners()}) == 2
+
+
+def test_a_damaged_request_fails_by_name_and_the_runner_goes_on(ground: Ground) -> None:
+    first, second, *_ = ground.stages
+    assert ground.end(ground.submit(first)) == SUCCEEDED
+    runner = ground.runners()[0]
+    handle = ground.place.folder_of(ground.run, second)
+    request = {"stage": second, "generation": "1.1", "attempt": 1, "runner": {"key": runner.key, "number": runner.number}}
+    write_once(ground.files, handle.folder.attempt(1, "request"), request)
+    ground.files.put(f"{runner.queue}/{second}@1.1@1.json", b'{"stage"')
+    assert ground.end(handle) == FAILED
+    with pytest.raises(TopicError, match=rf"{second}@1\.1@1\.json is damaged"):
+        ground.place.runtime.finish(handle)
+    ground.the_rest()
+    assert len(ground.runners()) == 1
+
+
+DAMAGES = [b"", b"{", b"[]", b'{"at": null}', b"\xff\xfe", b"[" * 100_000]
+
+
+def test_a_damaged_record_that_only_tells_stops_nothing(ground: Ground) -> None:
+    first = ground.stages[0]
+    ground.dials.turn("hold")
+    handle = ground.submit(first)
+    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    runner = ground.runners()[0]
+    process = ground.process()
+    for damage in DAMAGES:
+        for path in (handle.folder.attempt(handle.attempt, "status"), runner.heartbeat, runner.claim):
+            ground.files.put(path, damage)
+            assert not ground.place.runtime.status(handle).is_final
+    assert ground.submit(first).attempt == handle.attempt
+    ground.dials.turn("hold", None)
+    assert ground.end(handle) == SUCCEEDED
+    process.kill()
+
+
+def test_progress_that_cannot_be_written_kills_no_stage_and_is_told_later(tmp_path: Path) -> None:
+    files = FaultyFilesystem(tmp_path, 1, failing_with(errno.ENOSPC), lasting=True)
+    attempt = AttemptState(files, RunFolder("a", "r"), {"stage": "s", "generation": "1.1", "attempt": 1})
+    attempt.tell(RUNNING)
+    attempt.report(StageProgress(epochs=1))
+    attempt.tell(FAILED, SamzaError("It failed."))
+    attempt.tell(SUCCEEDED)
+    assert (attempt.is_over, attempt.is_settled) == (True, False)
+    files.at = None
+    attempt.tell()
+    assert (attempt.is_over, attempt.is_settled) == (True, True)
+    told = read(files, attempt.handle.folder.attempt(1, "status"))
+    assert told is not None
+    assert (told["state"], told["error"]["sentence"], told["progress"]["epochs"]) == (FAILED, "It failed.", 1)

@@ -1,0 +1,192 @@
+"""Stages of several epochs, in all modes, by the code of the stage runner; only Spark is left out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import StageProgress
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.system import StreamSpec
+from tests.support.looping import APPLICATION, Place
+from tests.support.without_spark import run_stage
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Stages:
+    """Stages of a run, each in a thread of its own."""
+
+    def __init__(self, place: Place, run: RunPlan) -> None:
+        self.place = place
+        self.run = run
+        self.errors: dict[str, SamzaError] = {}
+        self.progress: dict[str, list[StageProgress]] = {}
+        self.threads: dict[str, threading.Thread] = {}
+
+    def start(self, *stage_ids: str, generation: int = 1) -> Stages:
+        for stage_id in stage_ids or [stage.stage_id for stage in self.run.plan.stages]:
+            self.threads[stage_id] = threading.Thread(target=self._run, args=(stage_id, generation), daemon=True)
+            self.threads[stage_id].start()
+        return self
+
+    def _run(self, stage_id: str, generation: int) -> None:
+        try:
+            self.progress[stage_id] = run_stage(self.place.runtime, self.run, stage_id, generation, {}).progress
+        except SamzaError as error:
+            self.errors[stage_id] = error
+
+    def join(self) -> dict[str, StageResult]:
+        """The results, when all have ended."""
+        for thread in self.threads.values():
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+        assert not self.errors, self.errors
+        return {stage_id: self.place.runtime.finish(self.place.folder_of(self.run, stage_id)) for stage_id in self.threads}
+
+    def error(self, stage_id: str) -> SamzaError:
+        self.threads[stage_id].join(timeout=30)
+        return self.errors[stage_id]
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def place(place_of: Callable[[str], Place]) -> Place:
+    made = place_of(APPLICATION)
+    made.send(0, 100)
+    return made
+
+
+def test_a_pipelined_run_gives_what_a_staged_one_gives(place: Place) -> None:
+    results = Stages(place, place.prepare("bounded", "pipelined")).start().join()
+    assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
+    assert place.copied() == sorted(place.sent)
+    assert results["lines"].epochs > 5
+    assert results["by-word"].epochs > 1
+    assert results["lines"].inputs[0].messages == 100
+    assert results["by-word"].inputs[0].messages == results["lines"].outputs[0].messages
+
+
+def test_a_consumer_waits_for_its_producer_to_start(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    stages = Stages(place, run).start("by-word")
+    time.sleep(0.3)
+    assert stages.threads["by-word"].is_alive()
+    stages.start("lines")
+    stages.join()
+    assert stages.progress["by-word"][0].waiting_for == "lines"
+    assert place.counted() == place.expected()
+
+
+def test_a_continuous_run_ends_when_it_is_drained(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    stages = Stages(place, run).start()
+    until(lambda: place.log.admin.metadata([StreamSpec("copy")])["copy"].head != (0, 0) and len(place.rows("copy")) == 100)
+    place.send(100, 50)
+    until(lambda: len(place.rows("copy")) == 150)
+    assert place.rows("counts") == []  # nothing has ended
+    place.runtime.drain(run)
+    stages.join()
+    assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
+    assert place.copied() == sorted(place.sent)
+
+
+def test_a_stopped_run_flushes_nothing_and_leaves_its_state(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    stages = Stages(place, run).start()
+    until(lambda: len(place.rows("copy")) == 100)
+    place.runtime.stop(run)
+    stages.join()
+    assert place.rows("counts") == []
+    place.runtime.close(run)
+    place.send(100, 20)
+    again = place.prepare("unbounded", "continuous", run_id="next")
+    stages = Stages(place, again).start()
+    place.runtime.drain(again)
+    stages.join()
+    assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
+    assert place.copied() == sorted(place.sent)
+
+
+def test_a_deadline_is_a_stop_at_its_time(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    place.runtime.stop(run, at=time.time() + 0.5)
+    began = time.monotonic()
+    Stages(place, run).start().join()
+    assert time.monotonic() - began >= 0.4
+    assert place.rows("counts") == []
+
+
+def test_a_consumer_stops_when_its_producer_was_given_up(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    open_filesystem(place.runtime.root).make_dirs(place.folder_of(run, "lines").folder.attempts)  # as if it had been submitted
+    stages = Stages(place, run).start("by-word")
+    place.runtime.abort(place.folder_of(run, "lines"), "retries are exhausted")
+    error = stages.error("by-word")
+    assert isinstance(error, StageError)
+    assert "reads what 'lines' writes, and that stage failed for good" in error.sentence
+    assert "Clear it with its upstream" in error.hint
+    assert not error.retryable
+
+
+def test_a_consumer_does_not_wait_for_ever_for_an_end_that_never_comes(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    Stages(place, run).start("lines").join()
+    files = open_filesystem(place.runtime.root)
+    done = place.runtime.finish(place.folder_of(run, "lines")).to_dict()
+    other = place.folder_of(run, "lines", 2)
+    place.log.admin.create([run.intermediate("by-word", other.generation).spec])  # as if it had been cleaned up, and made again
+    write_once(files, other.folder.result, {**done, "generation": "1.2"})
+    error = Stages(place, run).start("by-word").error("by-word")
+    assert "waits for its inputs in vain: its producers have finished, and task 0 has not ended" in error.sentence
+    assert "clear it with its upstream" in error.hint
+
+
+def test_a_consumer_stops_when_its_producer_was_cleared(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous")
+    stages = Stages(place, run).start()
+    until(lambda: place.folder_of(run, "by-word").folder.intent(0) is not None and len(place.rows("copy")) == 100)
+    until(lambda: open_filesystem(place.runtime.root).exists(place.folder_of(run, "by-word").folder.commit(0)))
+    open_filesystem(place.runtime.root).make_dirs(place.folder_of(run, "lines", 2).folder.attempts)
+    error = stages.error("by-word")
+    assert isinstance(error, UpstreamCleared)
+    assert error.retryable
+    assert "superseded" in stages.error("lines").sentence
+
+
+@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+def test_a_stage_that_reads_what_it_writes_runs_until_its_own_topic_has_ended(place: Place, mode: str) -> None:
+    run = place.prepare("circle", mode)
+    assert [stage.several_epochs for stage in run.plan.stages] == [True]
+    results = Stages(place, run).start().join()
+    newest = {"a": 93, "b": 94, "c": 92}
+    assert place.rows("joined") == sorted(({"word": word, "n": newest[word]} for word, _ in place.sent), key=repr)
+    assert next(iter(results.values())).epochs > 5
+
+
+def test_old_epochs_and_their_state_are_deleted(place: Place) -> None:
+    place.send(100, 400)
+    run = place.prepare("bounded", "pipelined")
+    results = Stages(place, run).start().join()
+    files = open_filesystem(place.runtime.root)
+    folder = place.folder_of(run, "by-word").folder
+    assert results["lines"].epochs > 30
+    assert len(files.list(place.folder_of(run, "lines").folder.epochs)) <= 32
+    assert len(files.list(folder.states)) <= 12
+    assert place.counted() == place.expected()

@@ -1,0 +1,111 @@
+"""Which engine an expression gets, and why: what we show people runs on Arrow, and what does not says its reason in words."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_samza import stream_application
+from airflow_samza.application.operator_specs import SelectSpec, WhereSpec
+from airflow_samza.schema import Schema
+from airflow_samza.task.expressions.compiler import compile_condition, compile_projection
+from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.expressions.functions import FUNCTIONS
+from airflow_samza.task.program.schemas import SchemaResolver
+
+ROOT = Path(__file__).parents[4]
+SHOWN = Schema.of(
+    "member_id bigint, country string, dwell_ms bigint, value int, dep_delay int, x int, c string, id bigint, "
+    "carrier string, origin string, time_hour timestamp, departures bigint"
+)
+"""The columns of all that is shown; one name has one type everywhere."""
+
+SCHEMA = Schema.of("i int, j int, x string, y string, n decimal(10,2), f float, d double, w timestamp, m map<string,int>, a array<int>")
+
+
+def called(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The texts of every where("…") and select("…") of Python code; a block of the docs may be no whole program."""
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:
+        assert ".where(" not in source
+        assert ".select(" not in source
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("where", "select"):
+            texts = tuple(a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
+            if texts:
+                yield node.func.attr, texts
+
+
+def shown() -> list[tuple[str, str, tuple[str, ...]]]:
+    found = []
+    for folder in ("dags", "demo", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.name not in ("spark.py", "peers.py"):
+                found += [(path.relative_to(ROOT).as_posix(), *call) for call in called(path.read_text(encoding="utf-8"))]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            found += [(path.relative_to(ROOT).as_posix(), *call) for call in called(block)]
+    return found
+
+
+def test_what_dags_demo_and_docs_show_runs_on_arrow() -> None:
+    calls = shown()
+    assert {"dags", "README.md", "benchmarks"} <= {place.partition("/")[0] for place, _, _ in calls}
+    for place, method, texts in calls:
+        try:
+            compile_condition(texts[0], SHOWN) if method == "where" else compile_projection(texts, SHOWN)
+        except UnsupportedExpression as reason:
+            pytest.fail(f"{place}: {method} {texts} runs in Catalyst: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rlike(x, '^a')", "function rlike is not in the Arrow subset"),
+        ("x RLIKE '^a'", "RLIKE takes Java's regular expressions"),
+        ("initcap(x)", "function initcap is not in the Arrow subset"),
+        ("year(w, w)", "year with 2 arguments is not in the Arrow subset"),
+        ("upper(i)", "upper is given a int"),
+        ("x LIKE y", "an argument of LIKE is no literal"),
+        ("m[x]", "a map is read by a key that is no literal"),
+        ("CAST(x AS timestamp)", "a string is cast to timestamp"),
+        ("n / 3", "decimals are divided with /"),
+        ("round(f, 1)", "round is given a float"),
+        ("split(x, 'a|b')", "split is given a regular expression"),
+        ("w - INTERVAL 1 DAY 2 HOURS", "an interval stands alone"),
+        ("1 + i + j", "integers are added or multiplied with a constant before the last, which Catalyst reorders"),
+        ("CAST('a' AS int)", "a constant fails with CAST_INVALID_INPUT"),
+        ("x LIKE 'a' = (y = 'b')", "x LIKE 'a' = (y = 'b') is ambiguous without parentheses"),
+        ("i > 0 AND i / j > 2 AND i / j < 5", "a value that can fail stands twice behind a condition, and Catalyst evaluates it before"),
+    ],
+)
+def test_a_refusal_says_why(text: str, reason: str) -> None:
+    with pytest.raises(UnsupportedExpression) as caught:
+        compile_projection([f"{text} AS r"], SCHEMA)
+    assert str(caught.value) == reason
+
+
+def test_an_operator_says_its_engine_and_the_reason() -> None:
+    @stream_application("engines")
+    def describe(app):  # type: ignore[no-untyped-def]
+        views = app.input_stream("views", schema="member_id bigint, page string")
+        views.where("page LIKE '/product/%'", id="kept").select("soundex(page) AS sound", id="sound").send_to(app.output_stream("out"))
+
+    operators = SchemaResolver(describe.spec(), {}).resolve().values()
+    assert [(found.engine, found.reason) for found in operators if isinstance(found.spec, WhereSpec | SelectSpec)] == [
+        ("arrow", "SQL on whole batches"),
+        ("catalyst", "function soundex is not in the Arrow subset"),
+    ]
+
+
+def test_every_function_of_the_subset_is_in_the_docs() -> None:
+    page = (ROOT / "docs" / "expressions.md").read_text(encoding="utf-8")
+    missing = [name for name in FUNCTIONS if not re.search(rf"`{name}\b", page)]
+    assert not missing
