@@ -90,7 +90,7 @@ def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> No
 
 
 def test_a_source_that_is_half_json_is_refused(pushes: Pushes) -> None:
-    done = call("push", "tests.support.provider_applications:with_table", "t", "{half")
+    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "{half")
     assert "SOURCE '{half' is not JSON" in done.stderr
 
 
@@ -137,7 +137,7 @@ def test_the_path_of_a_source_is_looked_for_from_the_current_folder_on(
 
 
 def test_a_push_takes_the_master_that_the_command_names(pushes: Pushes) -> None:
-    done = call("push", "tests.support.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050")
+    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050")
     assert "mesos://here:5050" in done.output
-    done = call("push", "tests.support.provider_applications:with_table", "t", "/in", "--master", "yarn", "--deploy-mode", "sideways")
+    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "yarn", "--deploy-mode", "sideways")
     assert "sideways" in done.output
