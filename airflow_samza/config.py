@@ -1,7 +1,7 @@
 """Typed reading of Samza's configuration keys. Keys keep Samza's spelling; values come as texts.
 
-Each reader says what a key means, its unit and its default, and raises :class:`~airflow_samza.errors.ConfigError` with the key, the value
-and where it came from.
+Each reader says what a key means, its unit and its default, and raises :class:`~airflow_samza.errors.ConfigError` with
+the key, the value and where it came from.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Config(Mapping[str, str]):
     16
     """
 
-    def __init__(self, values: Mapping[str, Any] | None = None, source: str = "the application's configuration") -> None:
+    def __init__(
+        self, values: Mapping[str, Any] | None = None, source: str = "the application's configuration"
+    ) -> None:
         self.source = source
         self._values: dict[str, str] = {}
         for key, value in (values or {}).items():
@@ -81,7 +83,9 @@ class Config(Mapping[str, str]):
     def refuse(self, key: str, wanted: str) -> NoReturn:
         """Raise :class:`ConfigError` for a key's value; ``wanted`` says what it has to be."""
         value = self._values.get(key)
-        raise ConfigError(f"{key} is {value!r} in {self.source}.", hint=f"It is {wanted}.", key=key, value=value, source=self.source)
+        raise ConfigError(
+            f"{key} is {value!r} in {self.source}.", hint=f"It is {wanted}.", key=key, value=value, source=self.source
+        )
 
     # -- kinds of values ---------------------------------------------------------------------------------------------
 
@@ -97,7 +101,10 @@ class Config(Mapping[str, str]):
         wanted = "a whole number" + ("" if least is None else f" from {least}")
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             self.refuse(key, wanted)
-        if len(text.lstrip("+-").lstrip("0")) > len(str(_MAX_LONG)) or not -_MAX_LONG - 1 <= (number := int(text)) <= _MAX_LONG:
+        if (
+            len(text.lstrip("+-").lstrip("0")) > len(str(_MAX_LONG))
+            or not -_MAX_LONG - 1 <= (number := int(text)) <= _MAX_LONG
+        ):
             self.refuse(key, f"{wanted} that fits into 64 bits")
         if least is not None and number < least:
             self.refuse(key, wanted)
@@ -118,7 +125,10 @@ class Config(Mapping[str, str]):
 
     @property
     def intermediate_partitions(self) -> int | None:
-        """The partition count of intermediate streams that nothing else decides; -1 and absence are None (SEMANTICS P3)."""
+        """The partition count of intermediate streams that nothing else decides.
+
+        -1 and absence are None (SEMANTICS P3).
+        """
         return self._count(INTERMEDIATE_PARTITIONS, MAX_PARTITIONS)
 
     @property
@@ -136,7 +146,10 @@ class Config(Mapping[str, str]):
 
     @property
     def whole_messages(self) -> bool:
-        """Whether whole messages go through intermediate streams, not only what is read later: to look at them. Off unless set."""
+        """Whether whole messages go through intermediate streams, not only what is read later: to look at them.
+
+        Off unless set.
+        """
         return self.boolean(INTERMEDIATE_WHOLE_MESSAGES)
 
     @property
@@ -152,7 +165,9 @@ class Config(Mapping[str, str]):
         """On how many hosts a task's state is kept in all: 1 unless set (SEMANTICS S9). More need host affinity."""
         copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
         if copies > 1 and not self.host_affinity:
-            self.refuse(STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves")
+            self.refuse(
+                STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves"
+            )
         return copies
 
     @property
@@ -167,7 +182,10 @@ class Config(Mapping[str, str]):
 
     @property
     def host_affinity_key(self) -> str | None:
-        """The key that decides about host affinity: today's name, else the one that Samza used before; None when neither is set."""
+        """The key that decides about host affinity: today's name, else the one that Samza used before.
+
+        None when neither is set.
+        """
         return next((key for key in (HOST_AFFINITY, HOST_AFFINITY_BEFORE) if self.text(key) is not None), None)
 
     def check(self) -> None:
@@ -192,7 +210,10 @@ class Config(Mapping[str, str]):
 
     @property
     def store_local_dir(self) -> str | None:
-        """Where copies of state and stores lie on each host; ``$NAME`` is what the host's environment says. None: the default."""
+        """Where copies of state and stores lie on each host; ``$NAME`` is what the host's environment says.
+
+        None: the default.
+        """
         return self.text(STORE_LOCAL_DIR)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -230,7 +251,10 @@ class Config(Mapping[str, str]):
 
     @property
     def watermark_idle_timeout_ms(self) -> int | None:
-        """After how many ms an idle producer is left out of the watermark; None when off, as it is unless set (SEMANTICS C8)."""
+        """After how many ms an idle producer is left out of the watermark.
+
+        None when off, as it is unless set (SEMANTICS C8).
+        """
         return self._milliseconds(WATERMARK_IDLE_TIMEOUT)
 
     # -- low-level tasks ---------------------------------------------------------------------------------------------
@@ -247,7 +271,10 @@ class Config(Mapping[str, str]):
 
     @property
     def callback_timeout_ms(self) -> int | None:
-        """How long an async task may take for one message, in ms; None when it may take any time, as it may unless set."""
+        """How long an async task may take for one message, in ms.
+
+        None when it may take any time, as it may unless set.
+        """
         return self._milliseconds(TASK_CALLBACK_TIMEOUT)
 
     def _milliseconds(self, key: str) -> int | None:
@@ -263,22 +290,34 @@ class Config(Mapping[str, str]):
 
     @property
     def state_lease_wait_ms(self) -> int:
-        """How long the plan of a run waits for the state of a run that is still at work: 0 unless set, which refuses at once."""
+        """How long the plan of a run waits for the state of a run that is still at work.
+
+        0 unless set, which refuses at once.
+        """
         return self.integer(STATE_LEASE_WAIT, 0, least=0) or 0
 
     @property
     def state_lease_grace_ms(self) -> int:
-        """How long a run that shows no sign of life, and was not closed, keeps the state to itself: ten minutes unless set."""
+        """How long a run that shows no sign of life, and was not closed, keeps the state to itself.
+
+        Ten minutes unless set.
+        """
         found = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
         return 600_000 if found is None else found
 
     @property
     def state_versions_keep(self) -> int:
-        """How many versions of the state are kept: 5 unless set. Two at least: a run that is planned anew starts from the former one."""
+        """How many versions of the state are kept: 5 unless set.
+
+        Two at least: a run that is planned anew starts from the former one.
+        """
         return self.integer(STATE_VERSIONS_KEEP, 5, least=2) or 5
 
     def first_offset(self, stream: str) -> str:
-        """Where the first run of an application begins to read an unbounded input: ``oldest`` (default) or ``upcoming``."""
+        """Where the first run of an application begins to read an unbounded input.
+
+        ``oldest`` (default) or ``upcoming``.
+        """
         key = f"streams.{stream}.samza.offset.default"
         value = self.text(key, "oldest") or "oldest"
         if value not in ("oldest", "upcoming"):
@@ -303,7 +342,10 @@ class Config(Mapping[str, str]):
 
     @property
     def store_local_max_bytes(self) -> int | None:
-        """What the tables that a host keeps may take together: no limit unless set. What was opened longest ago goes first."""
+        """What the tables that a host keeps may take together: no limit unless set.
+
+        What was opened longest ago goes first.
+        """
         return self.integer(STORE_LOCAL_MAX_BYTES, None, least=1)
 
     def store_backend(self, store: str, default: str) -> str:

@@ -56,7 +56,9 @@ class SamzaError(Exception):
         if issubclass(kind, PlanErrors) and isinstance(parts, list):
             return kind([part for part in map(SamzaError.from_dict, parts) if isinstance(part, PlanError)])
         facts = data.get("facts")
-        return _rebuild(kind, str(data.get("sentence", "")), str(data.get("hint", "")), facts if isinstance(facts, dict) else {})
+        return _rebuild(
+            kind, str(data.get("sentence", "")), str(data.get("hint", "")), facts if isinstance(facts, dict) else {}
+        )
 
 
 def _rebuild(kind: type[SamzaError], sentence: str, hint: str, facts: dict[str, object]) -> SamzaError:
@@ -114,7 +116,9 @@ def raise_all(errors: Sequence[SamzaError]) -> None:
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise PlanErrors([e if isinstance(e, PlanError) else PlanError(e.sentence, hint=e.hint, **e.facts) for e in errors])
+        raise PlanErrors(
+            [e if isinstance(e, PlanError) else PlanError(e.sentence, hint=e.hint, **e.facts) for e in errors]
+        )
 
 
 class InvalidApplication(PlanError):
@@ -208,7 +212,10 @@ class TopicError(SamzaError):
 
 
 class RecordUnreadable(TopicError):
-    """A durable record is damaged: not JSON, without a key, or with a value of the wrong type (facts: ``path``, ``why``)."""
+    """A durable record is damaged.
+
+    Not JSON, without a key, or with a value of the wrong type (facts: ``path``, ``why``).
+    """
 
     rule = "record"
 
@@ -262,7 +269,10 @@ class StageLost(StageError):
 
 
 class UpstreamCleared(StageError):
-    """A producer of a running stage got a newer generation; a newer generation of this stage reads that one (facts: ``upstream``)."""
+    """A producer of a running stage got a newer generation.
+
+    A newer generation of this stage reads that one (facts: ``upstream``).
+    """
 
     rule = "upstream-cleared"
     retryable = True
@@ -321,7 +331,10 @@ class SourceUnavailable(PushError):
 
 
 class ConcurrentPush(PushError):
-    """Another push took the version that this one was to be (facts: ``table``, ``number``, ``winner``); trying again comes after it."""
+    """Another push took the version that this one was to be (facts: ``table``, ``number``, ``winner``).
+
+    Trying again comes after it.
+    """
 
     rule = "concurrent-push"
     retryable = True

@@ -103,7 +103,9 @@ def _hash_known(value: Any, name: str, seed: int) -> int:
         return _hash_long((moment - _EPOCH) // datetime.timedelta(microseconds=1), seed)
     kind = parse_type(name)
     unscaled = _unscaled(decimal.Decimal(value), kind.scale)
-    return _hash_long(_in_64_bits(unscaled), seed) if kind.precision <= 18 else _hash_bytes(_big_integer(unscaled), seed)
+    return (
+        _hash_long(_in_64_bits(unscaled), seed) if kind.precision <= 18 else _hash_bytes(_big_integer(unscaled), seed)
+    )
 
 
 def _in_64_bits(value: int) -> int:
@@ -136,7 +138,10 @@ def _big_integer(value: int) -> bytes:
 
 
 def hash_column(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    """The Murmur3 of each value, chained to ``seeds`` (uint32 per row; None for the first column); a null keeps its seed."""
+    """The Murmur3 of each value, chained to ``seeds`` (uint32 per row; None for the first column).
+
+    A null keeps its seed.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -195,8 +200,16 @@ def _hash_numbers(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | Non
         micros = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         longs = _values(micros.view(pa.int64()))
     else:  # a decimal of at most 18 digits lies in the lower half of its 128 bits
-        wide = column if pa.types.is_decimal128(column.type) else column.cast(pa.decimal128(column.type.precision, column.type.scale))
-        halves = np.frombuffer(wide.buffers()[1], np.int64, 2 * len(wide), 16 * wide.offset) if len(wide) else np.empty(0, np.int64)
+        wide = (
+            column
+            if pa.types.is_decimal128(column.type)
+            else column.cast(pa.decimal128(column.type.precision, column.type.scale))
+        )
+        halves = (
+            np.frombuffer(wide.buffers()[1], np.int64, 2 * len(wide), 16 * wide.offset)
+            if len(wide)
+            else np.empty(0, np.int64)
+        )
         longs = np.ascontiguousarray(halves[::2])
     words = longs.view(np.uint32)  # little-endian: the low word first
     return _murmur(words[0::2], words[1::2], seeds, 8)
@@ -264,7 +277,9 @@ def _hash_strings(column: pa.Array, seeds: np.ndarray[Any, Any] | None) -> np.nd
             return _take_hashes(column.dictionary_encode(), "binary")
     large = pa.types.is_large_binary(column.type)
     _, ends, data = column.buffers()
-    offsets = np.frombuffer(ends, np.int64 if large else np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    offsets = np.frombuffer(ends, np.int64 if large else np.int32)[
+        column.offset : column.offset + len(column) + 1
+    ].astype(np.int64)
     text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     return _hash_slices(text, offsets[:-1], np.diff(offsets), seeds)
 

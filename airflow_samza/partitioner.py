@@ -2,8 +2,8 @@
 
 The hash is Spark's Murmur3 (seed 42) of the key columns in order, the partition its ``pmod`` by the partition count:
 
-* integers of any width hash as ``bigint``, floats as ``double`` (``-0.0`` as ``0.0``, every NaN alike), so that widening a
-  key column moves no message;
+* integers of any width hash as ``bigint``, floats as ``double`` (``-0.0`` as ``0.0``, every NaN alike), so that
+  widening a key column moves no message;
 * a null column of a composite key is skipped, as Spark's ``hash(a, b)`` does; a key that is null in every column, or a
   stream of one partition, gives partition 0 (SEMANTICS P11).
 """
@@ -51,7 +51,9 @@ def partition_of(key_values: Sequence[Any], types: Sequence[DataType | str], n: 
     """
     _check_count(n)
     if len(key_values) != len(types):
-        raise SchemaError(f"The key has {len(key_values)} values and {len(types)} types.", hint="Give one type per key column.")
+        raise SchemaError(
+            f"The key has {len(key_values)} values and {len(types)} types.", hint="Give one type per key column."
+        )
     names = [_type_name(kind) for kind in types]
     if n == 1 or all(value is None for value in key_values):
         return 0
@@ -74,13 +76,19 @@ def spark_expression(key_columns: Sequence[str], types: Sequence[DataType | str]
     names = [_type_name(kind) for kind in types]
     if n == 1:
         return "0"
-    hashed = [f"CAST({column} AS {casts[name]})" if name in casts else column for column, name in zip(columns, names, strict=True)]
+    hashed = [
+        f"CAST({column} AS {casts[name]})" if name in casts else column
+        for column, name in zip(columns, names, strict=True)
+    ]
     nothing = " AND ".join(f"{column} IS NULL" for column in columns)
     return f"CASE WHEN {nothing} THEN 0 ELSE pmod(hash({', '.join(hashed)}), {n}) END"
 
 
 def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -> np.ndarray[Any, Any]:
-    """The partition of every row of a batch, as numpy ``uint8``, ``uint16`` or ``uint32``: the narrowest that holds n."""
+    """The partition of every row of a batch, as numpy ``uint8``, ``uint16`` or ``uint32``.
+
+    The narrowest that holds n.
+    """
     import numpy as np
 
     _check_count(n)
@@ -109,7 +117,9 @@ def value_hashes(column: pa.Array, seed: int) -> np.ndarray[Any, Any]:
     return hash_column(column, _arrow_type_name(column), np.full(len(column), seed, np.uint32))
 
 
-def split_by_partition(batch: pa.RecordBatch, partitions: np.ndarray[Any, Any], n: int) -> list[tuple[int, pa.RecordBatch]]:
+def split_by_partition(
+    batch: pa.RecordBatch, partitions: np.ndarray[Any, Any], n: int
+) -> list[tuple[int, pa.RecordBatch]]:
     """The rows of each partition that has any, as (partition, batch) in partition order; rows keep their order.
 
     The batches are slices of one re-ordered copy: keeping one of them keeps that copy alive.
@@ -156,7 +166,9 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
     place = batch.schema.get_field_index(name)
     if place < 0:
-        raise SchemaError(f"There is no key column {name!r}.", hint=f"The columns are {', '.join(batch.schema.names)}.", column=name)
+        raise SchemaError(
+            f"There is no key column {name!r}.", hint=f"The columns are {', '.join(batch.schema.names)}.", column=name
+        )
     column = batch.column(place)
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:  # a null may hide behind a valid index
         return column.cast(column.type.value_type)

@@ -1,7 +1,7 @@
 """Folders on a host's own disk that nobody but their owner may enter: for what is loaded, run or believed later.
 
-A folder for temporary files is shared by all users of a machine. Whoever makes a folder of a known name there first owns it, and could
-plant state, code or settings; so each is looked at every time that it is used.
+A folder for temporary files is shared by all users of a machine. Whoever makes a folder of a known name there first
+owns it, and could plant state, code or settings; so each is looked at every time that it is used.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def private_folder(path: str) -> str:
 def named_folder(path: str, *, may_be_roots: bool = False) -> str:
     """Return a folder that a setting names, made private if it is missing.
 
-    One that is there stays as it is, and may be read by others, but not written; a link to it is followed. ``may_be_roots``: it may
-    belong to root, who can write anywhere.
+    One that is there stays as it is, and may be read by others, but not written; a link to it is followed.
+    ``may_be_roots``: it may belong to root, who can write anywhere.
 
     Raises:
         ConfigError: It is no folder, belongs to another user, or others may write into it.

@@ -1,7 +1,9 @@
-"""What of a message may stand in errors, reports and logs: no control characters, not much, and nothing where that is not wanted.
+"""What of a message may stand in errors, reports and logs.
 
-Messages come from anywhere. One that is quoted as it is could move the cursor of whoever reads the log, colour what is not ours, or add
-lines that look like ours.
+No control characters, not much, and nothing where that is not wanted.
+
+Messages come from anywhere. One that is quoted as it is could move the cursor of whoever reads the log, colour what is
+not ours, or add lines that look like ours.
 """
 
 from __future__ import annotations
@@ -71,9 +73,14 @@ def plainly(text: object, most: int = MOST) -> str:
 
 
 def told(error: BaseException, most: int) -> str:
-    """Return what an exception of a user's code says, which mostly quotes the message; its kind alone where messages are not shown."""
+    """Return what an exception of a user's code says, which mostly quotes the message.
+
+    Its kind alone where messages are not shown.
+    """
     text = str(error) if are_shown() else ""
-    return printable(f"{type(error).__name__}: {text[:most]}{'…' if len(text) > most else ''}" if text else type(error).__name__)
+    return printable(
+        f"{type(error).__name__}: {text[:most]}{'…' if len(text) > most else ''}" if text else type(error).__name__
+    )
 
 
 def _escaped(found: re.Match[str]) -> str:

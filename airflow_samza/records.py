@@ -1,8 +1,8 @@
 """Durable records: JSON objects that know where they lie, and decoders that answer damage with one sentence.
 
-A record that was cut off, edited by hand or written by other code must never end in a KeyError from the depths, nor go on as a value of the
-wrong type. Reading a key that is not there, and building a value of fields of other types than declared, is a
-:class:`~airflow_samza.errors.RecordUnreadable` that names the file and what was expected.
+A record that was cut off, edited by hand or written by other code must never end in a KeyError from the depths, nor go
+on as a value of the wrong type. Reading a key that is not there, and building a value of fields of other types than
+declared, is a :class:`~airflow_samza.errors.RecordUnreadable` that names the file and what was expected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from typing import Any, TypeVar, cast
 
 from airflow_samza.errors import RecordUnreadable
 
-HINT = "Restore the file, or have the run planned anew: in Airflow clear its plan task, on the command line say run … --again."
+HINT = (
+    "Restore the file, or have the run planned anew: in Airflow clear its plan task, on the command line say run … "
+    "--again."
+)
 
 Made = TypeVar("Made")
 
@@ -29,7 +32,9 @@ class Record(dict[str, Any]):
 
     __slots__ = ("location",)
 
-    def __init__(self, data: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), location: str = "a copy of one") -> None:
+    def __init__(
+        self, data: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), location: str = "a copy of one"
+    ) -> None:
         super().__init__(data)
         self.location = location
 
@@ -65,7 +70,8 @@ def unreadable(location: str, why: str) -> RecordUnreadable:
 def decoder(decode: Callable[..., Made]) -> Callable[..., Made]:
     """Make a ``from_dict`` answer damage with a RecordUnreadable; to be put below ``@classmethod``.
 
-    The first argument after the class is the JSON object. The fields of the dataclass that is made must have the types that they declare.
+    The first argument after the class is the JSON object. The fields of the dataclass that is made must have the types
+    that they declare.
     """
 
     @functools.wraps(decode)
@@ -82,7 +88,10 @@ def decoder(decode: Callable[..., Made]) -> Callable[..., Made]:
 
 @contextmanager
 def understood(location: str) -> Iterator[None]:
-    """Turn what Python raises of a JSON value of another shape into a RecordUnreadable; ``location`` names the record in a sentence."""
+    """Turn what Python raises of a JSON value of another shape into a RecordUnreadable.
+
+    ``location`` names the record in a sentence.
+    """
     try:
         yield
     except KeyError as error:
@@ -113,7 +122,9 @@ def _field_types(kind: Any) -> tuple[tuple[str, Any], ...]:
     for field in dataclasses.fields(kind):
         space = vars(sys.modules[kind.__module__])
         try:
-            hint = typing.get_type_hints(type("_", (), {"__annotations__": {field.name: field.type}}), globalns=space)[field.name]
+            hint = typing.get_type_hints(type("_", (), {"__annotations__": {field.name: field.type}}), globalns=space)[
+                field.name
+            ]
         except NameError:  # a type that is imported for the type checker only
             continue
         if _is_json(hint):
@@ -127,4 +138,6 @@ def _is_json(hint: Any) -> bool:
     of = typing.get_origin(hint)
     if of is None:
         return hint in (int, float, str, bool, type(None), Any, object)
-    return (of in (typing.Union, types.UnionType) or issubclass(of, Mapping | tuple | list)) and all(map(_is_json, typing.get_args(hint)))
+    return (of in (typing.Union, types.UnionType) or issubclass(of, Mapping | tuple | list)) and all(
+        map(_is_json, typing.get_args(hint))
+    )

@@ -22,7 +22,9 @@ class _Unavailable:
 
 
 class Row(dict[str, Any]):
-    """A message of a stream whose schema is DDL or Arrow: attributes and a mapping of its columns, which does not change.
+    """A message of a stream whose schema is DDL or Arrow.
+
+    Attributes and a mapping of its columns, which does not change.
 
     It is a dict underneath, so that ``{**row}`` and ``row["x"]`` cost what they cost on a dict.
     A column named like a method of mappings (``items``, ``keys``, ``get`` …) is read as ``row["items"]``.
@@ -77,5 +79,7 @@ class Row(dict[str, Any]):
 def row_class(names: tuple[str, ...]) -> type[Row]:
     """A Row whose columns are known: attributes without a detour. Its instances are Rows in every other respect."""
     methods = {"items", "keys", "values", "get"}
-    readers = {name: property(operator.itemgetter(name)) for name in names if name not in methods and not name.startswith("__")}
+    readers = {
+        name: property(operator.itemgetter(name)) for name in names if name not in methods and not name.startswith("__")
+    }
     return type("Row", (Row,), {**readers, "__slots__": (), "__module__": Row.__module__})

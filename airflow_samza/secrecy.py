@@ -57,8 +57,8 @@ _NAMED = re.compile(
 def is_secret_name(name: str) -> bool:
     """Return whether an option of this name holds a secret.
 
-    >>> is_secret_name("sasl.jaas.config"), is_secret_name("Api-Key"), is_secret_name("sasl.mechanism"), is_secret_name("primary_key")
-    (True, True, False, False)
+    >>> is_secret_name("sasl.jaas.config"), is_secret_name("Api-Key"), is_secret_name("sasl.mechanism"),
+    is_secret_name("primary_key") (True, True, False, False)
     """
     parts = [part.lower() for part in _PARTS.findall(name)]
     joined = "".join(parts)
@@ -68,19 +68,23 @@ def is_secret_name(name: str) -> bool:
 
 
 def gives_away(name: str, value: object) -> bool:
-    """Return whether an option is secret by its name, or shows a password in its value: it may stand in no code and no file.
+    """Return whether an option is secret by its name, or shows a password in its value.
 
-    >>> gives_away("pwd", "x"), gives_away("url", "jdbc:h2:x;password=x"), gives_away("url", "jdbc:postgresql://host/db")
-    (True, True, False)
+    It may stand in no code and no file.
+
+    >>> gives_away("pwd", "x"), gives_away("url", "jdbc:h2:x;password=x"), gives_away("url",
+    "jdbc:postgresql://host/db") (True, True, False)
     """
     return is_secret_name(name) or (isinstance(value, str) and without_passwords(value) != value)
 
 
 def holds_secret(name: str, value: object) -> bool:
-    """Return whether an option gives a secret away, or is a URL of JDBC, in which one may stand anywhere: no text shows it.
+    """Return whether an option gives a secret away, or is a URL of JDBC, in which one may stand anywhere.
 
-    >>> holds_secret("url", "jdbc:postgresql://host/db"), holds_secret("url", "https://me:hush@host/"), holds_secret("url", "https://host/")
-    (True, True, False)
+    No text shows it.
+
+    >>> holds_secret("url", "jdbc:postgresql://host/db"), holds_secret("url", "https://me:hush@host/"),
+    holds_secret("url", "https://host/") (True, True, False)
     """
     return gives_away(name, value) or (isinstance(value, str) and value.startswith("jdbc:"))
 
@@ -93,7 +97,9 @@ def secret_names(options: Mapping[str, Any]) -> frozenset[str]:
 def shown(options: Mapping[str, Any], secret: Iterable[str] = ()) -> dict[str, Any]:
     """Return options for people: what is secret, by the list or because ``secret`` names it, is hidden."""
     named = frozenset(secret)
-    return {name: HIDDEN if name in named or holds_secret(str(name), value) else value for name, value in options.items()}
+    return {
+        name: HIDDEN if name in named or holds_secret(str(name), value) else value for name, value in options.items()
+    }
 
 
 def without_passwords(text: str) -> str:

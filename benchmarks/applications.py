@@ -1,4 +1,7 @@
-"""The workloads as stream applications: what the benchmarks run, and small examples of each way to write an operator."""
+"""The workloads as stream applications.
+
+What the benchmarks run, and small examples of each way to write an operator.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,13 @@ STAGES = 30
 def page_views(app: Any, schema: object = PAGE_VIEWS, timestamp: str | None = None) -> Any:
     """The benchmarks' input."""
     return app.input_stream(
-        "page-views", system="lake", schema=schema, path="{config[views]}", partitions=PARTITIONS, format="parquet", timestamp=timestamp
+        "page-views",
+        system="lake",
+        schema=schema,
+        path="{config[views]}",
+        partitions=PARTITIONS,
+        format="parquet",
+        timestamp=timestamp,
     )
 
 
@@ -50,7 +59,13 @@ PROFILES = "member_id bigint, name string, company string, age int"
 def profiles(app: Any) -> Any:
     """A table of a profile per member: each task reads all of them, as the views lie anyhow."""
     side_input = app.side_input(
-        "profiles-file", system="lake", schema=PROFILES, path="profiles.parquet", partitions=1, format="parquet", broadcast=True
+        "profiles-file",
+        system="lake",
+        schema=PROFILES,
+        path="profiles.parquet",
+        partitions=1,
+        format="parquet",
+        broadcast=True,
     )
     return app.table("profiles", key="member_id", schema=PROFILES, side_inputs=[side_input])
 
@@ -64,7 +79,9 @@ def w3(app: Any) -> None:
 @stream_application("bench-w3-topics")
 def w3_topics(app: Any) -> None:
     """The same behind topics by member of both: a table of which each task holds its part."""
-    members = app.input_stream("members", system="lake", schema=PROFILES, path="profiles.parquet", partitions=PARTITIONS, format="parquet")
+    members = app.input_stream(
+        "members", system="lake", schema=PROFILES, path="profiles.parquet", partitions=PARTITIONS, format="parquet"
+    )
     table = app.local_table("members-table", key="member_id", schema=PROFILES)
     members.partition_by("member_id", id="members-by-id").send_to(table)
     views = page_views(app).partition_by("member_id", id="views-by-member")
@@ -90,7 +107,9 @@ def w3_python(app: Any) -> None:
 def w4(app: Any) -> None:
     """Views per minute and country: windows of event time, behind a topic by country."""
     views = page_views(app, timestamp="ts").partition_by("country", id="by-country")
-    views.window(tumbling("1 minute"), key="country", id="per-minute", views=count()).send_to(results(app, "views-per-minute"))
+    views.window(tumbling("1 minute"), key="country", id="per-minute", views=count()).send_to(
+        results(app, "views-per-minute")
+    )
 
 
 CLICKS = "member_id bigint, page_id int, clicked_at bigint, button int"
@@ -98,17 +117,27 @@ CLICKS = "member_id bigint, page_id int, clicked_at bigint, button int"
 
 @stream_application("bench-w5")
 def w5(app: Any) -> None:
-    """Views with the clicks on them within a minute: both streams go through topics by member and page, and are joined in time."""
+    """Views with the clicks on them within a minute.
+
+    Both streams go through topics by member and page, and are joined in time.
+    """
     views = page_views(app, timestamp="ts")
     clicks = app.input_stream(
-        "clicks", system="lake", schema=CLICKS, path="{config[clicks]}", partitions=PARTITIONS, format="parquet", timestamp="clicked_at"
+        "clicks",
+        system="lake",
+        schema=CLICKS,
+        path="{config[clicks]}",
+        partitions=PARTITIONS,
+        format="parquet",
+        timestamp="clicked_at",
     )
     key = ["member_id", "page_id"]
     seen, clicked = views.partition_by(key, id="views-by-page"), clicks.partition_by(key, id="clicks-by-page")
     seen.join(clicked, id="clicked-views", ttl="1 minute").send_to(results(app, "clicked-views"))
 
 
-# -- W6: the user's own Python -------------------------------------------------------------------------------------------
+# -- W6: the user's own Python
+# -------------------------------------------------------------------------------------------
 
 
 def is_slow(view: Mapping[str, Any]) -> bool:
@@ -173,7 +202,8 @@ def w6_batches(app: Any) -> None:
     page_views(app).map_batches(slow_batch, schema=SLOW_VIEWS).send_to(results(app, "slow-views"))
 
 
-# -- W7: many stages -----------------------------------------------------------------------------------------------------
+# -- W7: many stages
+# -----------------------------------------------------------------------------------------------------
 
 
 @stream_application("bench-w7")
@@ -186,7 +216,8 @@ def w7(app: Any) -> None:
     views.send_to(results(app, "page-views-again"))
 
 
-# -- memory and scale ----------------------------------------------------------------------------------------------------
+# -- memory and scale
+# ----------------------------------------------------------------------------------------------------
 
 WIDE_VIEWS = f"{PAGE_VIEWS}, payload binary"
 
@@ -206,12 +237,17 @@ def wide(app: Any) -> None:
         "page-views", system="lake", schema=WIDE_VIEWS, path="{config[views]}", partitions=partitions, format="parquet"
     )
     sizes = views.partition_by("page_id", id="by-page").map_batches(payload_sizes, schema="page_id int, bytes bigint")
-    sizes.aggregate("page_id", id="per-page", views=count(), bytes=sum_("bytes")).send_to(results(app, "bytes-per-page"))
+    sizes.aggregate("page_id", id="per-page", views=count(), bytes=sum_("bytes")).send_to(
+        results(app, "bytes-per-page")
+    )
 
 
 @stream_application("bench-scale")
 def scale(app: Any) -> None:
-    """Two re-partitions over ``partitions``: the stage in the middle reads a topic of so many and writes one of so many."""
+    """Two re-partitions over ``partitions``.
+
+    The stage in the middle reads a topic of so many and writes one of so many.
+    """
     partitions = int(app.config["partitions"])
     views = app.input_stream(
         "page-views", system="lake", schema=PAGE_VIEWS, path="{config[views]}", partitions=partitions, format="parquet"
@@ -220,7 +256,8 @@ def scale(app: Any) -> None:
     again.send_to(results(app, "page-views-again"))
 
 
-# -- latency -------------------------------------------------------------------------------------------------------------
+# -- latency
+# -------------------------------------------------------------------------------------------------------------
 
 EVENTS = "id bigint, sent_at bigint"
 

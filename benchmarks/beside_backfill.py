@@ -1,8 +1,10 @@
-"""Whether real-time events keep their latency while the same application processes a history: ``python -m benchmarks.beside_backfill``.
+"""Whether real-time events keep their latency while the same application processes a history.
 
-``--work DIR [--seconds 30] [--rows 4000000] [--rate 200]``. Events have the higher priority, and an epoch takes no more messages after
-100 ms (``job.epoch.max.ms``). Latency is measured as in :mod:`benchmarks.latency`, first with no history, then with one that is not
-done when the last event arrives.
+``python -m benchmarks.beside_backfill``.
+
+``--work DIR [--seconds 30] [--rows 4000000] [--rate 200]``. Events have the higher priority, and an epoch takes no more
+messages after 100 ms (``job.epoch.max.ms``). Latency is measured as in :mod:`benchmarks.latency`, first with no
+history, then with one that is not done when the last event arrives.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ APPLICATION = "benchmarks.applications:beside"
 
 @dataclass(frozen=True)
 class Beside:
-    """Milliseconds from commit to commit of real-time events, and how many messages of the history went through meanwhile per second."""
+    """Latencies in ms, from commit to commit, of real-time events; messages of the history that went through per second."""
 
     history: int
     events: int
@@ -69,11 +71,15 @@ def measure(history: int, rate: int, seconds: float, work: Path) -> Beside:
     past = arrived[1][(arrived[2] < 0) & (arrived[1] >= (begin + WARM_SECONDS) * 1000) & (arrived[1] <= ended * 1000)]
     if history and (arrived[2] < 0).sum() >= history:
         raise SystemExit(f"{history} messages of history were too few: all had gone through before the last event")
-    return Beside(history, int(counted.sum()), float(np.median(took)), float(np.percentile(took, 99)), past.size / seconds)
+    return Beside(
+        history, int(counted.sum()), float(np.median(took)), float(np.percentile(took, 99)), past.size / seconds
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Latency of real-time events beside a backfill of the same application.")
+    parser = argparse.ArgumentParser(
+        description="Latency of real-time events beside a backfill of the same application."
+    )
     parser.add_argument("--work", required=True, type=Path)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rows", type=int, default=8_000_000)
@@ -93,7 +99,10 @@ def main() -> None:
         "| beside | events counted | median ms | p99 ms | history per second |",
         "|---|---:|---:|---:|---:|",
         f"| nothing | {alone.events:,} | {alone.median:.0f} | {alone.p99:.0f} | |",
-        f"| a history of {busy.history:,} | {busy.events:,} | {busy.median:.0f} | {busy.p99:.0f} | {busy.history_per_second:,.0f} |",
+        (
+            f"| a history of {busy.history:,} | {busy.events:,} | {busy.median:.0f} | {busy.p99:.0f} | "
+            f"{busy.history_per_second:,.0f} |"
+        ),
         "",
         f"The 99th percentile beside the history is {busy.p99 / alone.p99:.2f} times that without.",
     ]

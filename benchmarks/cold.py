@@ -30,7 +30,10 @@ def cold_starts(data: Path, rows: int, repeat: int, cores: int, work: Path) -> d
                 else:
                     _peer(data, rows, place, cores)
             runs.append(meter.result)
-            print(json.dumps({"workload": "cold", "contender": name, "seconds": round(meter.result.seconds, 3)}), flush=True)
+            print(
+                json.dumps({"workload": "cold", "contender": name, "seconds": round(meter.result.seconds, 3)}),
+                flush=True,
+            )
     return found
 
 
@@ -42,11 +45,27 @@ def _ours(views: Path, root: Path, place: Path, cores: int) -> None:
         for name, where in (("lake", views.parent), ("results", place / "samza"))
     )
     environments.write_text(f"[env.bench]\nroot = {json.dumps(str(root))}\n{systems}")
-    command = [str(Path(sys.executable).with_name("airflow-samza")), "run", WORKLOADS["W1"].application, "--env", "bench"]
+    command = [
+        str(Path(sys.executable).with_name("airflow-samza")),
+        "run",
+        WORKLOADS["W1"].application,
+        "--env",
+        "bench",
+    ]
     options = ["--environments", str(environments), "--config", f"views={views.name}", "--master", f"local[{cores}]"]
     subprocess.run([*command, *options], check=True, capture_output=True)
 
 
 def _peer(data: Path, rows: int, place: Path, cores: int) -> None:
-    command = [sys.executable, "-m", "benchmarks.peers.spark", "--data", str(data), "--out", str(place / "peers"), "--cores", str(cores)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.peers.spark",
+        "--data",
+        str(data),
+        "--out",
+        str(place / "peers"),
+        "--cores",
+        str(cores),
+    ]
     subprocess.run(command, input=f"{PEER} {rows}\n", text=True, check=True, capture_output=True)

@@ -1,4 +1,7 @@
-"""Those who run the workloads: the application on its warm stage runner, and the peers in a PySpark process of their own."""
+"""Those who run the workloads.
+
+The application on its warm stage runner, and the peers in a PySpark process of their own.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,11 @@ class Runners:
     def __call__(self) -> list[int]:
         """The ids; empty before the first one is up."""
         if not any(psutil.pid_exists(pid) for pid in self._found):
-            self._found = [int(p.info["pid"]) for p in psutil.process_iter(["pid", "cmdline"]) if self._is_ours(p.info["cmdline"] or [])]
+            self._found = [
+                int(p.info["pid"])
+                for p in psutil.process_iter(["pid", "cmdline"])
+                if self._is_ours(p.info["cmdline"] or [])
+            ]
         return self._found
 
     def _is_ours(self, words: list[str]) -> bool:
@@ -38,7 +45,10 @@ class Runners:
 
 
 class OurRuns:
-    """Runs of one workload's application. Each is planned anew, every stage submitted and finished, the output published."""
+    """Runs of one workload's application.
+
+    Each is planned anew, every stage submitted and finished, the output published.
+    """
 
     def __init__(self, workload: Workload, data: Path, rows: int, work: Path, cores: int) -> None:
         self.workload = workload
@@ -65,8 +75,14 @@ class OurRuns:
         with Meter(self._runners, children=False) as meter:
             begin = time.perf_counter()
             # A folder of stores of its own: each run loads its tables.
-            config = {"views": self._views.name, "clicks": self._clicks.name, STORE_LOCAL_DIR: str(self._hosts / str(self._generation))}
-            self._run = self._runtime.prepare(self.workload.application, "bench", generation=self._generation, config=config)
+            config = {
+                "views": self._views.name,
+                "clicks": self._clicks.name,
+                STORE_LOCAL_DIR: str(self._hosts / str(self._generation)),
+            }
+            self._run = self._runtime.prepare(
+                self.workload.application, "bench", generation=self._generation, config=config
+            )
             self.stages = {"plan": round(time.perf_counter() - begin, 3)}
             for stage in self._run.plan.stages:
                 begin = time.perf_counter()
@@ -85,8 +101,20 @@ class PeerRuns:
 
     def __init__(self, data: Path, work: Path, cores: int) -> None:
         self.out = work / "peers"
-        command = [sys.executable, "-m", "benchmarks.peers.spark", "--data", str(data), "--out", str(self.out), "--cores", str(cores)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.peers.spark",
+            "--data",
+            str(data),
+            "--out",
+            str(self.out),
+            "--cores",
+            str(cores),
+        ]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
 
     def run(self, peer: str, rows: int) -> Measured:
         """One run of a peer, measured by itself."""
@@ -96,7 +124,9 @@ class PeerRuns:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise SystemExit(f"The peer {peer} failed; run `echo {peer} {rows} | python -m benchmarks.peers.spark …` by itself.")
+            raise SystemExit(
+                f"The peer {peer} failed; run `echo {peer} {rows} | python -m benchmarks.peers.spark …` by itself."
+            )
         return Measured(**json.loads(answer))
 
     def close(self) -> None:

@@ -1,8 +1,11 @@
-"""What evaluates SQL expressions on Arrow fastest: typical filters and projections over batches of 65,536 rows, one core.
+"""What evaluates SQL expressions on Arrow fastest.
 
-``python -m benchmarks.expressions [--write-docs]``. Ours is the compiler of ``airflow_samza.task.expressions``, which calls
-``pyarrow.compute``; beside it Acero's expressions and DuckDB, and DataFusion where it is installed (it is no dependency).
-Every engine gets one batch at a time, as a task does; DuckDB also gets them all as one stream. CPU seconds are counted, in turn.
+Typical filters and projections over batches of 65,536 rows, one core.
+
+``python -m benchmarks.expressions [--write-docs]``. Ours is the compiler of ``airflow_samza.task.expressions``, which
+calls ``pyarrow.compute``; beside it Acero's expressions and DuckDB, and DataFusion where it is installed (it is no
+dependency). Every engine gets one batch at a time, as a task does; DuckDB also gets them all as one stream. CPU seconds
+are counted, in turn.
 """
 
 from __future__ import annotations
@@ -56,15 +59,31 @@ CASES = (
         lambda: ((pc.field("dwell_ms") > 1000) & pc.field("country").isin(["NL", "FR"])) | (pc.field("price") < 1),
         filters=True,
     ),
-    Case("page LIKE '/product/%'", "page LIKE '/product/%'", lambda: pc.starts_with(pc.field("page"), "/product/"), filters=True),
+    Case(
+        "page LIKE '/product/%'",
+        "page LIKE '/product/%'",
+        lambda: pc.starts_with(pc.field("page"), "/product/"),
+        filters=True,
+    ),
     Case("dwell_ms div 1000", "dwell_ms div 1000", lambda: pc.divide(pc.field("dwell_ms"), 1000), "dwell_ms // 1000"),
-    Case("price * 1.21D + 2", "price * 1.21D + 2", lambda: pc.field("price") * 1.21 + 2.0, "price * CAST(1.21 AS DOUBLE) + 2"),
-    Case("CASE of two branches", "CASE WHEN dwell_ms > 5000 THEN 'slow' WHEN dwell_ms > 1000 THEN 'fair' ELSE 'fast' END", _case),
+    Case(
+        "price * 1.21D + 2",
+        "price * 1.21D + 2",
+        lambda: pc.field("price") * 1.21 + 2.0,
+        "price * CAST(1.21 AS DOUBLE) + 2",
+    ),
+    Case(
+        "CASE of two branches",
+        "CASE WHEN dwell_ms > 5000 THEN 'slow' WHEN dwell_ms > 1000 THEN 'fair' ELSE 'fast' END",
+        _case,
+    ),
     Case("coalesce(price, 0)", "coalesce(price, 0)", lambda: pc.coalesce(pc.field("price"), 0.0)),
     Case("upper(substring(page, 2, 5))", "upper(substring(page, 2, 5))", None),
     Case("concat(country, '-', page)", "concat(country, '-', page)", None),
     Case("year(seen)", "year(seen)", lambda: pc.year(pc.field("seen")), "extract(year FROM seen)"),
-    Case("date_trunc('hour', seen)", "date_trunc('hour', seen)", lambda: pc.floor_temporal(pc.field("seen"), 1, "hour")),
+    Case(
+        "date_trunc('hour', seen)", "date_trunc('hour', seen)", lambda: pc.floor_temporal(pc.field("seen"), 1, "hour")
+    ),
     Case(
         "CAST(member_id AS string)",
         "CAST(member_id AS string)",
@@ -129,8 +148,12 @@ def by_acero(case: Case) -> Run | None:
         rows = 0
         for batch in data:
             source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
-            options = acero.FilterNodeOptions(expression) if case.filters else acero.ProjectNodeOptions([expression], ["r"])
-            plan = acero.Declaration.from_sequence([source, acero.Declaration("filter" if case.filters else "project", options)])
+            options = (
+                acero.FilterNodeOptions(expression) if case.filters else acero.ProjectNodeOptions([expression], ["r"])
+            )
+            plan = acero.Declaration.from_sequence(
+                [source, acero.Declaration("filter" if case.filters else "project", options)]
+            )
             rows += plan.to_table(use_threads=False).num_rows
         return rows
 
@@ -138,7 +161,11 @@ def by_acero(case: Case) -> Run | None:
 
 
 def _statement(case: Case) -> str:
-    return f"SELECT * FROM data WHERE {case.sql}" if case.filters else f"SELECT {case.other_sql or case.sql} AS r FROM data"
+    return (
+        f"SELECT * FROM data WHERE {case.sql}"
+        if case.filters
+        else f"SELECT {case.other_sql or case.sql} AS r FROM data"
+    )
 
 
 def by_duckdb(case: Case, *, streaming: bool) -> Run:
@@ -182,8 +209,13 @@ def by_datafusion(case: Case) -> Run | None:
 
 
 def measured(data: list[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, float | None]]]:
-    """Per case and engine the rows per second of CPU, in millions: the median of rounds in which the engines take turns."""
-    zoneless = [batch.cast(batch.schema.set(4, pa.field("seen", pa.timestamp("us")))) for batch in data]  # zones are an extension there
+    """Per case and engine the rows per second of CPU, in millions.
+
+    The median of rounds in which the engines take turns.
+    """
+    zoneless = [
+        batch.cast(batch.schema.set(4, pa.field("seen", pa.timestamp("us")))) for batch in data
+    ]  # zones are an extension there
     for case in CASES:
         engines: dict[str, Run | None] = {
             "ours": ours(case),
@@ -225,7 +257,9 @@ def main() -> None:
     found = table(list(measured(batches())))
     print(found)
     if chosen.write_docs:
-        PAGE.write_text(between_markers(PAGE.read_text(encoding="utf-8"), "figures", found.splitlines()), encoding="utf-8")
+        PAGE.write_text(
+            between_markers(PAGE.read_text(encoding="utf-8"), "figures", found.splitlines()), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Makes the benchmarks' data: page views and member profiles, the same for the same number of rows.
 
-``python -m benchmarks.gen_data --data DIR --rows 5000000`` writes ``DIR/pv-ROWS.parquet`` (8 row groups, ordered by time but for
-up to 5 s of jitter; members zipf-like), ``DIR/clicks-ROWS.parquet`` (on half of the views, up to minutes later), and
-``DIR/profiles.parquet`` (1,000,000 members); ``--json`` adds the same as JSON lines.
+``python -m benchmarks.gen_data --data DIR --rows 5000000`` writes ``DIR/pv-ROWS.parquet`` (8 row groups, ordered by
+time but for up to 5 s of jitter; members zipf-like), ``DIR/clicks-ROWS.parquet`` (on half of the views, up to minutes
+later), and ``DIR/profiles.parquet`` (1,000,000 members); ``--json`` adds the same as JSON lines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def page_views(rows: int, *, pages: int = 10_000, span_ms: int = 3_600_000, seed
             "member_id": pa.array(members.astype("int64")),
             "page_id": pa.array(page.astype("int32")),
             "ts": pa.array(times.astype("int64")),
-            "country": pa.DictionaryArray.from_arrays(pa.array(country.astype("int32")), pa.array(COUNTRIES)).cast(pa.string()),
+            "country": pa.DictionaryArray.from_arrays(pa.array(country.astype("int32")), pa.array(COUNTRIES)).cast(
+                pa.string()
+            ),
             "dwell_ms": pa.array(dwell.astype("int32")),
         }
     )

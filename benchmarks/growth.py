@@ -1,7 +1,9 @@
-"""A thousand small runs of one application, without Spark, each followed by its sweep: how many files and bytes lie under the root.
+"""A thousand small runs of one application, without Spark, each followed by its sweep.
 
-Run it with ``python -m benchmarks.growth [RUNS]``. The topics of the user (the input and the output) grow with what is written to them, and
-are counted apart.
+How many files and bytes lie under the root.
+
+Run it with ``python -m benchmarks.growth [RUNS]``. The topics of the user (the input and the output) grow with what is
+written to them, and are counted apart.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ STEP = 100
 
 @dataclass(frozen=True)
 class Size:
-    """What lies under a root after ``runs`` runs: files and bytes of ours, files of the user's topics, and what a sweep took at most."""
+    """What lies under a root after ``runs`` runs.
+
+    Files and bytes of ours, files of the user's topics, and what a sweep took at most.
+    """
 
     runs: int
     files: int
@@ -47,7 +52,9 @@ def measured(root: Path, runs: int, keep: Keep, step: int = STEP) -> Iterator[Si
     for run in range(runs):
         clicks = [{"member": run % 7, "page": f"p{run}", "n": run}]
         here.log.append("clicks", pa.Table.from_pylist(clicks, CLICK), key=["member"], partitions=1)
-        here.log.append("views", pa.Table.from_pylist([{"member": run % 7, "seconds": run}], VIEW), key=["member"], partitions=1)
+        here.log.append(
+            "views", pa.Table.from_pylist([{"member": run % 7, "seconds": run}], VIEW), key=["member"], partitions=1
+        )
         plan = here.plan(APPLICATION, f"run-{run:05}")
         here.stages(plan)
         here.runtime.close(plan, keep_seconds=-1.0)
@@ -80,7 +87,8 @@ def main(runs: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for size in measured(Path(folder), runs, keep):
                 print(
-                    f"| {size.runs:,} | {size.on_record} | {size.files:,} | {size.bytes / 1e6:.1f} | {size.user_files:,} | "
+                    f"| {size.runs:,} | {size.on_record} | {size.files:,} | {size.bytes / 1e6:.1f} | "
+                    f"{size.user_files:,} | "
                     f"{size.sweep_seconds:.2f} s |",
                     flush=True,
                 )

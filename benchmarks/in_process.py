@@ -1,6 +1,9 @@
-"""Stages run task by task in this process, with all that they leave on record, and no Spark: what of a run is ours alone.
+"""Stages run task by task in this process, with all that they leave on record, and no Spark.
 
-Intent, program, tasks, manifests, commit and publication are made by the code that the stage runner and its workers call.
+What of a run is ours alone.
+
+Intent, program, tasks, manifests, commit and publication are made by the code that the stage runner and its workers
+call.
 """
 
 from __future__ import annotations
@@ -65,7 +68,10 @@ class InProcess:
         source = stage_setup.program_source(systems, run, stage_id, inputs)
         program = source.load()
         lap("program")
-        outputs = {stream_id: stage_setup.bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
+        outputs = {
+            stream_id: stage_setup.bound_output(run, program, stream_id, handle.generation)
+            for stream_id in program.stage.outputs
+        }
         for bound in outputs.values():
             systems[bound.system].admin.create([bound.spec])
         intent = epoch.decide(self.files, run, handle, inputs, outputs)
@@ -82,7 +88,8 @@ class InProcess:
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
             side_inputs={
-                stream_id: dataclasses.replace(run.side_input(stream_id), slice=None).to_dict() for stream_id in program.stage.side_inputs
+                stream_id: dataclasses.replace(run.side_input(stream_id), slice=None).to_dict()
+                for stream_id in program.stage.side_inputs
             },
         )
         lap("intent")

@@ -1,8 +1,8 @@
 """How long a record takes through two stages of a continuous run, and how many go through a pipelined one per second.
 
-``python -m benchmarks.latency --work DIR [--seconds 30] [--rates 10 1000 20000] [--rows 4000000] [--write-docs]``. A producer commits
-events to a topic twenty times a second; the latency of an event is the time from there to the commit of the second stage's output topic.
-Throughput is that of a topic that is full before the run begins.
+``python -m benchmarks.latency --work DIR [--seconds 30] [--rates 10 1000 20000] [--rows 4000000] [--write-docs]``. A
+producer commits events to a topic twenty times a second; the latency of an event is the time from there to the commit
+of the second stage's output topic. Throughput is that of a topic that is full before the run begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ WARM_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Latency:
-    """Of events that were sent at a ``rate`` (per second): milliseconds, and the mean seconds of an epoch of the first stage."""
+    """Of events that were sent at a ``rate`` (per second).
+
+    Milliseconds, and the mean seconds of an epoch of the first stage.
+    """
 
     rate: int
     events: int
@@ -172,7 +175,10 @@ def table(latencies: Sequence[Latency], full: Throughput, machine: str) -> Itera
     yield "| events per second | counted | median ms | p99 ms | worst ms | an epoch of the first stage s |"
     yield "|---:|---:|---:|---:|---:|---:|"
     for one in latencies:
-        yield f"| {one.rate:,} | {one.events:,} | {one.median:.0f} | {one.p99:.0f} | {one.worst:.0f} | {one.epoch_seconds:.2f} |"
+        yield (
+            f"| {one.rate:,} | {one.events:,} | {one.median:.0f} | {one.p99:.0f} | {one.worst:.0f} | "
+            f"{one.epoch_seconds:.2f} |"
+        )
     yield ""
     yield (
         f"A full topic of {full.events:,} events goes through both stages in {full.seconds:.1f} s: "
@@ -202,7 +208,11 @@ def main() -> None:
     print("\n".join(lines))
     if arguments.write_docs:
         PAGE.write_text(between_markers(PAGE.read_text(), "figures", lines))
-        figures = {"machine": machine, "latencies": [dataclasses.asdict(one) for one in latencies], "throughput": dataclasses.asdict(full)}
+        figures = {
+            "machine": machine,
+            "latencies": [dataclasses.asdict(one) for one in latencies],
+            "throughput": dataclasses.asdict(full),
+        }
         FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
 
 

@@ -15,7 +15,8 @@ def describe_machine(cores: int) -> str:
     memory = round(psutil.virtual_memory().total / 2**30)
     packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "pandas"))
     return (
-        f"{psutil.cpu_count()} {platform.machine()} cores, {memory} GiB, {platform.system()}, Python {platform.python_version()}, "
+        f"{psutil.cpu_count()} {platform.machine()} cores, {memory} GiB, {platform.system()}, Python "
+        f"{platform.python_version()}, "
         f"Java {_java()}, {packages}; `local[{cores}]`"
     )
 

@@ -22,7 +22,9 @@ class Measured:
 
 
 class Meter:
-    """Measures a block. ``detached`` names processes whose trees count, too; ``children``: whether this one's tree does.
+    """Measures a block.
+
+    ``detached`` names processes whose trees count, too; ``children``: whether this one's tree does.
 
     CPU is the change of what the live processes, and the children they waited for, have used; memory is sampled.
     """
@@ -83,7 +85,10 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 def memory(process: psutil.Process) -> int:
-    """The bytes that a process holds; what forked workers share is counted once among them, where the system tells (Linux)."""
+    """The bytes that a process holds.
+
+    What forked workers share is counted once among them, where the system tells (Linux).
+    """
     try:
         with open(f"/proc/{process.pid}/smaps_rollup") as lines:
             return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024

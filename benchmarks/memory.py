@@ -1,8 +1,10 @@
-"""How much memory the tasks of a run need: ``python -m benchmarks.memory 100000 400000`` prints a JSON line for each number of rows.
+"""How much memory the tasks of a run need.
 
-Both stages of the application ``wide`` run in this process, task by task. ``arrow`` is the most that Arrow's buffers have taken so far,
-``anonymous`` the most that the process held of its own in this run, beyond what it had before (files that are mapped do not count: the
-system takes them back at will), both in bytes.
+``python -m benchmarks.memory 100000 400000`` prints a JSON line for each number of rows.
+
+Both stages of the application ``wide`` run in this process, task by task. ``arrow`` is the most that Arrow's buffers
+have taken so far, ``anonymous`` the most that the process held of its own in this run, beyond what it had before (files
+that are mapped do not count: the system takes them back at will), both in bytes.
 """
 
 from __future__ import annotations

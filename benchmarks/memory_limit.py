@@ -1,6 +1,7 @@
 """A limit on the memory of processes that holds: whoever takes more is killed, and the block that set the limit fails.
 
-What counts is the proportional share of every process (what forked workers share counts once), several times a second. The kernel's own
+What counts is the proportional share of every process (what forked workers share counts once), several times a second.
+The kernel's own
 ways do not fit: a limit per process says nothing of a tree of them, and control groups are not given to everybody.
 """
 
@@ -24,7 +25,8 @@ class MemoryLimitExceeded(Exception):
 class MemoryLimit:
     """Holds this process, all below it, and the detached ones with all below them, to ``limit`` bytes together.
 
-    Afterwards ``peak`` is the most that was seen, and ``by_process`` what the parts of that were, by the name of the program.
+    Afterwards ``peak`` is the most that was seen, and ``by_process`` what the parts of that were, by the name of the
+    program.
     """
 
     def __init__(self, limit: int, detached: Callable[[], Iterable[int]] = tuple) -> None:

@@ -1,7 +1,8 @@
 """What a Dag file with an application of 50 stages costs to parse, beyond ``import airflow.sdk``.
 
-``python -m benchmarks.parse_cost`` prints one JSON line and ends with 1 when it is over the limit. Each measurement is a fresh
-interpreter, as Airflow forks one for each file; the best of several counts, because the machine may do other things.
+``python -m benchmarks.parse_cost`` prints one JSON line and ends with 1 when it is over the limit. Each measurement is
+a fresh interpreter, as Airflow forks one for each file; the best of several counts, because the machine may do other
+things.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ def _matplotlib() -> Any:
     try:
         matplotlib = importlib.import_module("matplotlib")
         matplotlib.use("svg")
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "benchmarks", "font.size": 9})  # text stays text
+        matplotlib.rcParams.update(
+            {"svg.fonttype": "none", "svg.hashsalt": "benchmarks", "font.size": 9}
+        )  # text stays text
         return importlib.import_module("matplotlib.pyplot")
     except ImportError:
         raise SystemExit("The picture needs matplotlib: pip install matplotlib") from None
@@ -44,7 +46,9 @@ def draw_ratios(found: Report, path: Path) -> None:
     _save(plot, figure, path)
 
 
-def draw_scale(series: Mapping[str, Mapping[int, float]], model: Mapping[str, Mapping[int, float]], path: Path, ylabel: str) -> None:
+def draw_scale(
+    series: Mapping[str, Mapping[int, float]], model: Mapping[str, Mapping[int, float]], path: Path, ylabel: str
+) -> None:
     """Lines over the number of partitions, both axes logarithmic; ``model``: what the formula says, dashed."""
     plot = _matplotlib()
     figure, axes = plot.subplots(figsize=(7.5, 4.2))

@@ -1,7 +1,10 @@
-"""Planning of 100, 1,000 and 10,000 operators: ``python -m benchmarks.planning [--repeat K] [SIZE …]`` prints JSON lines.
+"""Planning of 100, 1,000 and 10,000 operators.
 
-The application is a row of pipelines, each with an input, SQL and Python operators, a re-partition, a table join, another
-re-partition, an aggregation and an output; ``shape`` selects one long chain or many streams in one chain of joins instead.
+``python -m benchmarks.planning [--repeat K] [SIZE …]`` prints JSON lines.
+
+The application is a row of pipelines, each with an input, SQL and Python operators, a re-partition, a table join,
+another re-partition, an aggregation and an output; ``shape`` selects one long chain or many streams in one chain of
+joins instead.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ class Generated(StreamApplication):
             for number in range(self.size // 10):
                 for _ in range(8):
                     stream = stream.where("dwell_ms > 0")
-                table = app.pushed_table(f"table-{number}", key="member_id", schema="member_id bigint, tier string", partitions=16)
+                table = app.pushed_table(
+                    f"table-{number}", key="member_id", schema="member_id bigint, tier string", partitions=16
+                )
                 stream = stream.join(table, _left, schema=ROW, id=f"join-{number}")
             stream.send_to(app.output_stream("end", partitions=16))
         else:
@@ -53,7 +58,9 @@ class Generated(StreamApplication):
 
     def _pipeline(self, app: Any, number: int) -> None:
         views = app.input_stream(f"views-{number}", schema=ROW, path="views", partitions=16)
-        profiles = app.pushed_table(f"profiles-{number}", key="member_id", schema="member_id bigint, tier string", partitions=16)
+        profiles = app.pushed_table(
+            f"profiles-{number}", key="member_id", schema="member_id bigint, tier string", partitions=16
+        )
         (
             views.where("dwell_ms > 1000")
             .map(_same)
@@ -93,7 +100,13 @@ def measure(size: int, shape: str, repeat: int) -> dict[str, object]:
         times["json"] = time.perf_counter() - start
         best = {name: min(seconds, best.get(name, seconds)) for name, seconds in times.items()}
     assert spec is not None
-    facts = {"benchmark": "planning", "shape": shape, "operators": len(spec.operators), "stages": len(plan.stages), "bytes": len(text)}
+    facts = {
+        "benchmark": "planning",
+        "shape": shape,
+        "operators": len(spec.operators),
+        "stages": len(plan.stages),
+        "bytes": len(text),
+    }
     return {**facts, **{f"{name}_seconds": round(seconds, 4) for name, seconds in best.items()}}
 
 

@@ -41,7 +41,8 @@ def table(found: Report) -> list[str]:
             seconds = sorted(run.seconds for run in runs)
             who = "`airflow-samza run`" if name == OURS else "PySpark, DataFrame"
             lines.append(
-                f"| {who} | {seconds[0]:.1f} | {seconds[len(seconds) // 2]:.1f} | {max(run.memory for run in runs) / 2**20:,.0f} |"
+                f"| {who} | {seconds[0]:.1f} | {seconds[len(seconds) // 2]:.1f} | "
+                f"{max(run.memory for run in runs) / 2**20:,.0f} |"
             )
     return lines
 
@@ -57,8 +58,13 @@ def _rows(result: WorkloadResult) -> list[str]:
     lines = [f"| {title} | **{OURS}** | {_figures(result, OURS)} | | |"]
     for peer in workload.peers:
         ratios = sorted(result.ratios(peer.name))
-        ratio = f"**{result.ratio(peer.name):.2f}×** ({ratios[0]:.2f}–{ratios[-1]:.2f}; best runs {result.best_ratio(peer.name):.2f}×)"
-        lines.append(f"| | {peer.what} | {_figures(result, peer.name)} | {ratio} | {f'{peer.goal}×' if peer.goal else ''} |")
+        ratio = (
+            f"**{result.ratio(peer.name):.2f}×** ({ratios[0]:.2f}–{ratios[-1]:.2f}; best runs "
+            f"{result.best_ratio(peer.name):.2f}×)"
+        )
+        lines.append(
+            f"| | {peer.what} | {_figures(result, peer.name)} | {ratio} | {f'{peer.goal}×' if peer.goal else ''} |"
+        )
     return lines
 
 
@@ -75,7 +81,12 @@ def between_markers(text: str, name: str, lines: list[str]) -> str:
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise SystemExit(f"The page needs one {begin} and one {end}.")
-    return re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: "\n".join([begin, "", *lines, "", end]), text, flags=re.DOTALL)
+    return re.sub(
+        re.escape(begin) + ".*" + re.escape(end),
+        lambda _: "\n".join([begin, "", *lines, "", end]),
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def write_docs(found: Report) -> None:

@@ -1,7 +1,9 @@
-"""How long a task's store takes to come back: in bulk from its snapshot, with changes on top, and from the version that the host still has.
+"""How long a task's store takes to come back.
 
-``python -m benchmarks.restore [--rows 1000000] [--repeat 3] [--write-docs]``. What is measured is everything from the bytes of checked
-files on the local disk to the first look-up.
+In bulk from its snapshot, with changes on top, and from the version that the host still has.
+
+``python -m benchmarks.restore [--rows 1000000] [--repeat 3] [--write-docs]``. What is measured is everything from the
+bytes of checked files on the local disk to the first look-up.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from airflow_samza.storage.store import BASE, DELETED, KeyValueStore, StoreLayou
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from benchmarks.machine import describe_load, describe_machine
 
-LAYOUT = StoreLayout("profiles", Schema.of("member_id bigint"), Schema.of("name string, company string, age int, score double"))
+LAYOUT = StoreLayout(
+    "profiles", Schema.of("member_id bigint"), Schema.of("name string, company string, age int, score double")
+)
 GOAL = 5.0
 DOCS = Path(__file__).parents[1] / "docs" / "restore.md"
 
@@ -145,8 +149,12 @@ def main() -> None:
     try:
         ways = Restores(arguments.rows, folder)
         found = {
-            "RocksDB, a host without it: base in bulk, changes of one row in a hundred on top": measured(ways.rocksdb, arguments.repeat),
-            "RocksDB, a host that still has the version: a clone by hard links": measured(ways.rocksdb_here, arguments.repeat),
+            "RocksDB, a host without it: base in bulk, changes of one row in a hundred on top": measured(
+                ways.rocksdb, arguments.repeat
+            ),
+            "RocksDB, a host that still has the version: a clone by hard links": measured(
+                ways.rocksdb_here, arguments.repeat
+            ),
             "RocksDB, message by message (for comparison)": measured(ways.one_by_one, 1),
             "in memory, from the same files": measured(ways.memory, arguments.repeat),
             "columnar, a host without it: rows read and indexed": measured(ways.columnar, arguments.repeat),
@@ -161,7 +169,12 @@ def main() -> None:
     print(f"goal: {GOAL} s or less; slowest of ours {worst:.2f} s")
     if arguments.write_docs:
         machine = describe_machine(1) + describe_load(before, psutil.getloadavg()[0])
-        head = ["# How long a store takes to come back", "", f"Written by `python -m benchmarks.restore --write-docs`. {machine}", ""]
+        head = [
+            "# How long a store takes to come back",
+            "",
+            f"Written by `python -m benchmarks.restore --write-docs`. {machine}",
+            "",
+        ]
         DOCS.write_text("\n".join([*head, *lines]) + "\n")
 
 

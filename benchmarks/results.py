@@ -15,7 +15,9 @@ OURS = "airflow_samza"
 
 @dataclass(frozen=True)
 class WorkloadResult:
-    """The warm runs of one workload by contender, in the order in which they took turns; ``stages``: seconds of our best run.
+    """The warm runs of one workload by contender, in the order in which they took turns.
+
+    ``stages``: seconds of our best run.
 
     ``when`` says on which machine and day, where that is not the report's.
     """
@@ -73,7 +75,10 @@ class Report:
         return cls(
             data["machine"],
             data["day"],
-            [WorkloadResult(w["workload"], w["rows"], _runs(w["runs"]), w["stages"], w.get("when", "")) for w in data["workloads"]],
+            [
+                WorkloadResult(w["workload"], w["rows"], _runs(w["runs"]), w["stages"], w.get("when", ""))
+                for w in data["workloads"]
+            ],
             _runs(data["cold"]),
         )
 

@@ -1,7 +1,8 @@
 """Measures the workloads beside PySpark written by hand, in turn, and writes the report.
 
-``python -m benchmarks.run --data DIR [--workload W1 W2] [--rows 5000000] [--repeat 5] [--write-docs]``. Ours and each peer take turns
-(ours, peer, ours, peer …), so that whatever else the machine does hits all of them. Their results are compared row by row.
+``python -m benchmarks.run --data DIR [--workload W1 W2] [--rows 5000000] [--repeat 5] [--write-docs]``. Ours and each
+peer take turns (ours, peer, ours, peer …), so that whatever else the machine does hits all of them. Their results are
+compared row by row.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from benchmarks.results import OURS, Report, WorkloadResult
 from benchmarks.workloads import WORKLOADS, Workload
 
 
-def measure(workload: Workload, data: Path, rows: int, repeat: int, cores: int, work: Path, peers: PeerRuns) -> WorkloadResult:
+def measure(
+    workload: Workload, data: Path, rows: int, repeat: int, cores: int, work: Path, peers: PeerRuns
+) -> WorkloadResult:
     """Runs a workload and its peers in turn; the first round of each warms up and does not count."""
     rows = workload.rows or rows
     ensure_data(data, rows)
@@ -38,7 +41,12 @@ def measure(workload: Workload, data: Path, rows: int, repeat: int, cores: int, 
         for number in range(repeat + 1):
             for name, measured in runs.items():
                 result = ours.run() if name == OURS else peers.run(name, rows)
-                said = {"workload": workload.name, "contender": name, "seconds": round(result.seconds, 3), "warm": number > 0}
+                said = {
+                    "workload": workload.name,
+                    "contender": name,
+                    "seconds": round(result.seconds, 3),
+                    "warm": number > 0,
+                }
                 print(json.dumps({**said, "cpu_seconds": round(result.cpu_seconds, 2)}), flush=True)
                 if number:
                     measured.append(result)
@@ -53,7 +61,10 @@ def measure(workload: Workload, data: Path, rows: int, repeat: int, cores: int, 
 
 
 def rows_of(directory: Path) -> pa.Table:
-    """The rows of a directory of Parquet files, in one order, the columns by position; integers of any width are alike, as are times."""
+    """The rows of a directory of Parquet files, in one order, the columns by position.
+
+    Integers of any width are alike, as are times.
+    """
     table = pa.concat_tables(pq.read_table(path) for path in sorted(directory.glob("part-*.parquet")))
     table = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
     moment = pa.timestamp("us", "UTC")
@@ -68,7 +79,9 @@ def rows_of(directory: Path) -> pa.Table:
 def refuse_different(workload: str, peer: str, expected: pa.Table, found: pa.Table) -> None:
     """Ends the benchmark when a peer has another result."""
     if not found.equals(expected):
-        raise SystemExit(f"{workload}: the output differs from {peer}'s ({expected.num_rows} and {found.num_rows} rows)")
+        raise SystemExit(
+            f"{workload}: the output differs from {peer}'s ({expected.num_rows} and {found.num_rows} rows)"
+        )
 
 
 def main() -> None:
@@ -97,7 +110,10 @@ def main() -> None:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     found = Report(
-        describe_machine(arguments.cores) + describe_load(before, psutil.getloadavg()[0]), time.strftime("%Y-%m-%d"), results, colds
+        describe_machine(arguments.cores) + describe_load(before, psutil.getloadavg()[0]),
+        time.strftime("%Y-%m-%d"),
+        results,
+        colds,
     )
     if arguments.results:
         arguments.results.write_text(json.dumps(found.to_dict(), indent=1) + "\n")

@@ -1,8 +1,10 @@
-"""What a stage costs by its number of partitions, on hardly any data: the driver's work, the tasks', and what is left on record.
+"""What a stage costs by its number of partitions, on hardly any data.
 
-``python -m benchmarks.scale --data DIR [--partitions 2 16 256 2048] [--spark 2 16 256] [--write-docs]``. The stage in the middle of the
-application ``scale`` is measured: it reads a topic of so many partitions and writes one of as many. Everything runs here, task by task,
-without Spark; ``--spark`` adds how long whole stages take there.
+The driver's work, the tasks', and what is left on record.
+
+``python -m benchmarks.scale --data DIR [--partitions 2 16 256 2048] [--spark 2 16 256] [--write-docs]``. The stage in
+the middle of the application ``scale`` is measured: it reads a topic of so many partitions and writes one of as many.
+Everything runs here, task by task, without Spark; ``--spark`` adds how long whole stages take there.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ FIGURES = DOCS / "scale.json"
 
 @dataclass(frozen=True)
 class Point:
-    """The middle stage over ``partitions``: seconds and bytes. ``task`` is one task's seconds, ``spark`` a whole stage's on Spark."""
+    """The middle stage over ``partitions``: seconds and bytes.
+
+    ``task`` is one task's seconds, ``spark`` a whole stage's on Spark.
+    """
 
     partitions: int
     plan: float
@@ -136,7 +141,8 @@ def table(points: Sequence[Point], machine: str) -> list[str]:
     driver, task = line(counts, [p.driver for p in points]), line(counts, [p.task for p in points])
     lines = [f"Measured on {machine}; one process, the tasks one after the other.", ""]
     lines += [
-        "| partitions and tasks *n* | plan s | driver s | formula | a task ms | formula | all tasks s | commit KiB | manifests KiB | files "
+        "| partitions and tasks *n* | plan s | driver s | formula | a task ms | formula | all tasks s | commit KiB | "
+        "manifests KiB | files "
         "| a stage on Spark s |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
@@ -145,14 +151,16 @@ def table(points: Sequence[Point], machine: str) -> list[str]:
         spark = f"{p.spark:.2f}" if p.spark is not None else ""
         lines.append(
             f"| {n:,} | {p.plan:.2f} | {p.driver:.3f} | {driver[0] + driver[1] * n:.3f} | {p.task * 1000:.1f} "
-            f"| {(task[0] + task[1] * n) * 1000:.1f} | {p.task * n:.1f} | {p.commit_bytes / 1024:,.1f} | {p.manifest_bytes / 1024:,.0f} "
+            f"| {(task[0] + task[1] * n) * 1000:.1f} | {p.task * n:.1f} | {p.commit_bytes / 1024:,.1f} | "
+            f"{p.manifest_bytes / 1024:,.0f} "
             f"| {p.files:,} | {spark} |"
         )
     largest = points[-1]
     per_task = largest.commit_bytes / largest.partitions
     lines += [
         "",
-        f"Fitted: driver = {driver[0] * 1000:.0f} ms + {driver[1] * 1e6:.0f} µs · *n*; a task = {task[0] * 1000:.1f} ms + "
+        f"Fitted: driver = {driver[0] * 1000:.0f} ms + {driver[1] * 1e6:.0f} µs · *n*; a task = {task[0] * 1000:.1f} "
+        "ms + "
         f"{task[1] * 1e6:.1f} µs · *n*. The commit record of the largest has {per_task:.0f} bytes per task, "
         f"for {largest.segments:,} segments with {largest.batches:,} batches.",
     ]
@@ -171,7 +179,11 @@ def write_docs(points: Sequence[Point], machine: str) -> None:
     model = dict(
         zip(
             series,
-            [{n: d0 + d1 * n for n in counts}, {n: t0 + t1 * n for n in counts}, {n: n * (t0 + t1 * n) for n in counts}],
+            [
+                {n: d0 + d1 * n for n in counts},
+                {n: t0 + t1 * n for n in counts},
+                {n: n * (t0 + t1 * n) for n in counts},
+            ],
             strict=True,
         )
     )
@@ -179,7 +191,9 @@ def write_docs(points: Sequence[Point], machine: str) -> None:
         series["a whole stage on Spark, two cores"] = {p.partitions: p.spark for p in points if p.spark is not None}
     PAGE.write_text(between_markers(PAGE.read_text(), "figures", table(points, machine)))
     pictures.draw_scale(series, model, PICTURE, "seconds of one stage that has nothing to do")
-    FIGURES.write_text(json.dumps({"machine": machine, "points": [dataclasses.asdict(p) for p in points]}, indent=1) + "\n")
+    FIGURES.write_text(
+        json.dumps({"machine": machine, "points": [dataclasses.asdict(p) for p in points]}, indent=1) + "\n"
+    )
 
 
 def _once(data: Path, partitions: int) -> Point:
@@ -192,7 +206,9 @@ def main() -> None:
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--partitions", type=int, nargs="+", default=[2, 16, 256, 2048])
     parser.add_argument("--spark", type=int, nargs="*", default=[])
-    parser.add_argument("--repeat", type=int, default=3, help="the best of so many counts (of more than 1,000 partitions: of one)")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="the best of so many counts (of more than 1,000 partitions: of one)"
+    )
     parser.add_argument("--write-docs", action="store_true")
     arguments = parser.parse_args()
     points = []

@@ -1,7 +1,7 @@
 """How fast topics are written by key and read back, in one process, against plain Parquet files with pyarrow.
 
-Run ``python -m benchmarks.topics --rows 5000000 --repeat 3``; prints one JSON line per measurement (rows per second, best of the
-repeats). The rows are those of the workloads: a bigint, an int, a bigint, a two-letter string and an int.
+Run ``python -m benchmarks.topics --rows 5000000 --repeat 3``; prints one JSON line per measurement (rows per second,
+best of the repeats). The rows are those of the workloads: a bigint, an int, a bigint, a two-letter string and an int.
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ def page_views(rows: int, *, text: int = 0) -> pa.Table:
         "member_id": pa.array(random.integers(0, 1_000_000, rows)),
         "page_id": pa.array(random.integers(0, 10_000, rows).astype("int32")),
         "ts": pa.array(1_767_225_600_000 + np.arange(rows)),
-        "country": pa.DictionaryArray.from_arrays(pa.array(random.integers(0, 50, rows).astype("int32")), countries).cast(pa.string()),
+        "country": pa.DictionaryArray.from_arrays(
+            pa.array(random.integers(0, 50, rows).astype("int32")), countries
+        ).cast(pa.string()),
         "dwell_ms": pa.array(np.minimum(random.exponential(1500, rows), 600_000).astype("int32")),
     }
     for number in range(text):
-        columns[f"text_{number}"] = pa.array([f"{number}-{value:x}-some text" for value in random.integers(0, 1 << 60, rows).tolist()])
+        columns[f"text_{number}"] = pa.array(
+            [f"{number}-{value:x}-some text" for value in random.integers(0, 1 << 60, rows).tolist()]
+        )
     return pa.table(columns)
 
 
@@ -65,7 +69,13 @@ def split_all(pairs: list[tuple[pa.RecordBatch, np.ndarray[Any, Any]]], partitio
 
 
 def report(what: str, rows: int, seconds: float, **facts: object) -> None:
-    line = {"benchmark": "topics", "what": what, "rows": rows, "seconds": round(seconds, 3), "rows_per_second": round(rows / seconds)}
+    line = {
+        "benchmark": "topics",
+        "what": what,
+        "rows": rows,
+        "seconds": round(seconds, 3),
+        "rows_per_second": round(rows / seconds),
+    }
     print(json.dumps({**line, **facts}), flush=True)
 
 
@@ -87,7 +97,9 @@ def write_and_read(table: pa.Table, partitions: int, repeat: int, directory: Pat
                 producer.write_keyed(batch, ["page_id"])
             system.publish(stream, Publication("benchmark", "1.1", 0, {0: producer.finish()}))
 
-        def read(columns: list[str] | None, system: LogSystem | MemorySystem = system, written: list[StreamSpec] = written) -> None:
+        def read(
+            columns: list[str] | None, system: LogSystem | MemorySystem = system, written: list[StreamSpec] = written
+        ) -> None:
             consumer = system.consumer(written[-1])
             total = 0
             for partition in range(partitions):
@@ -98,9 +110,25 @@ def write_and_read(table: pa.Table, partitions: int, repeat: int, directory: Pat
 
         seconds = best(repeat, write)
         files = [path.stat().st_size for path in root.rglob("*.arrow")]
-        report(f"{kind} keyed write and commit, {label}", rows, seconds, partitions=partitions, bytes=files[0] if files else None)
-        report(f"{kind} read of all columns, {label}", rows, best(repeat, functools.partial(read, None)), partitions=partitions)
-        report(f"{kind} read of the key column, {label}", rows, best(repeat, functools.partial(read, ["page_id"])), partitions=partitions)
+        report(
+            f"{kind} keyed write and commit, {label}",
+            rows,
+            seconds,
+            partitions=partitions,
+            bytes=files[0] if files else None,
+        )
+        report(
+            f"{kind} read of all columns, {label}",
+            rows,
+            best(repeat, functools.partial(read, None)),
+            partitions=partitions,
+        )
+        report(
+            f"{kind} read of the key column, {label}",
+            rows,
+            best(repeat, functools.partial(read, ["page_id"])),
+            partitions=partitions,
+        )
 
 
 def main() -> None:
@@ -118,7 +146,11 @@ def main() -> None:
             table = page_views(rows, text=text)
             batches = table.to_batches(max_chunksize=BATCH)
             path = directory / "plain.parquet"
-            report(f"plain Parquet write (snappy), {label}", rows, best(repeat, functools.partial(pq.write_table, table, path)))
+            report(
+                f"plain Parquet write (snappy), {label}",
+                rows,
+                best(repeat, functools.partial(pq.write_table, table, path)),
+            )
             report(f"plain Parquet read, {label}", rows, best(repeat, functools.partial(pq.read_table, path)))
             for key in ("page_id", "member_id", "country"):
                 seconds = best(repeat, functools.partial(partition_all, batches, key))

@@ -20,7 +20,9 @@ def wide_views(rows: int, *, first: int = 0, pages: int = 10_000, seed: int = 7)
     """Rows with random payloads; ``first`` numbers the first one."""
     random = np.random.default_rng([seed, first])
     offsets = pa.py_buffer((np.arange(rows + 1) * PAYLOAD_BYTES).astype("int32").tobytes())
-    payload = pa.Array.from_buffers(pa.binary(), rows, [None, offsets, pa.py_buffer(random.bytes(rows * PAYLOAD_BYTES))])
+    payload = pa.Array.from_buffers(
+        pa.binary(), rows, [None, offsets, pa.py_buffer(random.bytes(rows * PAYLOAD_BYTES))]
+    )
     countries = pa.array([f"{chr(65 + number // 10)}{chr(65 + number % 10)}" for number in range(50)])
     return pa.RecordBatch.from_arrays(
         [
@@ -36,7 +38,10 @@ def wide_views(rows: int, *, first: int = 0, pages: int = 10_000, seed: int = 7)
 
 
 def write_wide_views(directory: Path, rows: int) -> Path:
-    """Writes so many rows as Parquet files below a directory of that size, a row group at a time; nothing if they are there."""
+    """Writes so many rows as Parquet files below a directory of that size, a row group at a time.
+
+    Nothing if they are there.
+    """
     place = directory / f"wide-{rows}"
     if place.exists():
         return place

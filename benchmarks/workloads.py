@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Peer:
-    """The same work in plain PySpark. ``goal``: by what factor the application should be faster; None: it is only shown."""
+    """The same work in plain PySpark.
+
+    ``goal``: by what factor the application should be faster; None: it is only shown.
+    """
 
     name: str
     what: str

@@ -1,7 +1,7 @@
 """An existing PySpark job as the input of a stream application: ``from_dataframe``.
 
-The first stage runs the job once and keeps its rows for the run, so that a retry reads the same; its log names the job's shuffle, and the
-``partition_by`` that would do that work as a stage of its own.
+The first stage runs the job once and keeps its rows for the run, so that a retry reads the same; its log names the
+job's shuffle, and the ``partition_by`` that would do that work as a stage of its own.
 """
 
 from airflow.sdk import DAG

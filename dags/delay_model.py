@@ -1,10 +1,13 @@
-"""The scheduled model refresh: a model is trained every day and pushed; flights are scored by the newest one as they come.
+"""The scheduled model refresh: a model is trained every day and pushed.
 
-- ``delay_model_refresh`` trains on the days up to its own and pushes the weights. The push is an event of the table's asset.
+Flights are scored by the newest one as they come.
+
+- ``delay_model_refresh`` trains on the days up to its own and pushes the weights. The push is an event of the table's
+  asset.
 - ``delay_scores`` is scheduled on that asset, and scores the flights that came since its last run.
 - ``delay_model_rollback`` makes an older version current again; that is an event, too.
-- ``delay_scores_daily`` scores a day's flights with the model that was current when the day began, so a backfill of last week gives
-  what would have been said then, whatever is current now.
+- ``delay_scores_daily`` scores a day's flights with the model that was current when the day began, so a backfill of
+  last week gives what would have been said then, whatever is current now.
 - ``delay_flights_feed`` plays the source of flights.
 """
 
@@ -46,7 +49,13 @@ with DAG("delay_model_refresh", tags=["samza"], doc_md=__doc__, **DAILY):
 with DAG("delay_scores", schedule=[pushed_table("delay-model")], max_active_runs=1, tags=["samza"], doc_md=__doc__):
     SamzaTaskGroup(group_id="scores", application=SCORES, systems={"warehouse": "flights_warehouse"}, mode="fused")
 
-with DAG("delay_model_rollback", schedule=None, tags=["samza"], doc_md=__doc__, params={"to": Param("previous", type="string")}):
+with DAG(
+    "delay_model_rollback",
+    schedule=None,
+    tags=["samza"],
+    doc_md=__doc__,
+    params={"to": Param("previous", type="string")},
+):
     TableRollbackOperator(task_id="rollback", application=SCORES, table="delay-model", to="{{ params.to }}")
 
 with DAG("delay_scores_daily", tags=["samza"], doc_md=__doc__, **DAILY):
@@ -58,7 +67,13 @@ with DAG("delay_scores_daily", tags=["samza"], doc_md=__doc__, **DAILY):
         mode="fused",
     )
 
-with DAG("delay_flights_feed", schedule=None, tags=["samza"], doc_md=__doc__, params={"day": Param("2013-01-01", format="date")}):
+with DAG(
+    "delay_flights_feed",
+    schedule=None,
+    tags=["samza"],
+    doc_md=__doc__,
+    params={"day": Param("2013-01-01", format="date")},
+):
     SamzaStreamOperator(
         task_id="feed",
         application="pipelines.delay_model:feed",

@@ -1,7 +1,7 @@
 """A run per hour that reads what came since the run before, and goes on from the state that that one left.
 
-Runs order themselves: one waits, deferred, while another one holds the state. After a pause the next run catches up. A run of a
-backfill has a state of its own.
+Runs order themselves: one waits, deferred, while another one holds the state. After a pause the next run catches up. A
+run of a backfill has a state of its own.
 """
 
 import pendulum
@@ -20,4 +20,6 @@ with DAG(
     doc_md=__doc__,
     default_args={"retries": 1},
 ):
-    SamzaTaskGroup(group_id="hours", application="pipelines.departures:catch_up", systems={"warehouse": "flights_warehouse"})
+    SamzaTaskGroup(
+        group_id="hours", application="pipelines.departures:catch_up", systems={"warehouse": "flights_warehouse"}
+    )

@@ -7,7 +7,9 @@ from airflow.sdk import DAG, Param
 
 from airflow_samza.provider.operators import SamzaStreamOperator
 
-with DAG("departures_feed", schedule=None, tags=["samza"], doc_md=__doc__, params={"day": Param("2013-01-01", format="date")}):
+with DAG(
+    "departures_feed", schedule=None, tags=["samza"], doc_md=__doc__, params={"day": Param("2013-01-01", format="date")}
+):
     SamzaStreamOperator(
         task_id="feed",
         application="pipelines.departures:feed",

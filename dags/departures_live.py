@@ -8,7 +8,9 @@ from airflow.sdk import DAG
 from airflow_samza import SamzaDrainOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
-with DAG("departures_live", schedule=None, max_active_runs=1, tags=["samza"], doc_md=__doc__, default_args={"retries": 1}):
+with DAG(
+    "departures_live", schedule=None, max_active_runs=1, tags=["samza"], doc_md=__doc__, default_args={"retries": 1}
+):
     SamzaTaskGroup(
         group_id="hours",
         application="pipelines.departures:live",

@@ -1,4 +1,6 @@
-"""An application that is split over two Dags: the one writes a stream, and its asset starts the other, which reads just that run's part.
+"""An application that is split over two Dags.
+
+The one writes a stream, and its asset starts the other, which reads just that run's part.
 
 What the producer has written ends by the end-of-stream in the topic, so the consumer knows that it has seen all of it.
 """
@@ -8,7 +10,13 @@ from airflow.sdk import DAG, Param
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
-with DAG("departures_producer", schedule=None, tags=["samza"], doc_md=__doc__, params={"day": Param("2013-01-01", format="date")}):
+with DAG(
+    "departures_producer",
+    schedule=None,
+    tags=["samza"],
+    doc_md=__doc__,
+    params={"day": Param("2013-01-01", format="date")},
+):
     SamzaTaskGroup(
         group_id="departures",
         application="pipelines.departures:shared",

@@ -1,7 +1,7 @@
 """The flights of 2013, planned into stages: each re-partitioning ends a stage, and each stage is a task.
 
-Connections: ``samza_default`` (type samza: the root), ``flights_data`` and ``flights_warehouse`` (type fs: where the flights are, where the
-results go). ``make demo`` sets all of it up.
+Connections: ``samza_default`` (type samza: the root), ``flights_data`` and ``flights_warehouse`` (type fs: where the
+flights are, where the results go). ``make demo`` sets all of it up.
 """
 
 from airflow.sdk import DAG

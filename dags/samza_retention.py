@@ -1,7 +1,7 @@
 """Once a day: what has expired under the root goes, of all applications that run there.
 
-Each run's cleanup already deletes what has expired of its own application. This takes what no run's end takes: applications that run no
-more, segments that nobody names, and what dead processes have left half written.
+Each run's cleanup already deletes what has expired of its own application. This takes what no run's end takes:
+applications that run no more, segments that nobody names, and what dead processes have left half written.
 """
 
 import pendulum

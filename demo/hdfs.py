@@ -1,7 +1,7 @@
 """A real HDFS on this machine, one NameNode and one DataNode: ``python -m demo.hdfs`` starts one to try things with.
 
-The jars come from Maven (``scripts/setup-jars.sh hdfs``). Both servers are processes of their own and listen on 127.0.0.1 only, on ports
-that were free; what they store lies in one folder.
+The jars come from Maven (``scripts/setup-jars.sh hdfs``). Both servers are processes of their own and listen on
+127.0.0.1 only, on ports that were free; what they store lies in one folder.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ class Hdfs:
                 return
             for server, log in ((self.namenode, "namenode.log"), (self.datanode, "datanode.log")):
                 if server is not None and server.poll() is not None:
-                    raise NoHdfs(f"HDFS did not start; the end of {self.folder / log}:\n{(self.folder / log).read_text()[-2000:]}")
+                    raise NoHdfs(
+                        "HDFS did not start; the end of "
+                        f"{self.folder / log}:\n{(self.folder / log).read_text()[-2000:]}"
+                    )
             time.sleep(0.05)
         raise NoHdfs(f"HDFS was not ready after {START_SECONDS:.0f} s; its logs are in {self.folder}.")
 
@@ -126,7 +129,9 @@ class Hdfs:
         for page in ("hdfs", "datanode", "static"):
             (self.conf_dir / "webapps" / page).mkdir(parents=True)
         (self.conf_dir / "log4j.properties").write_text(_LOGGING)
-        _write_settings(self.conf_dir / "core-site.xml", {"fs.defaultFS": self.hdfs, "hadoop.tmp.dir": str(self.folder)})
+        _write_settings(
+            self.conf_dir / "core-site.xml", {"fs.defaultFS": self.hdfs, "hadoop.tmp.dir": str(self.folder)}
+        )
         settings = {
             "dfs.namenode.rpc-address": f"127.0.0.1:{self.rpc_port}",
             "dfs.namenode.http-address": f"127.0.0.1:{self.http_port}",
@@ -156,7 +161,9 @@ class Hdfs:
 
     def _java(self, program: str, log: str) -> subprocess.Popen[bytes]:
         with open(self.folder / log, "ab") as output:
-            return subprocess.Popen(self._command(program), stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            return subprocess.Popen(
+                self._command(program), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
 
 
 def _java_command(classpath: list[str], program: str, *arguments: str) -> list[str]:
@@ -216,7 +223,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"HDFS is up, after {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
         print(f"  a root for airflow_samza   {found.webhdfs}/samza")
         print(f"  for Spark                  {found.hdfs}/")
-        print(f"  for Hadoop's clients       export HADOOP_CONF_DIR={found.conf_dir} HADOOP_USER_NAME={getpass.getuser()}", flush=True)
+        print(
+            f"  for Hadoop's clients       export HADOOP_CONF_DIR={found.conf_dir} "
+            f"HADOOP_USER_NAME={getpass.getuser()}",
+            flush=True,
+        )
         assert found.namenode is not None
         found.namenode.wait()
     return 0

@@ -1,4 +1,6 @@
-"""A real Airflow on this machine for the demo and for tests: ``airflow standalone`` with a home of its own, and its REST API.
+"""A real Airflow on this machine for the demo and for tests.
+
+``airflow standalone`` with a home of its own, and its REST API.
 
     with LocalAirflow(home, dags=Path("dags")) as airflow:
         run_id = airflow.trigger("flights")
@@ -41,8 +43,8 @@ class AirflowProblem(RuntimeError):
 class LocalAirflow:
     """One ``airflow standalone`` process tree.
 
-    ``connections`` are URIs or JSON by connection id, ``env`` further environment variables (of the Dag processor and of the tasks, too).
-    ``parallelism`` bounds the tasks that run at once.
+    ``connections`` are URIs or JSON by connection id, ``env`` further environment variables (of the Dag processor and
+    of the tasks, too). ``parallelism`` bounds the tasks that run at once.
     """
 
     def __init__(
@@ -76,7 +78,8 @@ class LocalAirflow:
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             # Writers of SQLite wait for each other this long instead of giving up after 5 s.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=60",
-            # A machine that also runs Spark answers slowly now and then; Airflow's own patience (5, 30 and 50 s) is meant for servers.
+            # A machine that also runs Spark answers slowly now and then; Airflow's own patience (5, 30 and 50 s) is
+            # meant for servers.
             "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
             "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "150",
             "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
@@ -101,7 +104,9 @@ class LocalAirflow:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     @property
@@ -166,17 +171,24 @@ class LocalAirflow:
     def cli(self, *arguments: str, timeout: float = 120, check: bool = True) -> str:
         """Runs ``airflow <arguments>`` in the same environment and returns its standard output."""
         done = subprocess.run(
-            [sys.executable, "-m", "airflow", *arguments], env=self._env, cwd=self.home, capture_output=True, text=True, timeout=timeout
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self._env,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
         if check and done.returncode:
-            raise AirflowProblem(f"airflow {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+            raise AirflowProblem(
+                f"airflow {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+            )
         return done.stdout
 
     def backfill(self, dag_id: str, first: str, last: str, *options: str) -> None:
         """Runs ``airflow backfill create`` over the dates from ``first`` to ``last``.
 
-        On SQLite the command now and then finds the database locked, however long it may wait: it reads first and writes later, and the
-        scheduler has written in between. Then nothing has been created, and it is run again.
+        On SQLite the command now and then finds the database locked, however long it may wait: it reads first and
+        writes later, and the scheduler has written in between. Then nothing has been created, and it is run again.
         """
         for tries_left in reversed(range(20)):
             try:
@@ -197,7 +209,9 @@ class LocalAirflow:
 
         return self.wait_until(look, timeout, f"the Dag {dag_id}")
 
-    def trigger(self, dag_id: str, *, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None, **more: Any) -> str:
+    def trigger(
+        self, dag_id: str, *, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None, **more: Any
+    ) -> str:
         """Starts a Dag run and returns its id. Without ``logical_date`` the run has no data interval."""
         self.wait_for_dag(dag_id)
         body = {"logical_date": logical_date.isoformat() if logical_date else None, "conf": dict(conf or {}), **more}
@@ -210,7 +224,9 @@ class LocalAirflow:
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """All runs of a Dag, oldest first."""
-        found: list[dict[str, Any]] = self.api("GET", f"/dags/{dag_id}/dagRuns", params={"limit": 100, "order_by": "id"})["dag_runs"]
+        found: list[dict[str, Any]] = self.api(
+            "GET", f"/dags/{dag_id}/dagRuns", params={"limit": 100, "order_by": "id"}
+        )["dag_runs"]
         return found
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout: float = 600) -> dict[str, Any]:
@@ -220,13 +236,15 @@ class LocalAirflow:
             run = self.run(dag_id, run_id)
             return run if run["state"] in ("success", "failed") else None
 
-        return self.wait_until(look, timeout, f"the run {run_id} of {dag_id}", lambda: str(self.task_states(dag_id, run_id)))
+        return self.wait_until(
+            look, timeout, f"the run {run_id} of {dag_id}", lambda: str(self.task_states(dag_id, run_id))
+        )
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """The task instances of a run, in the order in which they started."""
-        found: list[dict[str, Any]] = self.api("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", params={"limit": 100})[
-            "task_instances"
-        ]
+        found: list[dict[str, Any]] = self.api(
+            "GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", params={"limit": 100}
+        )["task_instances"]
         return sorted(found, key=lambda task: (task["start_date"] is None, task["start_date"] or "", task["task_id"]))
 
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
@@ -238,14 +256,18 @@ class LocalAirflow:
         found: dict[str, Any] = self.api("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
         return found
 
-    def wait_for_task(self, dag_id: str, run_id: str, task_id: str, states: Sequence[str] = ENDED, timeout: float = 300) -> dict[str, Any]:
+    def wait_for_task(
+        self, dag_id: str, run_id: str, task_id: str, states: Sequence[str] = ENDED, timeout: float = 300
+    ) -> dict[str, Any]:
         """The task instance, once it is in one of ``states``."""
 
         def look() -> dict[str, Any] | None:
             task = self.task(dag_id, run_id, task_id)
             return task if task["state"] in states else None
 
-        return self.wait_until(look, timeout, f"{task_id} to be {' or '.join(states)}", lambda: str(self.task_states(dag_id, run_id)))
+        return self.wait_until(
+            look, timeout, f"{task_id} to be {' or '.join(states)}", lambda: str(self.task_states(dag_id, run_id))
+        )
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
         """An XCom value, None when there is none."""
@@ -276,8 +298,13 @@ class LocalAirflow:
         """Marks a task instance ``failed`` or ``success``, as a person does in the page."""
         self.api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", json={"new_state": state})
 
-    def wait_until(self, look: Callable[[], T | None], timeout: float, what: str, explain: Callable[[], str] | None = None) -> T:
-        """What ``look`` finds, asked twice a second; says what it waited for when the time is over or Airflow has died."""
+    def wait_until(
+        self, look: Callable[[], T | None], timeout: float, what: str, explain: Callable[[], str] | None = None
+    ) -> T:
+        """What ``look`` finds, asked twice a second.
+
+        Says what it waited for when the time is over or Airflow has died.
+        """
         deadline = time.monotonic() + timeout
         while True:
             found = look()
@@ -285,7 +312,8 @@ class LocalAirflow:
                 return found
             if self._process is not None and self._process.poll() is not None:
                 raise AirflowProblem(
-                    f"Airflow ended with {self._process.returncode} while waiting for {what}; its log:\n{self._log_tail()}"
+                    f"Airflow ended with {self._process.returncode} while waiting for {what}; its "
+                    f"log:\n{self._log_tail()}"
                 )
             if time.monotonic() > deadline:
                 raise AirflowProblem(f"Waited {timeout:.0f} s for {what}. {explain() if explain else self._log_tail()}")
@@ -300,7 +328,8 @@ class LocalAirflow:
             return False
         parts = answer.json()
         return all(
-            (parts.get(name) or {}).get("status") == "healthy" for name in ("metadatabase", "scheduler", "triggerer", "dag_processor")
+            (parts.get(name) or {}).get("status") == "healthy"
+            for name in ("metadatabase", "scheduler", "triggerer", "dag_processor")
         )
 
     def _sign_in(self) -> None:

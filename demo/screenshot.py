@@ -1,4 +1,4 @@
-"""Opens a finished Dag run in Airflow's own page, in a headless Chromium, reads its task states, and takes its picture."""
+"""Opens a finished Dag run in Airflow's own page in a headless Chromium, reads its task states, takes its picture."""
 
 from __future__ import annotations
 

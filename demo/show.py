@@ -47,9 +47,14 @@ def follow(airflow: LocalAirflow, dag_id: str, run_id: str, seconds: float) -> s
         if state in ("success", "failed"):
             break
         if time.monotonic() - start > seconds:
-            raise AirflowProblem(f"The Dag run is still {state} after {seconds:.0f} s: {airflow.task_states(dag_id, run_id)}")
+            raise AirflowProblem(
+                f"The Dag run is still {state} after {seconds:.0f} s: {airflow.task_states(dag_id, run_id)}"
+            )
         time.sleep(0.5)
-    rows = [[task["task_id"], task["state"] or "not run", task["try_number"], _duration(task)] for task in airflow.tasks(dag_id, run_id)]
+    rows = [
+        [task["task_id"], task["state"] or "not run", task["try_number"], _duration(task)]
+        for task in airflow.tasks(dag_id, run_id)
+    ]
     print()
     indented(columns(["TASK", "STATE", "TRY", "SECONDS"], rows))
     fact(f"The Dag run: {state}, {_duration(airflow.run(dag_id, run_id))} s")
@@ -61,7 +66,9 @@ def failures(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
     for task in airflow.tasks(dag_id, run_id):
         if task["state"] == "failed":
             step(f"The end of the log of {task['task_id']}")
-            indented("\n".join(airflow.log(dag_id, run_id, task["task_id"], task["try_number"]).splitlines()[-STAGE_LINES:]))
+            indented(
+                "\n".join(airflow.log(dag_id, run_id, task["task_id"], task["try_number"]).splitlines()[-STAGE_LINES:])
+            )
 
 
 def draw(ticket: Mapping[str, Any] | None, root: Path, file: Path) -> Path:
@@ -82,19 +89,29 @@ def stage_lines(log: str) -> None:
 
 
 def first_rows(folder: Path) -> None:
-    """The makers and hours with the longest delays among those with at least 100 flights, and how many rows there are."""
+    """Print the makers and hours with the longest delays among those with at least 100 flights, and the number of rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     table = pq.read_table(folder, columns=["manufacturer", "hour", "flights", "departure_delay", "arrival_delay"])
     often = table.filter(pc.greater_equal(table["flights"], 100)).sort_by([("departure_delay", "descending")])
     rows = [
-        [row["manufacturer"], row["hour"], row["flights"], f"{row['departure_delay']:.1f}", f"{row['arrival_delay']:.1f}"]
+        [
+            row["manufacturer"],
+            row["hour"],
+            row["flights"],
+            f"{row['departure_delay']:.1f}",
+            f"{row['arrival_delay']:.1f}",
+        ]
         for row in often.slice(0, ROWS).to_pylist()
     ]
     indented(columns(["MANUFACTURER", "HOUR", "FLIGHTS", "MINUTES LATE AT DEPARTURE", "AT ARRIVAL"], rows))
     flights = pc.sum(table["flights"]).as_py()
-    fact(f"{table.num_rows:,} rows in all, of {flights:,} flights; above are the latest of those with 100 flights or more.")
+    fact(
+        f"{table.num_rows:,} rows in all, of {flights:,} flights; above are the latest of those with 100 flights "
+        "or "
+        "more."
+    )
 
 
 def places(found: Mapping[str, Path]) -> None:

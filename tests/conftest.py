@@ -37,7 +37,8 @@ def _java_options() -> str:
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _java_options())
 
-# A shell without job control has what it starts in the background ignore Ctrl-C, and so would the processes that tests interrupt.
+# A shell without job control has what it starts in the background ignore Ctrl-C, and so would the processes that tests
+# interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,7 +1,7 @@
 """``app``: what an application's function gets, to declare systems, streams and tables.
 
-Code names systems only; the environment binds them (kind, place, secrets). Source: planner-with-tables (streams, tables,
-side inputs); SEMANTICS P11 (keys and partitioners), S2, S6–S8 (tables), C10 (shared streams).
+Code names systems only; the environment binds them (kind, place, secrets). Source: planner-with-tables (streams,
+tables, side inputs); SEMANTICS P11 (keys and partitioners), S2, S6–S8 (tables), C10 (shared streams).
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTime
 from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.remote_access import RemoteAccessOptions
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.stream_declarations import PushedTableOptions, StreamOptions, check_words, declared_stream, options_of
+from airflow_samza.application.stream_declarations import (
+    PushedTableOptions,
+    StreamOptions,
+    check_words,
+    declared_stream,
+    options_of,
+)
 from airflow_samza.application.system_times import SystemTime, read_schema, stamped_schema
 from airflow_samza.application.table_declarations import TableDeclarations
 from airflow_samza.schema import Schema
@@ -54,9 +60,10 @@ _LEAVE_OUT = {
 class ApplicationDescriptor:
     """The streams, systems and tables of one application, as both kinds of application declare them.
 
-    ``id`` is unique among streams, or among tables, and the same from run to run. A declaration that cannot be right raises an
-    :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``) or a :class:`~airflow_samza.errors.SchemaError`, which
-    name the line. Lengths of time are ms, a ``timedelta`` or a text (``"5 minutes"``).
+    ``id`` is unique among streams, or among tables, and the same from run to run. A declaration that cannot be right
+    raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``) or a
+    :class:`~airflow_samza.errors.SchemaError`, which name the line. Lengths of time are ms, a ``timedelta`` or a text
+    (``"5 minutes"``).
     """
 
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
@@ -84,13 +91,19 @@ class ApplicationDescriptor:
     # -- systems -----------------------------------------------------------------------------------------------------
 
     def system(self, name: str, *, kind: str | None = None, **options: object) -> str:
-        """Declares a system; ``kind`` (``memory``, ``log``, ``files``, …) and options are for environments that bind nothing.
+        """Declares a system.
+
+        ``kind`` (``memory``, ``log``, ``files``, …) and options are for environments that bind nothing.
 
         Returns the name, for ``system=``. No secrets here: they stay in the environment's connections.
         """
         location = SourceLocation.of_caller()
         if kind is not None and (not isinstance(kind, str) or not kind.strip()):
-            refuse(f"System {name!r} has kind={kind!r}", hint='Write for example kind="log", or leave it to the environment.', system=name)
+            refuse(
+                f"System {name!r} has kind={kind!r}",
+                hint='Write for example kind="log", or leave it to the environment.',
+                system=name,
+            )
         secret = next((option for option in options if gives_away(option, options[option])), None)
         if secret is not None:
             refuse(
@@ -106,7 +119,11 @@ class ApplicationDescriptor:
         self._graph.check_open()
         checked = checked_id(name, "system")
         if self.default_system_name is not None:
-            refuse(f"The default system is {self.default_system_name!r} already, and now {name!r}", hint="Say it once.", system=name)
+            refuse(
+                f"The default system is {self.default_system_name!r} already, and now {name!r}",
+                hint="Say it once.",
+                system=name,
+            )
         if self._graph.streams or self._graph.side_inputs or self._graph.tables:
             refuse(
                 f"The default system {name!r} comes too late: streams or tables are declared already",
@@ -126,17 +143,18 @@ class ApplicationDescriptor:
     def input_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
         """Declares the input stream ``id`` and enters the graph with its messages.
 
-        ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a ``Row``.
-        ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the system does not
-        know it (files). ``timestamp``: the event-time column, or ``system_time("read_at")``; ``max_delay``: how late its messages may
-        come, or ``watermarks``, a strategy of one's own. ``bounded``: whether it ends. What a run reads of it: ``path``, a template over
-        the data interval (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
-        ``slice="checkpoint"`` (what came since the last run). ``format`` and ``options`` go to its system.
-        ``serde`` says how messages are turned into bytes, where the system sends bytes (``"json"``, ``"string"``, ``"bytes"``,
-        ``"avro:<schema file>"``, a class of your own); systems that keep columns reject it. ``partitioner``: by whose rule it is
-        partitioned, where that is not ours. ``broadcast``: every task reads it whole. ``bootstrap`` reads it to its head first;
-        ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be read or do not fit the schema:
-        ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
+        ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a
+        ``Row``. ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the
+        system does not know it (files). ``timestamp``: the event-time column, or ``system_time("read_at")``;
+        ``max_delay``: how late its messages may come, or ``watermarks``, a strategy of one's own. ``bounded``: whether
+        it ends. What a run reads of it: ``path``, a template over the data interval
+        (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
+        ``slice="checkpoint"`` (what came since the last run). ``format`` and ``options`` go to its system. ``serde``
+        says how messages are turned into bytes, where the system sends bytes (``"json"``, ``"string"``, ``"bytes"``,
+        ``"avro:<schema file>"``, a class of your own); systems that keep columns reject it. ``partitioner``: by whose
+        rule it is partitioned, where that is not ours. ``broadcast``: every task reads it whole. ``bootstrap`` reads it
+        to its head first; ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be read
+        or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
@@ -152,7 +170,9 @@ class ApplicationDescriptor:
     def shared_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def shared_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Reads a stream that another application writes with ``output_stream(…, shared=True)``; it does not end unless ``bounded=True``.
+        """Reads a stream that another application writes with ``output_stream(…, shared=True)``.
+
+        It does not end unless ``bounded=True``.
 
         ``id``, ``schema`` and the others as of :meth:`input_stream`.
         Such a stream carries end-of-stream and watermarks of each run that writes it (SEMANTICS C10).
@@ -175,9 +195,9 @@ class ApplicationDescriptor:
     ) -> MessageStream[Any]:
         """A bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame.
 
-        It is called once in a run, and what it gives is put into ``partitions`` partitions, by ``key`` if one is given. ``schema`` is
-        checked against its columns; without it they are known when the function has run. ``timestamp`` is the event-time column,
-        ``max_delay`` how late its messages may come.
+        It is called once in a run, and what it gives is put into ``partitions`` partitions, by ``key`` if one is given.
+        ``schema`` is checked against its columns; without it they are known when the function has run. ``timestamp`` is
+        the event-time column, ``max_delay`` how late its messages may come.
         """
         check_callable(function, "from_dataframe", 1, hint="from_dataframe takes a callable: lambda spark: spark.read…")
         stream = declared_stream(
@@ -210,10 +230,11 @@ class ApplicationDescriptor:
     ) -> OutputStream:
         """Declares the output stream ``id`` of a ``system``, for ``send_to``.
 
-        ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own partition) into
-        ``partitions``, by ``partitioner``. ``timestamp`` names its event-time column, which has to be among what is sent.
-        ``shared`` lets other applications read it as a stream with control messages. ``path`` (a template over the data interval),
-        ``format`` and ``options`` go to its system, ``serde`` is as of :meth:`input_stream`.
+        ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own
+        partition) into ``partitions``, by ``partitioner``. ``timestamp`` names its event-time column, which has to be
+        among what is sent. ``shared`` lets other applications read it as a stream with control messages. ``path`` (a
+        template over the data interval), ``format`` and ``options`` go to its system, ``serde`` is as of
+        :meth:`input_stream`.
         """
         stream = declared_stream(
             id,
@@ -233,16 +254,21 @@ class ApplicationDescriptor:
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
-        """Declares the stream ``id``, which feeds tables (:meth:`table`); ``schema`` and the others as of :meth:`input_stream`.
+        """Declares the stream ``id``, which feeds tables (:meth:`table`).
 
-        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``, ``watermarks`` and
-        ``on_error`` are refused; ``priority`` and ``bootstrap`` say which side inputs of a table are read before the others.
+        ``schema`` and the others as of :meth:`input_stream`.
+
+        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``,
+        ``watermarks`` and ``on_error`` are refused; ``priority`` and ``bootstrap`` say which side inputs of a table are
+        read before the others.
         """
         check_words(more, "side_input")
         for word, why in _NOT_OF_SIDE_INPUTS.items():
             if more.get(word) is not None:
                 refuse(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
-        return SideInput(self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph)
+        return SideInput(
+            self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph
+        )
 
     def _check_on_error(self, more: StreamOptions, where: str) -> None:
         if "on_error" in more:
@@ -253,7 +279,11 @@ class ApplicationDescriptor:
         where = f"input stream {id!r}"
         for word in ("max_delay", "watermarks"):
             if more.get(word) is not None:
-                refuse(f"{where} has the system's time and {word}", hint="Leave it out: the clock makes the watermarks.", stream=id)
+                refuse(
+                    f"{where} has the system's time and {word}",
+                    hint="Leave it out: the clock makes the watermarks.",
+                    stream=id,
+                )
         with located():
             declared = None if schema is None else Schema.of(schema)
         stamped = stamped_schema(declared, column, where)
@@ -270,15 +300,24 @@ class ApplicationDescriptor:
     # -- tables ------------------------------------------------------------------------------------------------------
 
     @overload
-    def pushed_table(self, id: str, *, key: Columns, schema: type[T], **more: Unpack[PushedTableOptions]) -> Table[T]: ...
+    def pushed_table(
+        self, id: str, *, key: Columns, schema: type[T], **more: Unpack[PushedTableOptions]
+    ) -> Table[T]: ...
 
     @overload
-    def pushed_table(self, id: str, *, key: Columns, schema: object = ..., **more: Unpack[PushedTableOptions]) -> Table[Any]: ...
+    def pushed_table(
+        self, id: str, *, key: Columns, schema: object = ..., **more: Unpack[PushedTableOptions]
+    ) -> Table[Any]: ...
 
-    def pushed_table(self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]) -> Table[Any]:
-        """A table filled by pushes; read-only here (SEMANTICS S6). Its side input is the stream of the pushes, ``<id>-push``.
+    def pushed_table(
+        self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]
+    ) -> Table[Any]:
+        """A table filled by pushes; read-only here (SEMANTICS S6).
 
-        A push takes ``key``, ``schema``, ``partitioner`` and ``partitions`` from here, so it may come before the first plan.
+        Its side input is the stream of the pushes, ``<id>-push``.
+
+        A push takes ``key``, ``schema``, ``partitioner`` and ``partitions`` from here, so it may come before the first
+        plan.
         """
         check_words(more, "pushed_table", PushedTableOptions)
         return self._tables.pushed(id, key=key, schema=schema, **more)
@@ -320,15 +359,20 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """A table that the application writes with ``send_to``; its changelog brings it back when the disk is lost (S10).
+        """A table that the application writes with ``send_to``.
 
-        ``key`` are the columns by which rows are found (the last write of a key wins), ``schema`` all columns, ``options`` what its store
-        takes; ``renamed_from`` is its former id, under which its rows are found again.
-        The changelog lies under the root, with the run's state. ``changelog="system.stream"`` (or ``stores.<id>.changelog``) also writes
-        what is written to the table to that stream, for others to read; False: what the table holds is lost with the run.
-        ``ttl``: how long a row is found after it was written, by event time where all that writes and reads it has one, else by the clock.
+        Its changelog brings it back when the disk is lost (S10).
+
+        ``key`` are the columns by which rows are found (the last write of a key wins), ``schema`` all columns,
+        ``options`` what its store takes; ``renamed_from`` is its former id, under which its rows are found again. The
+        changelog lies under the root, with the run's state. ``changelog="system.stream"`` (or
+        ``stores.<id>.changelog``) also writes what is written to the table to that stream, for others to read; False:
+        what the table holds is lost with the run. ``ttl``: how long a row is found after it was written, by event time
+        where all that writes and reads it has one, else by the clock.
         """
-        return self._tables.local(id, key=key, schema=schema, ttl=ttl, changelog=changelog, options=options, renamed_from=renamed_from)
+        return self._tables.local(
+            id, key=key, schema=schema, ttl=ttl, changelog=changelog, options=options, renamed_from=renamed_from
+        )
 
     def remote_table(
         self,
@@ -341,16 +385,20 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
-        """A table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``; coroutines, too.
+        """A table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
 
-        With a key of several columns the callables get a tuple; a row None deletes. ``batch_reads=100``: the reader gets a list of at most
-        so many keys, and returns a mapping or a list; ``batch_writes=100``: the writer gets a list of pairs of key and row.
-        ``rate="100/second"`` bounds the calls of all tasks together; ``retries``, ``backoff`` and ``retry_on`` say what is tried again;
-        ``cache_rows`` and ``cache_ttl`` keep what was read; ``concurrency`` and ``timeout`` are for coroutine functions. ``schema`` are the
-        columns of its rows.
+        Coroutines, too.
+
+        With a key of several columns the callables get a tuple; a row None deletes. ``batch_reads=100``: the reader
+        gets a list of at most so many keys, and returns a mapping or a list; ``batch_writes=100``: the writer gets a
+        list of pairs of key and row. ``rate="100/second"`` bounds the calls of all tasks together; ``retries``,
+        ``backoff`` and ``retry_on`` say what is tried again; ``cache_rows`` and ``cache_ttl`` keep what was read;
+        ``concurrency`` and ``timeout`` are for coroutine functions. ``schema`` are the columns of its rows.
         """
         check_words(access, "remote_table", RemoteAccessOptions)
-        return self._tables.remote(id, key=key, reader=reader, writer=writer, schema=schema, options=options, access=access)
+        return self._tables.remote(
+            id, key=key, reader=reader, writer=writer, schema=schema, options=options, access=access
+        )
 
     def table(
         self,
@@ -367,11 +415,12 @@ class ApplicationDescriptor:
     ) -> Table[Any]:
         """The general form: a table fed by any side inputs, through a processor.
 
-        ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or ``system.stream``; left out, the
-        configuration says them (``stores.<id>.side.inputs``). ``processor`` is a factory ``(config, metrics) -> SideInputsProcessor``
-        or its name ``"package.module:attribute"``; without one each message is a row, stored under its key columns (SEMANTICS S2).
-        ``schema``, ``ttl``, ``changelog``, ``options`` and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no
-        changelog (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
+        ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or
+        ``system.stream``; left out, the configuration says them (``stores.<id>.side.inputs``). ``processor`` is a
+        factory ``(config, metrics) -> SideInputsProcessor`` or its name ``"package.module:attribute"``; without one
+        each message is a row, stored under its key columns (SEMANTICS S2). ``schema``, ``ttl``, ``changelog``,
+        ``options`` and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no changelog
+        (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
         """
         return self._tables.with_side_inputs(
             id,

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class ApplicationSpec:
     """A described application: its systems, streams, tables and operators, in the order declared. Never changes.
 
-    The same code and configuration give the same value. ``operators`` come after their inputs. An input stream that also
-    feeds a table is in ``inputs`` and in ``side_inputs``. ``dropped`` are the former ids of which the state may go.
+    The same code and configuration give the same value. ``operators`` come after their inputs. An input stream that
+    also feeds a table is in ``inputs`` and in ``side_inputs``. ``dropped`` are the former ids of which the state may
+    go.
     """
 
     name: str
@@ -78,7 +79,9 @@ class ApplicationSpec:
                 return streams[stream_id]
         known = sorted({*self.inputs, *self.outputs, *self.intermediates, *self.side_inputs})
         raise UnknownName(
-            f"Application {self.name!r} has no stream {stream_id!r}.", hint=f"Its streams are {listed(known)}.", name=stream_id
+            f"Application {self.name!r} has no stream {stream_id!r}.",
+            hint=f"Its streams are {listed(known)}.",
+            name=stream_id,
         )
 
     def table(self, table_id: str) -> TableDescriptor:
@@ -109,7 +112,11 @@ class ApplicationSpec:
 
     @cached_property
     def _inputs_by_stream(self) -> dict[str, InputOperatorSpec]:
-        return {operator.stream.stream_id: operator for operator in self.operators if isinstance(operator, InputOperatorSpec)}
+        return {
+            operator.stream.stream_id: operator
+            for operator in self.operators
+            if isinstance(operator, InputOperatorSpec)
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
@@ -118,9 +125,10 @@ class ApplicationSpec:
 class StreamApplication:
     """A stream application. Subclass it with a ``name`` and a method ``describe``, or decorate a function.
 
-    ``name`` goes into topics, operator ids and state, so it is said, never taken from the class. ``app_id`` tells two copies of
-    one application apart. ``config`` holds Samza's configuration keys. ``dropped`` lists former ids of operators, tables and stores whose
-    state is given up; any other state that nobody takes over is an error when a run is planned.
+    ``name`` goes into topics, operator ids and state, so it is said, never taken from the class. ``app_id`` tells two
+    copies of one application apart. ``config`` holds Samza's configuration keys. ``dropped`` lists former ids of
+    operators, tables and stores whose state is given up; any other state that nobody takes over is an error when a run
+    is planned.
 
     >>> class PageViews(StreamApplication):
     ...     name = "page-views"
@@ -140,7 +148,10 @@ class StreamApplication:
     _low_level: ClassVar[bool] = False
 
     def describe(self, app: Any) -> None:
-        """Says what the application is: streams, tables, operators. Called once per :meth:`spec`; must do nothing else."""
+        """Says what the application is: streams, tables, operators.
+
+        Called once per :meth:`spec`; must do nothing else.
+        """
         raise NotImplementedError
 
     def spec(self, config: Mapping[str, str] | None = None) -> ApplicationSpec:
@@ -160,7 +171,8 @@ class StreamApplication:
         except USER_ERRORS as error:
             raise InvalidApplication(
                 f"The description of application {name!r} raised {raised_in_user_code(error)}.",
-                hint="It runs when the Dag is parsed, on the scheduler's host: it may only declare streams, tables and operators.",
+                hint="It runs when the Dag is parsed, on the scheduler's host: it may only declare streams, tables "
+                "and operators.",
                 name=name,
             ) from error
         graph.finish()
@@ -234,9 +246,10 @@ def stream_application(
 ) -> Callable[[Callable[[Any], None]], DecoratedApplication]:
     """Makes a stream application of a function that gets ``app`` and declares streams and operators on it.
 
-    ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless. ``app_id`` tells
-    copies of one application apart. ``config`` are Samza's keys (texts), which an environment may override. ``default_system`` is where
-    streams lie that name no system. ``dropped`` lists former ids of operators, tables and stores whose state is given up.
+    ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless.
+    ``app_id`` tells copies of one application apart. ``config`` are Samza's keys (texts), which an environment may
+    override. ``default_system`` is where streams lie that name no system. ``dropped`` lists former ids of operators,
+    tables and stores whose state is given up.
 
     >>> @stream_application("page-views")
     ... def page_views(app):
@@ -263,7 +276,8 @@ def decorator_of(
     if callable(name):
         refuse(
             f"@{word} was used without a name for {name_of(name)}",
-            hint=f'Write @{word}("{name_of(name).rpartition(".")[2].replace("_", "-")}"); the name goes into topics and state.',
+            hint=f'Write @{word}("{name_of(name).rpartition(".")[2].replace("_", "-")}"); the name goes into topics '
+            "and state.",
         )
     checked = checked_id(name, "application")
     checked_id(app_id, "application copy (app_id)")
@@ -284,7 +298,9 @@ def _checked_dropped(dropped: Sequence[str]) -> tuple[str, ...]:
 
 def _checked_config(config: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(config, Mapping):
-        refuse(f"config is {config!r}", hint='Give a dict of Samza\'s keys: {"job.intermediate.stream.partitions": "16"}.')
+        refuse(
+            f"config is {config!r}", hint='Give a dict of Samza\'s keys: {"job.intermediate.stream.partitions": "16"}.'
+        )
     for key, value in config.items():
         if not isinstance(key, str) or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ConfigError(

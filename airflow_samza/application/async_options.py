@@ -1,4 +1,7 @@
-"""What may be said of coroutine functions, checked: that they are ones, and how many of their calls may be in flight."""
+"""What may be said of coroutine functions, checked.
+
+That they are ones, and how many of their calls may be in flight.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,29 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
             operator=where,
         )
     if not inspect.iscoroutinefunction(inner):
-        refuse(f"{where} got {name_of(function)}, which is not async: it would hold up all the others", hint=hint, operator=where)
+        refuse(
+            f"{where} got {name_of(function)}, which is not async: it would hold up all the others",
+            hint=hint,
+            operator=where,
+        )
     takes_values(function, where, takes)
 
 
 def async_options(concurrency: object, ordered: object, timeout: str | int | timedelta | None) -> dict[str, Any]:
     """The fields of a MapAsyncSpec that say how its function is called."""
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-        refuse(f"map_async has concurrency={concurrency!r}", hint="It is how many calls may be in flight at a time: a number from 1.")
+        refuse(
+            f"map_async has concurrency={concurrency!r}",
+            hint="It is how many calls may be in flight at a time: a number from 1.",
+        )
     if not isinstance(ordered, bool):
-        refuse(f"map_async has ordered={ordered!r}", hint="Write True (the order of the messages) or False (as the calls end).")
+        refuse(
+            f"map_async has ordered={ordered!r}",
+            hint="Write True (the order of the messages) or False (as the calls end).",
+        )
     with located():
-        return {"concurrency": concurrency, "ordered": ordered, "timeout_ms": None if timeout is None else duration_ms(timeout)}
+        return {
+            "concurrency": concurrency,
+            "ordered": ordered,
+            "timeout_ms": None if timeout is None else duration_ms(timeout),
+        }

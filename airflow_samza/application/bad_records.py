@@ -24,8 +24,11 @@ DEAD_LETTERS = Schema(
         Field("at", DataType("timestamp"), nullable=False),
     )
 )
-"""The columns of a dead letter: where the message came from as far as that is known, which operator failed and how, the message as JSON
-(of an input that could not be read: as it lies there), and when that was."""
+"""The columns of a dead letter.
+
+Where the message came from as far as that is known, which operator failed and how, the message as JSON (of an input
+that could not be read: as it lies there), and when that was.
+"""
 
 _HINT = 'Write "fail" (the default), "drop", or dead_letter(app.output_stream("bad")).'
 
@@ -38,7 +41,9 @@ class DeadLetter:
 
 
 def dead_letter(stream: OutputStream) -> DeadLetter:
-    """``on_error=dead_letter(app.output_stream("bad"))``: what fails goes to that stream, with the error; everything else goes on.
+    """``on_error=dead_letter(app.output_stream("bad"))``: what fails goes to that stream, with the error.
+
+    Everything else goes on.
 
     The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators may share one.
     """
@@ -48,7 +53,10 @@ def dead_letter(stream: OutputStream) -> DeadLetter:
 
 
 def on_error_fields(on_error: object, graph: GraphBuilder, where: str) -> dict[str, Any]:
-    """``on_error`` and ``side_outputs`` of an OperatorSpec, of what the user said; nothing when what fails fails the stage."""
+    """``on_error`` and ``side_outputs`` of an OperatorSpec, of what the user said.
+
+    Nothing when what fails fails the stage.
+    """
     policy = error_policy(on_error, graph, where)
     return {} if policy is None else {"on_error": policy, "side_outputs": policy.side_outputs}
 
@@ -66,11 +74,16 @@ def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPoli
     problem = unwritable(stream.schema, DEAD_LETTERS) if stream.schema is not None else ""
     if problem:
         refuse(
-            f"{where} sends dead letters to output stream {stream.stream_id!r}, which is declared with other columns: {problem}",
+            f"{where} sends dead letters to output stream {stream.stream_id!r}, which is declared with other columns: "
+            f"{problem}",
             hint=f"Leave schema= out: a dead letter has the columns {DEAD_LETTERS.ddl()}.",
             operator=where,
         )
-    lacking = [column for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])) if column not in DEAD_LETTERS]
+    lacking = [
+        column
+        for column in (*stream.key, *([stream.timestamp] if stream.timestamp else []))
+        if column not in DEAD_LETTERS
+    ]
     if lacking:
         refuse(
             f"{where} sends dead letters to output stream {stream.stream_id!r}, which names the column {lacking[0]!r}",

@@ -39,7 +39,9 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
     ``hint`` is what to do when it is no callable at all; a generator function is refused unless ``generator``.
     """
     if not callable(function):
-        refuse(f"{where} takes a Python callable, not {_shown(function)}", hint=hint, operator=where, value=repr(function))
+        refuse(
+            f"{where} takes a Python callable, not {_shown(function)}", hint=hint, operator=where, value=repr(function)
+        )
     refuse_async(function, where)
     code = getattr(innermost(function), "__code__", None)
     flags = code.co_flags if code is not None else 0
@@ -52,16 +54,23 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
 
 
 def refuse_async(function: object, where: str) -> None:
-    """Refuse a coroutine function, and an async generator, where a plain one belongs: nobody would await what it returns."""
+    """Refuse a coroutine function, and an async generator, where a plain one belongs.
+
+    Nobody would await what it returns.
+    """
     if is_async(function):
         refuse(
             f"{where} got {name_of(function)}, which is async",
-            hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an AsyncStreamTask.",
+            hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an "
+            "AsyncStreamTask.",
         )
 
 
 def refuse_async_methods(owner: object, where: str, *methods: str) -> None:
-    """Refuse a class, or an object, of which one of these methods is async; those that it does not have are passed over."""
+    """Refuse a class, or an object, of which one of these methods is async.
+
+    Those that it does not have are passed over.
+    """
     for method in methods:
         found = getattr(owner, method, None)
         if callable(found):
@@ -76,14 +85,17 @@ def is_async(function: object) -> bool:
     code = getattr(innermost(function), "__code__", None)
     if code is not None and code.co_flags & _ASYNC:
         return True
-    return type(function) is not types.FunctionType and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function))
+    return type(function) is not types.FunctionType and (
+        inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    )
 
 
 def takes_values(function: Any, where: str, takes: int) -> None:
     """Refuse a callable that cannot be called with ``takes`` values."""
     if not _accepts(function, takes):
         refuse(
-            f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, which it does not accept",
+            f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, which it does not "
+            "accept",
             hint=f"Define it with {takes} parameter{'s' if takes != 1 else ''}{_defined_at(function)}.",
             operator=where,
         )
@@ -128,7 +140,9 @@ def innermost(function: object) -> Any:
             function = function.__wrapped__
         elif isinstance(function, types.MethodWrapperType) and function.__name__ == "__call__":
             function = function.__self__
-        elif not isinstance(function, types.FunctionType | type) and isinstance(_call_method(function), types.FunctionType):
+        elif not isinstance(function, types.FunctionType | type) and isinstance(
+            _call_method(function), types.FunctionType
+        ):
             return _call_method(function)
         else:
             return function
@@ -175,7 +189,9 @@ def _resolved_annotation(inner: Any) -> object:
     if _is_class(said):
         return said
     holder = types.SimpleNamespace(__annotations__={"return": said})
-    return typing.get_type_hints(holder, getattr(inner, "__globals__", {}), _names_in_sight(inner), include_extras=True)["return"]
+    return typing.get_type_hints(
+        holder, getattr(inner, "__globals__", {}), _names_in_sight(inner), include_extras=True
+    )["return"]
 
 
 def _names_in_sight(function: Any) -> dict[str, Any]:

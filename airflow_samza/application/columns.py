@@ -24,16 +24,26 @@ def key_columns(key: object, schema: Schema | None, where: str) -> tuple[str, ..
         )
     columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list | tuple) else None
     if columns is None or not all(isinstance(column, str) for column in columns):
-        refuse(f"The key of {where} is {key!r}", hint='Name a column, "a", or several, ["a", "b"].', operator=where, value=repr(key))
+        refuse(
+            f"The key of {where} is {key!r}",
+            hint='Name a column, "a", or several, ["a", "b"].',
+            operator=where,
+            value=repr(key),
+        )
     if not columns or not all(column.strip() for column in columns):
-        refuse(f"The key of {where} is empty", hint='Name the column or columns, for example "member_id".', operator=where)
+        refuse(
+            f"The key of {where} is empty", hint='Name the column or columns, for example "member_id".', operator=where
+        )
     if len(set(columns)) < len(columns):
-        refuse(f"The key of {where} names a column twice: {listed(columns)}", hint="Name each column once.", operator=where)
+        refuse(
+            f"The key of {where} names a column twice: {listed(columns)}", hint="Name each column once.", operator=where
+        )
     for column in columns:
         check_column(column, schema, f"the key of {where}")
         if schema is not None and schema[column].type.name in _NOT_HASHED:
             refuse(
-                f"Column {column!r} in the key of {where} is of type {schema[column].type.ddl()}, by which nothing can be partitioned",
+                f"Column {column!r} in the key of {where} is of type {schema[column].type.ddl()}, by which nothing "
+                "can be partitioned",
                 hint="Make a key of plain values first, with select or map.",
                 column=column,
             )
@@ -49,7 +59,11 @@ def check_column(column: str, schema: Schema | None, where: str) -> None:
     """Refuse a column that the schema, where it is known, does not have."""
     if schema is None or column in schema:
         if schema is None and "," in column:
-            refuse(f"{column!r} in {where} is not one column", hint='Write several columns as a list: ["a", "b"].', column=column)
+            refuse(
+                f"{column!r} in {where} is not one column",
+                hint='Write several columns as a list: ["a", "b"].',
+                column=column,
+            )
         return
     refuse(
         f"There is no column {column!r} for {where}",

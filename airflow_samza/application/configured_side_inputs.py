@@ -1,4 +1,7 @@
-"""The configuration form of side inputs beside what the code says of a table: it adds to that, or it is refused (SEMANTICS S8)."""
+"""The configuration form of side inputs beside what the code says of a table.
+
+It adds to that, or it is refused (SEMANTICS S8).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ class ConfiguredSideInputs:
         return bool(self.of(store)) or self.factory(store) is not None
 
     def processor(self, store: str, said: object) -> object:
-        """The processor of a table: what the code says, else what is configured; where both do, they have to say the same."""
+        """The processor of a table: what the code says, else what is configured.
+
+        Where both do, they have to say the same.
+        """
         configured = self.factory(store)
         if configured is None or said is None:
             return configured if said is None else said
@@ -51,7 +57,11 @@ class ConfiguredSideInputs:
         configured = self.of(store)
         left = [_parts(name) for name in configured]
         for stream in streams:
-            same = [found for found in left if found[1] == stream.stream_id and (not found[0] or stream.system in (None, found[0]))]
+            same = [
+                found
+                for found in left
+                if found[1] == stream.stream_id and (not found[0] or stream.system in (None, found[0]))
+            ]
             if same:
                 left.remove(same[0])
             elif configured:
@@ -60,7 +70,9 @@ class ConfiguredSideInputs:
             self._differ(store, streams)
 
     def _differ(self, store: str, streams: Sequence[StreamDescriptor]) -> NoReturn:
-        named = listed([f"{stream.system}.{stream.stream_id}" if stream.system else stream.stream_id for stream in streams])
+        named = listed(
+            [f"{stream.system}.{stream.stream_id}" if stream.system else stream.stream_id for stream in streams]
+        )
         key, value = _inputs_key(store), self._config[_inputs_key(store)]
         refuse(
             f"The table {store!r} has the side inputs {named}, and {key} is {value!r}",
@@ -71,14 +83,20 @@ class ConfiguredSideInputs:
         )
 
     def refuse_any(self, store: str, what: str, hint: str) -> None:
-        """Refuse whatever is configured for a store that no side inputs can feed; ``what`` it is begins the sentence."""
+        """Refuse whatever is configured for a store that no side inputs can feed.
+
+        ``what`` it is begins the sentence.
+        """
         for key, value in ((_inputs_key(store), self.of(store)), (_factory_key(store), self.factory(store))):
             if value:
                 text = self._config[key]
                 refuse(f"{what}, and {key} is {text!r}", hint=hint, kind=ConfigError, key=key, value=text)
 
     def check_declared(self, application: str, declared: Iterable[str]) -> None:
-        """Refuse what is configured for a table that the application does not declare: its key and columns are not known."""
+        """Refuse what is configured for a table that the application does not declare.
+
+        Its key and columns are not known.
+        """
         known = set(declared)
         for store in self._config.store_names:
             for key, value in ((_inputs_key(store), self.of(store)), (_factory_key(store), self.factory(store))):
@@ -86,7 +104,8 @@ class ConfiguredSideInputs:
                     text = self._config[key]
                     raise ConfigError(
                         f"{key} is {text!r}, and the application {application!r} declares no table {store!r}.",
-                        hint=f'Declare it: app.table("{store}", key=…, schema=…), since a configuration does not say what its rows are; '
+                        hint=f'Declare it: app.table("{store}", key=…, schema=…), since a configuration does not say '
+                        "what its rows are; "
                         "or set the key only for the application that has it.",
                         key=key,
                         value=text,

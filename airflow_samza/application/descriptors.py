@@ -72,9 +72,9 @@ class StreamDescriptor:
     that the system knows (or, for intermediate streams, that the planner decides). ``key`` holds the columns by which
     the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column, ``watermarks`` how an
     input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
-    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is the
-    function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` says what becomes of messages
-    that cannot be read, or do not fit the schema (None: they fail the stage).
+    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is
+    the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` says what
+    becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage).
     """
 
     stream_id: str
@@ -107,9 +107,9 @@ class TableDescriptor:
 
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
     declared count of a pushed table's push stream. ``processor`` is a factory of
-    :class:`~airflow_samza.application.side_inputs.SideInputsProcessor` or None (the key column and all others, as they come).
-    ``reader`` and ``writer`` are the callables of a remote table, ``access`` says how they are called. ``renamed_from`` is the
-    table's former id.
+    :class:`~airflow_samza.application.side_inputs.SideInputsProcessor` or None (the key column and all others, as they
+    come). ``reader`` and ``writer`` are the callables of a remote table, ``access`` says how they are called.
+    ``renamed_from`` is the table's former id.
     """
 
     table_id: str
@@ -132,8 +132,9 @@ class TableDescriptor:
 class StoreDescriptor:
     """A store of each task of a low-level application: the columns of its keys and values.
 
-    ``plain_value`` says that a value is that of its one column, and no message. A key of one column is its value, else a tuple.
-    ``backend`` is ``memory`` or ``rocksdb``; an entry lives for ``ttl_ms`` after it was put (None: until it is deleted).
+    ``plain_value`` says that a value is that of its one column, and no message. A key of one column is its value, else
+    a tuple. ``backend`` is ``memory`` or ``rocksdb``; an entry lives for ``ttl_ms`` after it was put (None: until it is
+    deleted).
     """
 
     name: str

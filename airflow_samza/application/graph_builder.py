@@ -1,4 +1,7 @@
-"""The application while it is being written: ids given out once, descriptors and operators collected in the order declared."""
+"""The application while it is being written.
+
+Ids given out once, descriptors and operators collected in the order declared.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ _ROLE_WORDS = {
 class GraphBuilder:
     """Collects one application. Ids follow SEMANTICS P8: ``<app>-<app id>-<op>-<name or number>``.
 
-    The number counts the operators said so far, named ones too; streams that enter the graph are named after their id and
-    do not count, so that another input renames nothing.
+    The number counts the operators said so far, named ones too; streams that enter the graph are named after their id
+    and do not count, so that another input renames nothing.
     """
 
     def __init__(self, application: str, app_id: str, *, low_level: bool = False) -> None:
@@ -59,7 +62,9 @@ class GraphBuilder:
         """Takes a system in; its name is unique."""
         self.check_open()
         if system.name in self.systems:
-            self._duplicate(f"system {system.name!r}", self.systems[system.name].location, "Declare each system once.", system.name)
+            self._duplicate(
+                f"system {system.name!r}", self.systems[system.name].location, "Declare each system once.", system.name
+            )
         self.systems[system.name] = system
 
     def add_stream(self, stream: StreamDescriptor) -> StreamDescriptor:
@@ -81,7 +86,12 @@ class GraphBuilder:
         self.check_open()
         if table.table_id in self.tables:
             former = self.tables[table.table_id].location
-            self._duplicate(f"table {table.table_id!r}", former, "Use what the first call returned, or choose another id.", table.table_id)
+            self._duplicate(
+                f"table {table.table_id!r}",
+                former,
+                "Use what the first call returned, or choose another id.",
+                table.table_id,
+            )
         self.tables[table.table_id] = table
         return table
 
@@ -98,7 +108,8 @@ class GraphBuilder:
         self.check_open()
         if self.low_level and not issubclass(kind, TaskSpec):
             refuse(
-                f"{kind.op} was called in the low-level application {self.application!r}, whose only operator is its task",
+                f"{kind.op} was called in the low-level application {self.application!r}, whose only operator is its "
+                "task",
                 hint="Do it in the StreamTask, or write a StreamApplication.",
                 operator=kind.op,
             )
@@ -115,7 +126,12 @@ class GraphBuilder:
         return self._made(kind, stream.stream_id, (), stream.location, fields)
 
     def _made(
-        self, kind: type[Spec], name: str, inputs: tuple[OperatorSpec, ...], location: SourceLocation | None, fields: dict[str, Any]
+        self,
+        kind: type[Spec],
+        name: str,
+        inputs: tuple[OperatorSpec, ...],
+        location: SourceLocation | None,
+        fields: dict[str, Any],
     ) -> Spec:
         op_id = f"{self.application}-{self.app_id}-{kind.op}-{name}"
         if op_id in self._places:

@@ -25,10 +25,18 @@ def checked_id(value: object, word: str) -> str:
         return value
     article = "an" if word[:1] in "aeio" else "a"
     if is_blank(value):
-        refuse(f"{article.capitalize()} {word} needs an id", hint=f'Name the {word}, for example "page-views".', kind=BadId, value=value)
+        refuse(
+            f"{article.capitalize()} {word} needs an id",
+            hint=f'Name the {word}, for example "page-views".',
+            kind=BadId,
+            value=value,
+        )
     if not isinstance(value, str):
         refuse(
-            f"The id of {article} {word} is a text, not {value!r}", hint='Write for example "page-views".', kind=BadId, value=repr(value)
+            f"The id of {article} {word} is a text, not {value!r}",
+            hint='Write for example "page-views".',
+            kind=BadId,
+            value=repr(value),
         )
     refuse(
         f"The {word} id {value!r} has characters other than letters, digits, - and _",

@@ -58,8 +58,10 @@ def join_table(
         lacking = [] if stream.schema is None else [column for column in descriptor.key if column not in stream.schema]
         if lacking:
             refuse(
-                f"{where} looks {listed(lacking)} up, the key of table {descriptor.table_id!r}, and the stream has no such column",
-                hint=f"Say which columns hold the key: key=…, of {listed(stream.schema.names if stream.schema else ())}.",
+                f"{where} looks {listed(lacking)} up, the key of table {descriptor.table_id!r}, and the stream has no "
+                "such column",
+                hint="Say which columns hold the key: key=…, of "
+                f"{listed(stream.schema.names if stream.schema else ())}.",
                 table=descriptor.table_id,
             )
         columns = descriptor.key
@@ -114,7 +116,11 @@ def join_stream(
     if key is not None and (left_key is not None or right_key is not None):
         refuse(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
     if (left_key is None) != (right_key is None):
-        refuse(f"{where} names one of left_key and right_key", hint="Name both, or key when they are the same.", operator=where)
+        refuse(
+            f"{where} names one of left_key and right_key",
+            hint="Name both, or key when they are the same.",
+            operator=where,
+        )
     left = _join_key(stream, key if left_key is None else left_key, where, "left")
     right = _join_key(other, key if right_key is None else right_key, where, "right")
     _check_key_count(left, right, "the other stream", where)
@@ -140,7 +146,10 @@ def join_stream(
 
 
 def event_time_of(join: StreamJoinSpec) -> str | None:
-    """The column that holds the event time of joined messages: that of a side that is always there; None when there is none."""
+    """The column that holds the event time of joined messages: that of a side that is always there.
+
+    None when there is none.
+    """
     if join.how == "full" and join.function is None:
         return None
     return join.right_time if join.how == "right" and join.function is None else join.left_time
@@ -156,7 +165,8 @@ def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, 
     """Refuse keys of different numbers of columns."""
     if len(left) != len(right):
         refuse(
-            f"{where} matches the key {listed(left)} with {listed(right)} of {other}: {len(left)} columns with {len(right)}",
+            f"{where} matches the key {listed(left)} with {listed(right)} of {other}: {len(left)} columns with "
+            f"{len(right)}",
             hint="Name as many key columns on both sides, in the same order.",
             operator=where,
         )
@@ -166,7 +176,9 @@ def _failing(on_error: object, function: object, stream: MessageStream[Any], whe
     fields = on_error_fields(on_error, stream._graph, where)
     if fields and function is None:
         refuse(
-            f"{where} has on_error= and no function", hint="Without a function nothing of it fails: leave on_error= out.", operator=where
+            f"{where} has on_error= and no function",
+            hint="Without a function nothing of it fails: leave on_error= out.",
+            operator=where,
         )
     return fields
 
@@ -197,11 +209,14 @@ def _joined(
     return _function_result(stream, function, schema, where)
 
 
-def _function_result(stream: MessageStream[Any], function: Callable[[Any, Any], Any] | None, schema: object, where: str) -> Schema | None:
+def _function_result(
+    stream: MessageStream[Any], function: Callable[[Any, Any], Any] | None, schema: object, where: str
+) -> Schema | None:
     if function is None:
         refuse(
             f"{where} has schema= and no function",
-            hint="Without a function the columns of both sides are put together; leave schema= out, or give the function.",
+            hint="Without a function the columns of both sides are put together; leave schema= out, or give the "
+            "function.",
             operator=where,
         )
     check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")

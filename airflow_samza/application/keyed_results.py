@@ -12,7 +12,12 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.handles import OutputStream
 from airflow_samza.application.operator_checks import former_id, named, required_id
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
-from airflow_samza.application.output_schemas import aggregated_schema, named_aggregations, window_columns, windowed_schema
+from airflow_samza.application.output_schemas import (
+    aggregated_schema,
+    named_aggregations,
+    window_columns,
+    windowed_schema,
+)
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.sending import check_stream_takes
 from airflow_samza.application.windows import WindowSpec
@@ -23,14 +28,22 @@ if TYPE_CHECKING:
 
 
 def aggregate(
-    stream: MessageStream[Any], key: Columns, id: str | None, renamed_from: str | None, aggregations: Mapping[str, object]
+    stream: MessageStream[Any],
+    key: Columns,
+    id: str | None,
+    renamed_from: str | None,
+    aggregations: Mapping[str, object],
 ) -> AggregateSpec:
     """The unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
     where = named("aggregate", id)
     name = required_id(id, "aggregate")
     columns = key_columns(key, stream.schema, where)
     if not aggregations:
-        refuse(f"{where} computes nothing", hint='Name the results: aggregate("page", views=count(), id=…).', operator=where)
+        refuse(
+            f"{where} computes nothing",
+            hint='Name the results: aggregate("page", views=count(), id=…).',
+            operator=where,
+        )
     results = named_aggregations(dict(aggregations), stream.schema, columns, where)
     return stream._graph.add(
         AggregateSpec,
@@ -76,12 +89,20 @@ def window(
     taken = (*columns, *(field.name for field in between))
     double = [field.name for field in between if field.name in columns]
     if double:
-        refuse(f"The output column {double[0]!r} of {where} appears twice", hint="Rename the key column first.", operator=where)
+        refuse(
+            f"The output column {double[0]!r} of {where} appears twice",
+            hint="Rename the key column first.",
+            operator=where,
+        )
     if fold is None:
         if not aggregations:
             refuse(f"{where} computes nothing", hint="Name the results: views=count(), or give fold=.", operator=where)
         if initial is not None or schema is not None:
-            refuse(f"{where} has initial= or schema= and no fold", hint="They belong to fold=; leave them out.", operator=where)
+            refuse(
+                f"{where} has initial= or schema= and no fold",
+                hint="They belong to fold=; leave them out.",
+                operator=where,
+            )
         results = named_aggregations(dict(aggregations), stream.schema, taken, where)
         folded = None
     else:
@@ -95,11 +116,17 @@ def window(
     policy = error_policy(on_error, stream._graph, where)
     if policy is not None and fold is None:
         refuse(
-            f"{where} has on_error= and no fold", hint="Aggregations do not fail on single messages: leave on_error= out.", operator=where
+            f"{where} has on_error= and no fold",
+            hint="Aggregations do not fail on single messages: leave on_error= out.",
+            operator=where,
         )
     late = () if late_to is None else (_late_stream(stream, window, late_to, where),)
     if policy is not None and policy.stream is not None and policy.stream in late:
-        refuse(f"{where} sends late messages and dead letters to one stream", hint="Give each an output stream.", operator=where)
+        refuse(
+            f"{where} sends late messages and dead letters to one stream",
+            hint="Give each an output stream.",
+            operator=where,
+        )
     return stream._graph.add(
         WindowOperatorSpec,
         name,
@@ -121,7 +148,11 @@ def window(
 def _late_stream(stream: MessageStream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
     """The output stream to which late messages go, as they came."""
     if not isinstance(target, OutputStream):
-        refuse(f"{where} has late_to={target!r}", hint='Give an output stream: late_to=app.output_stream("late").', operator=where)
+        refuse(
+            f"{where} has late_to={target!r}",
+            hint='Give an output stream: late_to=app.output_stream("late").',
+            operator=where,
+        )
     if window.time != "event":
         refuse(f"{where} goes by processing time, in which nothing is late", hint="Leave late_to= out.", operator=where)
     return check_stream_takes(stream._graph, target, stream.schema, where)
@@ -136,5 +167,9 @@ def _folded(result: Schema | None, taken: tuple[str, ...], where: str) -> Schema
         )
     double = [name for name in result.names if name in taken]
     if double:
-        refuse(f"The output column {double[0]!r} of {where} appears twice", hint="Leave it out of the fold's result.", operator=where)
+        refuse(
+            f"The output column {double[0]!r} of {where} appears twice",
+            hint="Leave it out of the fold's result.",
+            operator=where,
+        )
     return result

@@ -16,8 +16,8 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 def load_application(name: str | StreamApplication | type[StreamApplication]) -> StreamApplication:
     """The application that ``package.module:attribute`` names; an application (or its class) is returned as it is.
 
-    Raises :class:`UnknownName` when module or attribute are missing, :class:`InvalidApplication` when it is something else or
-    its module cannot be imported.
+    Raises :class:`UnknownName` when module or attribute are missing, :class:`InvalidApplication` when it is something
+    else or its module cannot be imported.
     """
     if isinstance(name, StreamApplication):
         return name
@@ -35,7 +35,8 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
         if not hasattr(found, attribute):
             raise UnknownName(
                 f"Module {module_name!r} has no {attributes!r}.",
-                hint=f"{did_you_mean(attributes, _applications(found))}Its applications are: {listed(_applications(found))}.",
+                hint=f"{did_you_mean(attributes, _applications(found))}Its applications are: "
+                f"{listed(_applications(found))}.",
                 name=name,
             )
         found = getattr(found, attribute)
@@ -44,7 +45,8 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
     if isinstance(found, type) and issubclass(found, StreamApplication):
         return _made(found, name)
     raise InvalidApplication(
-        f"{name!r} is {'a function' if callable(found) and not isinstance(found, type) else repr(found)}, not an application.",
+        f"{name!r} is {'a function' if callable(found) and not isinstance(found, type) else repr(found)}, not an "
+        "application.",
         hint='Decorate the function with @stream_application("name"), or subclass StreamApplication.',
         name=name,
     )
@@ -92,5 +94,9 @@ def _applications(module: object) -> list[str]:
         name
         for name, value in vars(module).items()
         if isinstance(value, StreamApplication)
-        or (isinstance(value, type) and issubclass(value, StreamApplication) and value.__module__ == getattr(module, "__name__", ""))
+        or (
+            isinstance(value, type)
+            and issubclass(value, StreamApplication)
+            and value.__module__ == getattr(module, "__name__", "")
+        )
     )

@@ -1,9 +1,10 @@
 """MessageStream: the operators of a stream application, each call checked when it is made.
 
 A message stream never changes: every call returns a new one. One method never takes both SQL and Python: ``where`` and
-``select`` are SQL, ``filter``, ``map`` and ``flat_map`` Python callables that get one message (an instance of the declared
-dataclass, else a :class:`~airflow_samza.row.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``, ``transform`` a DataFrame.
-``on_error`` says what becomes of messages on which an operator fails: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(stream)``.
+``select`` are SQL, ``filter``, ``map`` and ``flat_map`` Python callables that get one message (an instance of the
+declared dataclass, else a :class:`~airflow_samza.row.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``,
+``transform`` a DataFrame. ``on_error`` says what becomes of messages on which an operator fails: ``"fail"`` (the stage
+fails), ``"drop"``, ``dead_letter(stream)``.
 Source: planner-with-tables; SEMANTICS P8 (ids), P11 (keys), S6 (read-only tables).
 """
 
@@ -63,16 +64,19 @@ P = TypeVar("P")
 class MessageStream(Generic[T]):
     """A stream of messages ``T`` inside an application.
 
-    Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it has one; there it
-    has to be given, elsewhere operators are numbered (SEMANTICS P8). ``renamed_from`` is its former id, under which its state is found
-    again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) says the columns of what comes out. ``key`` is a column, or
-    several. Lengths of time are ms, a ``timedelta`` or a text (``"5 minutes"``). ``system`` is where an intermediate stream lies.
+    Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it
+    has one; there it has to be given, elsewhere operators are numbered (SEMANTICS P8). ``renamed_from`` is its former
+    id, under which its state is found again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) says the
+    columns of what comes out. ``key`` is a column, or several. Lengths of time are ms, a ``timedelta`` or a text (``"5
+    minutes"``). ``system`` is where an intermediate stream lies.
 
-    A call that cannot be right raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId`` for ids, ``DuplicateId``), or a
-    :class:`~airflow_samza.errors.SchemaError` for columns; each names the line of the call.
+    A call that cannot be right raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId`` for ids,
+    ``DuplicateId``), or a :class:`~airflow_samza.errors.SchemaError` for columns; each names the line of the call.
     """
 
-    def __init__(self, graph: GraphBuilder, operator: OperatorSpec, *, key: tuple[str, ...] = (), event_time: str | None = None) -> None:
+    def __init__(
+        self, graph: GraphBuilder, operator: OperatorSpec, *, key: tuple[str, ...] = (), event_time: str | None = None
+    ) -> None:
         self._graph = graph
         self._operator = operator
         # What joins take as key and windows as time when the user names none: columns that came through unchanged.
@@ -95,13 +99,20 @@ class MessageStream(Generic[T]):
         )
 
     def __bool__(self) -> NoReturn:
-        refuse(f"{self!r} is neither true nor false: it has no messages yet", hint="Use where or filter to choose messages.")
+        refuse(
+            f"{self!r} is neither true nor false: it has no messages yet",
+            hint="Use where or filter to choose messages.",
+        )
 
     # -- message by message ------------------------------------------------------------------------------------------
 
-    def filter(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
+    def filter(
+        self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail"
+    ) -> MessageStream[T]:
         """Keeps the messages for which ``function``, a Python callable that gets one message, is true."""
-        check_callable(function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …')
+        check_callable(
+            function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …'
+        )
         check_predicate(function, "filter")
         check_watermark_function(function, "filter")
         return self._add(FilterSpec, id, on_error, schema=self.schema, function=function)
@@ -111,22 +122,31 @@ class MessageStream(Generic[T]):
     ) -> MessageStream[U]:
         """One message out for each message in, by ``function``, a Python callable.
 
-        A callable that changes the shape says so by its return annotation (a dataclass) or by ``schema=``; one that says nothing
-        keeps the shape.
+        A callable that changes the shape says so by its return annotation (a dataclass) or by ``schema=``; one that
+        says nothing keeps the shape.
         """
-        check_callable(function, "map", 1, hint='SQL expressions go to select("…"); map takes a callable: lambda message: …')
+        check_callable(
+            function, "map", 1, hint='SQL expressions go to select("…"); map takes a callable: lambda message: …'
+        )
         check_watermark_function(function, "map")
         shape = declared_schema(function, schema, "map") or self.schema
         return self._add(MapSpec, id, on_error, schema=shape, function=function)
 
     def flat_map(
-        self, function: Callable[[T], Iterable[U]], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
+        self,
+        function: Callable[[T], Iterable[U]],
+        *,
+        schema: object = None,
+        id: str | None = None,
+        on_error: OnError = "fail",
     ) -> MessageStream[U]:
         """Any number of messages out for each message in, by ``function``, a Python callable that returns an iterable or yields.
 
         The shape is said as for :meth:`map`, of one of the messages (``-> Iterator[View]``).
         """
-        check_callable(function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True)
+        check_callable(
+            function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True
+        )
         check_watermark_function(function, "flat_map")
         shape = declared_schema(function, schema, "flat_map", many=True) or self.schema
         return self._add(FlatMapSpec, id, on_error, schema=shape, function=function)
@@ -154,13 +174,26 @@ class MessageStream(Generic[T]):
         return self._add(MapAsyncSpec, id, on_error, schema=shape, function=function, **options)
 
     def map_batches(
-        self, function: Callable[[pa.RecordBatch], Any], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
+        self,
+        function: Callable[[pa.RecordBatch], Any],
+        *,
+        schema: object = None,
+        id: str | None = None,
+        on_error: OnError = "fail",
     ) -> MessageStream[Any]:
-        """``function`` makes of a ``pyarrow.RecordBatch`` another one, or an iterable of them; ``schema=`` says changed columns.
+        """``function`` makes of a ``pyarrow.RecordBatch`` another one, or an iterable of them.
+
+        ``schema=`` says changed columns.
 
         To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
         """
-        check_callable(function, "map_batches", 1, hint="map_batches takes a callable: lambda batch: batch.slice(…)", generator=True)
+        check_callable(
+            function,
+            "map_batches",
+            1,
+            hint="map_batches takes a callable: lambda batch: batch.slice(…)",
+            generator=True,
+        )
         with located():
             shape = self.schema if schema is None else Schema.of(schema)
         return self._add(MapBatchesSpec, id, on_error, schema=shape, function=function)
@@ -184,9 +217,13 @@ class MessageStream(Generic[T]):
         spec = self._graph.add(SelectSpec, id, inputs=(self._operator,), schema=shape, expressions=expressions, **more)
         renamed = renamed_columns(expressions)
         time = self._event_time and renamed.get(self._event_time, self._event_time)
-        return MessageStream(self._graph, spec, key=tuple(renamed.get(column, column) for column in self._key), event_time=time)
+        return MessageStream(
+            self._graph, spec, key=tuple(renamed.get(column, column) for column in self._key), event_time=time
+        )
 
-    def transform(self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None) -> MessageStream[Any]:
+    def transform(
+        self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None
+    ) -> MessageStream[Any]:
         """``function`` makes of a DataFrame another one, narrowly: a stage whose Spark plan has an exchange is refused.
 
         Without ``schema`` the columns are known when the stage is made ready to run.
@@ -206,12 +243,18 @@ class MessageStream(Generic[T]):
         for place, other in enumerate(streams):
             self._check_stream(other, "merge")
             if any(other is former for former in streams[:place]):
-                refuse(f"merge names {other!r} twice, which would double its messages", hint="Name each stream once.", operator="merge")
+                refuse(
+                    f"merge names {other!r} twice, which would double its messages",
+                    hint="Name each stream once.",
+                    operator="merge",
+                )
         shape = merged_schema([stream.schema for stream in streams], "merge")
         spec = self._graph.add(MergeSpec, id, inputs=tuple(stream._operator for stream in streams), schema=shape)
         same_key = all(stream._key == self._key for stream in streams)
         same_time = all(stream._event_time == self._event_time for stream in streams)
-        return MessageStream(self._graph, spec, key=self._key if same_key else (), event_time=self._event_time if same_time else None)
+        return MessageStream(
+            self._graph, spec, key=self._key if same_key else (), event_time=self._event_time if same_time else None
+        )
 
     @overload
     def join(
@@ -282,20 +325,24 @@ class MessageStream(Generic[T]):
     ) -> MessageStream[Any]:
         """Joins with a table, or with another stream within ``ttl``.
 
-        ``function`` gets both messages (None for the missing side of an outer join) and returns the result; without one the
-        columns are put together, the other side's key left out. ``how`` is ``inner`` or ``left``, for streams ``right`` and
-        ``full``, too. ``key`` names the columns of this stream that are looked up in a table, or the key of both streams
-        (``left_key`` and ``right_key`` where the names differ); without it the table's key columns, or the key by which the
-        streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown partitioning lies. The shape is said as for
-        :meth:`map`; ``on_error`` is for joins with a function.
+        ``function`` gets both messages (None for the missing side of an outer join) and returns the result; without one
+        the columns are put together, the other side's key left out. ``how`` is ``inner`` or ``left``, for streams
+        ``right`` and ``full``, too. ``key`` names the columns of this stream that are looked up in a table, or the key
+        of both streams (``left_key`` and ``right_key`` where the names differ); without it the table's key columns, or
+        the key by which the streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown
+        partitioning lies. The shape is said as for :meth:`map`; ``on_error`` is for joins with a function.
         """
         if isinstance(other, Table):
             if ttl is not None or left_key is not None or right_key is not None:
                 refuse(
-                    f"The join with table {other.descriptor.table_id!r} names {'ttl' if ttl is not None else 'left_key or right_key'}",
-                    hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to stream joins.",
+                    f"The join with table {other.descriptor.table_id!r} names "
+                    f"{'ttl' if ttl is not None else 'left_key or right_key'}",
+                    hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to "
+                    "stream joins.",
                 )
-            return self._then(join_table(self, other, function, id, how, key, schema, assume_partitioned_by, renamed_from, on_error))
+            return self._then(
+                join_table(self, other, function, id, how, key, schema, assume_partitioned_by, renamed_from, on_error)
+            )
         if not isinstance(other, MessageStream):
             refuse(
                 f"join takes a table or a stream, not {other!r}",
@@ -309,7 +356,19 @@ class MessageStream(Generic[T]):
                 operator="join",
             )
         spec = join_stream(
-            self, other, function, id, how, key, left_key, right_key, ttl, schema, assume_partitioned_by, renamed_from, on_error
+            self,
+            other,
+            function,
+            id,
+            how,
+            key,
+            left_key,
+            right_key,
+            ttl,
+            schema,
+            assume_partitioned_by,
+            renamed_from,
+            on_error,
         )
         return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
@@ -318,14 +377,20 @@ class MessageStream(Generic[T]):
     def partition_by(
         self, key: Columns, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
     ) -> MessageStream[T]:
-        """Sends every message to the partition of its key in an intermediate stream named ``id``. The stage ends here."""
+        """Sends every message to the partition of its key in an intermediate stream named ``id``.
+
+        The stage ends here.
+        """
         entry = repartitions.partition_by(self._graph, self._operator, key, id, system, renamed_from, self._event_time)
         return MessageStream(self._graph, entry, key=entry.stream.key, event_time=self._event_time)
 
-    def broadcast(self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None) -> MessageStream[T]:
+    def broadcast(
+        self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
+    ) -> MessageStream[T]:
         """Sends every message to a one-partition intermediate stream that every task reads whole. The stage ends here.
 
-        Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages (docs/broadcasts.md).
+        Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages
+        (docs/broadcasts.md).
         """
         entry = repartitions.broadcast(self._graph, self._operator, id, system, renamed_from, self._event_time)
         return MessageStream(self._graph, entry, event_time=self._event_time)
@@ -335,8 +400,13 @@ class MessageStream(Generic[T]):
     def aggregate(
         self, key: Columns, *, id: str | None = None, renamed_from: str | None = None, **aggregations: Aggregation
     ) -> MessageStream[Row]:
-        """A row for each key, emitted at end-of-stream: the ``key`` columns, then the ``aggregations`` (``delay=avg("dep_delay")``)."""
-        return MessageStream(self._graph, keyed_results.aggregate(self, key, id, renamed_from, aggregations), key=self._key)
+        """A row for each key, emitted at end-of-stream.
+
+        The ``key`` columns, then the ``aggregations`` (``delay=avg("dep_delay")``).
+        """
+        return MessageStream(
+            self._graph, keyed_results.aggregate(self, key, id, renamed_from, aggregations), key=self._key
+        )
 
     def window(
         self,
@@ -354,13 +424,16 @@ class MessageStream(Generic[T]):
     ) -> MessageStream[Row]:
         """A row for each ``window`` (and ``key``): key columns, ``window_start``, ``window_end``, then the results.
 
-        ``window`` is what :func:`tumbling`, :func:`hopping` or :func:`session` made. The results are ``aggregations`` by name
-        (``views=count()``), or the columns of the message that ``fold`` makes:
-        ``fold(former, message)`` starts from ``initial`` (called, if it is a callable) in every window; it says the columns by its return
-        annotation or ``schema``, and ``on_error`` is for it alone.
-        A message whose windows are all closed is late: it is counted and left out, and goes to ``late_to`` as it came, if given.
+        ``window`` is what :func:`tumbling`, :func:`hopping` or :func:`session` made. The results are ``aggregations``
+        by name (``views=count()``), or the columns of the message that ``fold`` makes: ``fold(former, message)`` starts
+        from ``initial`` (called, if it is a callable) in every window; it says the columns by its return annotation or
+        ``schema``, and ``on_error`` is for it alone.
+        A message whose windows are all closed is late: it is counted and left out, and goes to ``late_to`` as it came,
+        if given.
         """
-        spec = keyed_results.window(self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations)
+        spec = keyed_results.window(
+            self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations
+        )
         # A window's result happened in its window: its start says so, its end would already be the next window.
         kept = self._key if set(self._key) <= set(spec.key) else ()
         return MessageStream(self._graph, spec, key=kept, event_time=WINDOW_COLUMNS[0].name)
@@ -368,7 +441,9 @@ class MessageStream(Generic[T]):
     # -- ends --------------------------------------------------------------------------------------------------------
 
     def send_to(self, target: OutputStream | Table[Any], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Sends every message to ``target``: an output stream, or a local (or writable remote) table, by the table's key.
+        """Sends every message to ``target``.
+
+        An output stream, or a local (or writable remote) table, by the table's key.
 
         ``on_error`` is for remote tables: what becomes of messages that cannot be written.
         """
@@ -380,19 +455,32 @@ class MessageStream(Generic[T]):
         elif isinstance(target, MessageStream):  # type: ignore[unreachable]
             refuse(
                 f"send_to got {target!r}, a stream that is read",
-                hint="Send to app.output_stream(…); to read what another part of the application made, use its stream directly.",
+                hint="Send to app.output_stream(…); to read what another part of the application made, use its stream "
+                "directly.",
                 operator="send_to",
             )
         elif isinstance(target, SideInput):
-            refuse(f"send_to got the side input {target.descriptor.stream_id!r}, which is only read", hint="Send to app.output_stream(…).")
+            refuse(
+                f"send_to got the side input {target.descriptor.stream_id!r}, which is only read",
+                hint="Send to app.output_stream(…).",
+            )
         else:
             refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Hands every message to ``function``, a Python callable, for its effect: at least once, so repeating it must be harmless."""
-        check_callable(function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to.")
+        """Hands every message to ``function``, a Python callable, for its effect.
+
+        At least once, so repeating it must be harmless.
+        """
+        check_callable(
+            function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to."
+        )
         self._graph.add(
-            SinkSpec, id, inputs=(self._operator,), function=function, **on_error_fields(on_error, self._graph, named("sink", id))
+            SinkSpec,
+            id,
+            inputs=(self._operator,),
+            function=function,
+            **on_error_fields(on_error, self._graph, named("sink", id)),
         )
 
     # -- checks ------------------------------------------------------------------------------------------------------
@@ -406,5 +494,9 @@ class MessageStream(Generic[T]):
 
     def _check_stream(self, other: object, where: str) -> None:
         if not isinstance(other, MessageStream):
-            refuse(f"{where} takes message streams, not {other!r}", hint="Declare it first with app.input_stream(…).", operator=where)
+            refuse(
+                f"{where} takes message streams, not {other!r}",
+                hint="Declare it first with app.input_stream(…).",
+                operator=where,
+            )
         check_same_application(self._graph, other, other._operator.name, where)

@@ -30,7 +30,11 @@ def former_id(renamed_from: str | None, name: str, op: str) -> str | None:
     if renamed_from is None:
         return None
     if renamed_from == name:
-        refuse(f"{op} {name!r} says that it was renamed from itself", hint="Leave renamed_from= out, or name the former id.", operator=op)
+        refuse(
+            f"{op} {name!r} says that it was renamed from itself",
+            hint="Leave renamed_from= out, or name the former id.",
+            operator=op,
+        )
     return checked_id(renamed_from, f"former {op}")
 
 

@@ -1,9 +1,10 @@
 """OperatorSpecs: the operator graph that the API builds and everything after it reads. Values only.
 
 An OperatorSpec knows its inputs, never its outputs, so a graph is built by composition and stays immutable; the edges
-forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. ``renamed_from`` is the former
-``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator writes beside its results,
-``on_error`` says what becomes of messages on which it fails (None: they fail the stage); its dead-letter stream is among the side outputs.
+forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. ``renamed_from`` is the
+former ``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator
+writes beside its results, ``on_error`` says what becomes of messages on which it fails (None: they fail the stage); its
+dead-letter stream is among the side outputs.
 Source: planner-with-tables, "OperatorSpec graph"; ids by SEMANTICS P8.
 """
 
@@ -23,13 +24,16 @@ from airflow_samza.schema import Schema
 class OperatorSpec:
     """One operator. ``op_id`` is ``<app>-<app id>-<op>-<name or number>``, ``name`` its last part.
 
-    ``schema`` is the schema of what it emits where the application says so (an input's, a return annotation, ``schema=``); None
+    ``schema`` is the schema of what it emits where the application says so (an input's, a return annotation,
+    ``schema=``); None
     means: the input's, or derived when the stage is made ready to run.
     """
 
     op_id: str
     name: str
-    inputs: tuple[OperatorSpec, ...] = field(default=(), repr=False)  # or the repr of a long chain is the whole chain, nested
+    inputs: tuple[OperatorSpec, ...] = field(
+        default=(), repr=False
+    )  # or the repr of a long chain is the whole chain, nested
     schema: Schema | None = None
     location: SourceLocation | None = None
     side_outputs: tuple[StreamDescriptor, ...] = field(default=(), kw_only=True)
@@ -43,7 +47,10 @@ class OperatorSpec:
 
     @property
     def title(self) -> str:
-        """The operator in a sentence: ``where 'slow'``, and ``where-0`` as plans show it when the user gave it no id."""
+        """The operator in a sentence.
+
+        ``where 'slow'``, and ``where-0`` as plans show it when the user gave it no id.
+        """
         return f"{self.op}-{self.name}" if self.name.isdigit() else f"{self.op} {self.name!r}"
 
 
@@ -172,7 +179,8 @@ class WindowOperatorSpec(OperatorSpec):
 class StreamJoinSpec(OperatorSpec):
     """Joins two streams by key within a time to live. ``inputs`` are left and right.
 
-    ``left_time`` and ``right_time`` are their event-time columns; None on both sides: messages have the time at which they arrive.
+    ``left_time`` and ``right_time`` are their event-time columns; None on both sides: messages have the time at which
+    they arrive.
     """
 
     left_key: tuple[str, ...] = field(kw_only=True, default=())
@@ -191,7 +199,8 @@ class StreamJoinSpec(OperatorSpec):
 class TableJoinSpec(OperatorSpec):
     """Looks every message up in a table by key. ``function`` None merges the columns (the table's key column once).
 
-    ``time_column`` holds the messages' event time, by which rows of a table with a ttl are found; None where they have none.
+    ``time_column`` holds the messages' event time, by which rows of a table with a ttl are found; None where they have
+    none.
     """
 
     table: TableDescriptor = field(kw_only=True)
@@ -236,7 +245,10 @@ class SendToSpec(OperatorSpec):
 
 @dataclass(frozen=True, eq=False)
 class SendToTableSpec(OperatorSpec):
-    """Writes every message into a local table, by the table's key. ``time_column``: its event time, with which a ttl begins."""
+    """Writes every message into a local table, by the table's key.
+
+    ``time_column``: its event time, with which a ttl begins.
+    """
 
     table: TableDescriptor = field(kw_only=True)
     time_column: str | None = field(kw_only=True, default=None)

@@ -10,26 +10,39 @@ from airflow_samza.application.refusals import listed, refuse
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
 from airflow_samza.schema import DataType, Field, Schema
 
-WINDOW_COLUMNS = (Field("window_start", DataType("timestamp"), False), Field("window_end", DataType("timestamp"), False))
+WINDOW_COLUMNS = (
+    Field("window_start", DataType("timestamp"), False),
+    Field("window_end", DataType("timestamp"), False),
+)
 """What every window's row says of its window, after the key columns: its start, and its end (not part of it)."""
 
 PANE_COLUMNS = (Field("pane", DataType("bigint"), False), Field("is_final", DataType("boolean"), False))
-"""What rows say besides where windows have early results: their number in the window, from 0, and whether the window is closed with it."""
+"""What rows say besides where windows have early results.
+
+Their number in the window, from 0, and whether the window is closed with it.
+"""
 
 _NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
 _PLAIN = re.compile(rf"\s*(\*|{_NAME})(?:\s+AS\s+({_NAME}))?\s*", re.IGNORECASE)
 _NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
-def named_aggregations(aggregations: dict[str, object], schema: Schema | None, taken: Sequence[str], where: str) -> tuple[Aggregation, ...]:
-    """Aggregations with the output columns' names, checked against the input's schema; ``taken`` are names already used."""
+def named_aggregations(
+    aggregations: dict[str, object], schema: Schema | None, taken: Sequence[str], where: str
+) -> tuple[Aggregation, ...]:
+    """Aggregations with the output columns' names, checked against the input's schema.
+
+    ``taken`` are names already used.
+    """
     found = []
     for name, aggregation in aggregations.items():
         if not isinstance(aggregation, Aggregation):
             called = getattr(aggregation, "__name__", None) if callable(aggregation) else None
             refuse(
                 f"{name}={called or repr(aggregation)} of {where} is not an aggregation",
-                hint=f'Call it: {name}={called}("column").' if called else f'Write for example {name}=count() or {name}=sum_("column").',
+                hint=f'Call it: {name}={called}("column").'
+                if called
+                else f'Write for example {name}=count() or {name}=sum_("column").',
                 operator=where,
                 column=name,
             )
@@ -59,7 +72,11 @@ def named_aggregations(aggregations: dict[str, object], schema: Schema | None, t
 
 
 def aggregated_schema(
-    schema: Schema | None, key: tuple[str, ...], between: Sequence[Field], aggregations: Sequence[Aggregation], where: str
+    schema: Schema | None,
+    key: tuple[str, ...],
+    between: Sequence[Field],
+    aggregations: Sequence[Aggregation],
+    where: str,
 ) -> Schema | None:
     """Key columns, the columns ``between`` (a window's), then the aggregations with the types of SQL."""
     if schema is None:
@@ -100,7 +117,8 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
     if function in ("count_distinct", "approx_count_distinct"):
         if kind.name in ("map", "array", "struct"):
             refuse(
-                f"{name}={function} of {where} needs plain values, and column {aggregation.column!r} is of type {kind.ddl()}",
+                f"{name}={function} of {where} needs plain values, and column {aggregation.column!r} is of type "
+                f"{kind.ddl()}",
                 hint="Pick a field first with select.",
                 operator=where,
                 column=aggregation.column,
@@ -115,7 +133,8 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
         )
     if function in ("min", "max") and kind.name in ("map", "array", "struct"):
         refuse(
-            f"{name}={function} of {where} needs values that have an order, and column {aggregation.column!r} is of type {kind.ddl()}",
+            f"{name}={function} of {where} needs values that have an order, and column {aggregation.column!r} is of "
+            f"type {kind.ddl()}",
             hint="Aggregate a plain column, or pick a field first with select.",
             operator=where,
             column=aggregation.column,
@@ -155,7 +174,11 @@ def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        refuse(f"The output column {twice[0]!r} of select appears twice", hint='Name one of them otherwise: "a AS b".', column=twice[0])
+        refuse(
+            f"The output column {twice[0]!r} of select appears twice",
+            hint='Name one of them otherwise: "a AS b".',
+            column=twice[0],
+        )
     return Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None)
 
 
@@ -169,14 +192,20 @@ def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
     kept = {_unquoted(match[2] or match[1]) for match in plain if match[2] in (None, match[1])}
     if "*" in kept:
         return {}
-    return {_unquoted(match[1]): _unquoted(match[2]) for match in plain if match[2] is not None and _unquoted(match[1]) not in kept}
+    return {
+        _unquoted(match[1]): _unquoted(match[2])
+        for match in plain
+        if match[2] is not None and _unquoted(match[1]) not in kept
+    }
 
 
 def _unquoted(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
-def joined_schema(left: Schema | None, right: Schema | None, right_key: tuple[str, ...], how: str, where: str) -> Schema | None:
+def joined_schema(
+    left: Schema | None, right: Schema | None, right_key: tuple[str, ...], how: str, where: str
+) -> Schema | None:
     """The left columns, then the right ones without the right key; the side that may be missing becomes nullable."""
     if left is None or right is None:
         return None
@@ -195,9 +224,17 @@ def joined_schema(left: Schema | None, right: Schema | None, right_key: tuple[st
 
 
 def joined_streams_schema(
-    left: Schema | None, right: Schema | None, left_key: tuple[str, ...], right_key: tuple[str, ...], how: str, where: str
+    left: Schema | None,
+    right: Schema | None,
+    left_key: tuple[str, ...],
+    right_key: tuple[str, ...],
+    how: str,
+    where: str,
 ) -> Schema | None:
-    """As :func:`joined_schema`; where the left message may be missing, the left key's columns hold the key of the right one."""
+    """As :func:`joined_schema`.
+
+    Where the left message may be missing, the left key's columns hold the key of the right one.
+    """
     if left is None or right is None:
         return None
     joined = joined_schema(left, right, right_key, how, where)
@@ -230,7 +267,9 @@ def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None
     if len(known) < len(schemas):
         return None
     first = known[0]
-    fields = tuple(Field(f.name, f.type, any(s.fields[place].nullable for s in known)) for place, f in enumerate(first.fields))
+    fields = tuple(
+        Field(f.name, f.type, any(s.fields[place].nullable for s in known)) for place, f in enumerate(first.fields)
+    )
     same_class = all(schema.python_class is first.python_class for schema in known)
     return Schema(fields, first.python_class if same_class else None)
 
@@ -251,7 +290,9 @@ def difference(first: Schema, second: Schema) -> str:
 
 
 def unwritable(declared: Schema, actual: Schema) -> str:
-    """Why messages of ``actual`` cannot be written as ``declared`` (by column name), as a half sentence; empty when they can.
+    """Why messages of ``actual`` cannot be written as ``declared`` (by column name), as a half sentence.
+
+    Empty when they can.
 
     Numbers may widen. Whether a column that may be null has nulls is seen at run time.
     """

@@ -27,7 +27,10 @@ _said_at: ContextVar[SourceLocation | None] = ContextVar("said_at", default=None
 
 @contextmanager
 def said_at(location: SourceLocation | None) -> Iterator[None]:
-    """Inside, refusals name ``location``: what is checked again at run time is still said at one line of the user's code."""
+    """Inside, refusals name ``location``.
+
+    What is checked again at run time is still said at one line of the user's code.
+    """
     token = _said_at.set(location)
     try:
         yield

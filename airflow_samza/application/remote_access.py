@@ -1,4 +1,7 @@
-"""How the functions of a remote table are called: batches, rate, retries, time-outs, cache. What the user says of it, checked."""
+"""How the functions of a remote table are called: batches, rate, retries, time-outs, cache.
+
+What the user says of it, checked.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,11 @@ class RemoteAccessOptions(TypedDict, total=False):
 class RemoteAccess:
     """How a remote table is called.
 
-    ``batch_reads``: the reader takes a list of at most so many keys (None: one key). ``batch_writes``: the writer takes a list of at
-    most so many pairs of key and row. ``calls_per_second`` bounds all tasks of a stage together. A call that raises one of ``retry_on``
-    is made again up to ``retries`` times, after ``backoff_ms`` and twice as long each time. ``concurrency`` and ``timeout_ms`` (of a
-    try) are for coroutine functions. ``cache_rows`` rows that were read are kept, each for ``cache_ttl_ms`` (None: no cache).
+    ``batch_reads``: the reader takes a list of at most so many keys (None: one key). ``batch_writes``: the writer takes
+    a list of at most so many pairs of key and row. ``calls_per_second`` bounds all tasks of a stage together. A call
+    that raises one of ``retry_on`` is made again up to ``retries`` times, after ``backoff_ms`` and twice as long each
+    time. ``concurrency`` and ``timeout_ms`` (of a try) are for coroutine functions. ``cache_rows`` rows that were read
+    are kept, each for ``cache_ttl_ms`` (None: no cache).
     """
 
     batch_reads: int | None = None
@@ -60,12 +64,21 @@ class RemoteAccess:
 def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOptions) -> RemoteAccess:
     """What the user said, checked. ``where`` names the table."""
     _check_function(reader, f"the reader of {where}", 1, "Give a callable from key to row or None.")
-    _check_function(writer, f"the writer of {where}", 1 if said.get("batch_writes") else 2, "Give a callable that takes key and row.")
+    _check_function(
+        writer,
+        f"the writer of {where}",
+        1 if said.get("batch_writes") else 2,
+        "Give a callable that takes key and row.",
+    )
     coroutines = [function for function in (reader, writer) if function is not None and is_coroutine_function(function)]
     if not coroutines:
         for word in ("concurrency", "timeout"):
             if said.get(word) is not None:
-                _refuse(where, f"{word}={said.get(word)!r} and no coroutine function", f"Leave {word}= out, or write async def.")
+                _refuse(
+                    where,
+                    f"{word}={said.get(word)!r} and no coroutine function",
+                    f"Leave {word}= out, or write async def.",
+                )
     if said.get("cache_ttl") is not None and said.get("cache_rows") is None:
         _refuse(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
     with located():
@@ -118,14 +131,20 @@ def _rate(where: str, said: object) -> float | None:
         return None
     match = _RATE.fullmatch(said) if isinstance(said, str) else None
     if match is None or float(match[1]) <= 0:
-        _refuse(where, f"rate={said!r}", 'Write calls per second, minute or hour, of all tasks together: rate="100/second".')
+        _refuse(
+            where, f"rate={said!r}", 'Write calls per second, minute or hour, of all tasks together: rate="100/second".'
+        )
     return float(match[1]) / _UNITS[match[2]]
 
 
 def _errors(where: str, said: object) -> tuple[type[BaseException], ...]:
     kinds = said if isinstance(said, tuple) else (said,)
     if not kinds or not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        _refuse(where, f"retry_on={said!r}", "Name exceptions after which another try is worth it: retry_on=(OSError, TimeoutError).")
+        _refuse(
+            where,
+            f"retry_on={said!r}",
+            "Name exceptions after which another try is worth it: retry_on=(OSError, TimeoutError).",
+        )
     return kinds
 
 

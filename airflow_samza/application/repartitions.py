@@ -1,4 +1,7 @@
-"""Re-partitions: intermediate streams in which every message lies with its key, or with everybody. A stage ends at each of them."""
+"""Re-partitions: intermediate streams in which every message lies with its key, or with everybody.
+
+A stage ends at each of them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,12 @@ def partition_by(
 
 
 def broadcast(
-    graph: GraphBuilder, sender: OperatorSpec, id: str | None, system: str | None, renamed_from: str | None, event_time: str | None
+    graph: GraphBuilder,
+    sender: OperatorSpec,
+    id: str | None,
+    system: str | None,
+    renamed_from: str | None,
+    event_time: str | None,
 ) -> InputOperatorSpec:
     """The input of the stage behind the broadcast; parameters as :meth:`MessageStream.broadcast`."""
     name = required_id(id, "broadcast")

@@ -23,7 +23,12 @@ def send_to_stream(graph: GraphBuilder, sender: OperatorSpec, target: OutputStre
 
 
 def send_to_table(
-    graph: GraphBuilder, sender: OperatorSpec, target: Table[Any], id: str | None, event_time: str | None, on_error: object
+    graph: GraphBuilder,
+    sender: OperatorSpec,
+    target: Table[Any],
+    id: str | None,
+    event_time: str | None,
+    on_error: object,
 ) -> None:
     """Every message of ``sender`` is written to a table, and to its changelog if that was asked for."""
     table = target.descriptor
@@ -40,7 +45,9 @@ def send_to_table(
         graph.add(SendToSpec, None, inputs=(sender,), schema=sender.schema, stream=changelog)
 
 
-def check_stream_takes(graph: GraphBuilder, target: OutputStream, schema: Schema | None, where: str) -> StreamDescriptor:
+def check_stream_takes(
+    graph: GraphBuilder, target: OutputStream, schema: Schema | None, where: str
+) -> StreamDescriptor:
     """The output stream, if it is of this application and messages of this schema have the columns that it declares."""
     stream = target.descriptor
     check_same_application(graph, target, stream.stream_id, where)

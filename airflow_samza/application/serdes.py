@@ -16,7 +16,10 @@ _WORDS = '"json", "string", "bytes", "avro:<schema file>", or a class of yours a
 
 
 def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: str, *, read: bool) -> str | None:
-    """A serde as it is kept: its name, or that of the class that is given. What is ``read`` must declare its columns."""
+    """A serde as it is kept: its name, or that of the class that is given.
+
+    What is ``read`` must declare its columns.
+    """
     if serde is None:
         return None
     if isinstance(serde, type):
@@ -31,13 +34,21 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
         refuse(f"{where} has serde={serde!r}", hint=f"It is {_WORDS}.", stream=stream_id)
     name = serde.strip()
     if name == AVRO.rstrip(":") or name == AVRO:
-        refuse(f"{where} has serde={name!r} without a schema", hint='Name its file: serde="avro:views.avsc".', stream=stream_id)
+        refuse(
+            f"{where} has serde={name!r} without a schema",
+            hint='Name its file: serde="avro:views.avsc".',
+            stream=stream_id,
+        )
     if name not in (JSON, STRING, BYTES) and not name.startswith(AVRO) and not _CLASS.fullmatch(name):
         hint = f"{did_you_mean(name, [JSON, STRING, BYTES, AVRO])}It is {_WORDS}."
         refuse(f"{where} has serde={name!r}, which is not known", hint=hint, stream=stream_id, value=name)
     if schema is None:
         if read:
-            refuse(f"{where} has a serde and no schema", hint="Declare schema=: bytes do not say what columns they hold.", stream=stream_id)
+            refuse(
+                f"{where} has a serde and no schema",
+                hint="Declare schema=: bytes do not say what columns they hold.",
+                stream=stream_id,
+            )
         return name
     wanted = _OF_ONE_COLUMN.get(name)
     if wanted is not None and [field.type.name for field in schema.fields] != [wanted]:

@@ -31,7 +31,10 @@ class SideInputsProcessorFactory(Protocol):
 
 
 def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
-    """The configuration form of what the descriptors say (SEMANTICS S8): the same keys that a user would write by hand."""
+    """The configuration form of what the descriptors say (SEMANTICS S8).
+
+    The same keys that a user would write by hand.
+    """
     keys: dict[str, str] = {}
     streams: list[str] = []
     for table in spec.tables.values():

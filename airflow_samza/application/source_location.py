@@ -11,7 +11,9 @@ from typing import Any
 
 # Both spellings: code objects carry the name under which a file was found, which may lead through a link. The separator
 # at the end keeps a user's package "airflow_samza_jobs" outside.
-_PACKAGE = tuple({os.path.join(os.path.dirname(os.path.dirname(path)), "") for path in (__file__, os.path.realpath(__file__))})
+_PACKAGE = tuple(
+    {os.path.join(os.path.dirname(os.path.dirname(path)), "") for path in (__file__, os.path.realpath(__file__))}
+)
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,17 @@ class SourceLocation:
 
     @classmethod
     def of_traceback(cls, traceback: TracebackType | None) -> SourceLocation | None:
-        """The innermost frame of a traceback outside this package, Python itself and what is installed; None when there is none."""
+        """The innermost frame of a traceback outside this package, Python itself and what is installed.
+
+        None when there is none.
+        """
         import sysconfig
 
-        libraries = (*_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), "<")
+        libraries = (
+            *_PACKAGE,
+            *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+            "<",
+        )
         found: SourceLocation | None = None
         while traceback is not None:
             if not traceback.tb_frame.f_code.co_filename.startswith(libraries):

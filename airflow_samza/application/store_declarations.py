@@ -13,14 +13,28 @@ from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema, declared_type
 
-_SORTED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "binary", "date", "timestamp", "timestamp_ntz")
+_SORTED = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "decimal",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
 """The types of keys. Floats are not among them: what comes out of arithmetic is hardly ever equal to what was put."""
 
 
 BACKENDS = ("memory", "rocksdb")
 
 
-def declared_store(name: object, key: object, value: object, backend: object = "memory", ttl: object = None) -> StoreDescriptor:
+def declared_store(
+    name: object, key: object, value: object, backend: object = "memory", ttl: object = None
+) -> StoreDescriptor:
     """The store that a user declares."""
     checked = checked_id(name, "store")
     with located():
@@ -29,14 +43,16 @@ def declared_store(name: object, key: object, value: object, backend: object = "
     for field in keys.fields:
         if field.type.name not in _SORTED:
             refuse(
-                f"The key of store {checked!r} has the type {field.type.ddl()}, by which entries cannot be kept in order",
+                f"The key of store {checked!r} has the type {field.type.ddl()}, by which entries cannot be kept in "
+                "order",
                 hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
     if backend not in BACKENDS:
         refuse(
             f"The store {checked!r} has backend={backend!r}",
-            hint='It is "memory", or "rocksdb" for state that is larger than memory or than one wants to load each epoch.',
+            hint='It is "memory", or "rocksdb" for state that is larger than memory or than one wants to load each '
+            "epoch.",
             store=checked,
         )
     with located():

@@ -25,7 +25,10 @@ _SLICES = ("timestamp", "checkpoint")
 
 
 class StreamOptions(TypedDict, total=False):
-    """What may be said of a stream that is read, beside id and schema; see :meth:`ApplicationDescriptor.input_stream`."""
+    """What may be said of a stream that is read, beside id and schema.
+
+    See :meth:`ApplicationDescriptor.input_stream`.
+    """
 
     system: str | None
     key: Columns | None
@@ -109,7 +112,8 @@ def declared_stream(
     elif bounded is True and slice == "checkpoint":
         refuse(
             f'{where} is bounded and has slice="checkpoint"',
-            hint="What came since the last run is no end: leave bounded= out, or leave slice= out and read all of it in every run.",
+            hint="What came since the last run is no end: leave bounded= out, or leave slice= out and read all of it "
+            "in every run.",
             stream=stream_id,
         )
     if path is not None:
@@ -121,9 +125,15 @@ def declared_stream(
         if not isinstance(flag, bool):
             refuse(f"{where} has {name}={flag!r}", hint="Write True or False.", stream=stream_id)
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
-        refuse(f"{where} has priority={priority!r}", hint="Write a whole number; higher is read first.", stream=stream_id)
+        refuse(
+            f"{where} has priority={priority!r}", hint="Write a whole number; higher is read first.", stream=stream_id
+        )
     if broadcast and columns:
-        refuse(f"{where} is broadcast and has a key", hint="Every task reads all of a broadcast stream: leave key= out.", stream=stream_id)
+        refuse(
+            f"{where} is broadcast and has a key",
+            hint="Every task reads all of a broadcast stream: leave key= out.",
+            stream=stream_id,
+        )
     return StreamDescriptor(
         stream_id=stream_id,
         role=role,
@@ -175,7 +185,10 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
             option=secret,
         )
     return tuple(
-        sorted((str(name), str(value).lower() if isinstance(value, bool) else str(value)) for name, value in (options or {}).items())
+        sorted(
+            (str(name), str(value).lower() if isinstance(value, bool) else str(value))
+            for name, value in (options or {}).items()
+        )
     )
 
 
@@ -192,7 +205,9 @@ def _time_column(timestamp: object, schema: Schema | None, where: str) -> str:
     return timestamp
 
 
-def _strategy(max_delay: str | int | timedelta | None, watermarks: object, timestamp: str | None, where: str) -> WatermarkStrategy | None:
+def _strategy(
+    max_delay: str | int | timedelta | None, watermarks: object, timestamp: str | None, where: str
+) -> WatermarkStrategy | None:
     if max_delay is not None and watermarks is not None:
         refuse(
             f"{where} has max_delay and watermarks",
@@ -212,14 +227,19 @@ def _check_slice(slice: object, timestamp: str | None, where: str) -> None:
     if slice is None:
         return
     if slice not in _SLICES:
-        refuse(f"{where} has slice={slice!r}", hint='It is "timestamp", "checkpoint", or left out (all of it, or what path= finds).')
+        refuse(
+            f"{where} has slice={slice!r}",
+            hint='It is "timestamp", "checkpoint", or left out (all of it, or what path= finds).',
+        )
     if slice == "timestamp" and timestamp is None:
         refuse(f"{where} is sliced by its timestamp and names none", hint='Name the event-time column: timestamp="at".')
 
 
 def _check_path(path: object, where: str) -> None:
     if not isinstance(path, str) or not path.strip():
-        refuse(f"{where} has path={path!r}", hint='Write a path or a template: path="{data_interval_start:%Y/%m/%d/%H}".')
+        refuse(
+            f"{where} has path={path!r}", hint='Write a path or a template: path="{data_interval_start:%Y/%m/%d/%H}".'
+        )
     if "{{" in path or "}}" in path:
         refuse(
             f"{where} has path={path!r}, a Jinja template, which is not rendered here",

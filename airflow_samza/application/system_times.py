@@ -1,4 +1,7 @@
-"""``timestamp=system_time("read_at")``: the event time of an input is when the task reads it, in a column that the task fills."""
+"""``timestamp=system_time("read_at")``.
+
+The event time of an input is when the task reads it, in a column that the task fills.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ def stamped_schema(schema: Schema | None, column: str, where: str) -> Schema | N
     if column in schema:
         if schema[column].type != READ_TIME:
             refuse(
-                f"Column {column!r} of {where} is of type {schema[column].type.ddl()}, and is to hold the time of reading",
+                f"Column {column!r} of {where} is of type {schema[column].type.ddl()}, and is to hold the time of "
+                "reading",
                 hint="Declare it as a timestamp (a datetime), or name another column.",
                 column=column,
             )

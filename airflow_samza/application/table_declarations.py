@@ -1,4 +1,7 @@
-"""What may be said of a table, checked: pushed, local, remote, and the general form with side inputs (SEMANTICS S2, S6, S8)."""
+"""What may be said of a table, checked.
+
+Pushed, local, remote, and the general form with side inputs (SEMANTICS S2, S6, S8).
+"""
 
 from __future__ import annotations
 
@@ -55,8 +58,10 @@ class TableDeclarations:
         where = f"table {table.table_id!r}"
         if table.schema is not None and PUSH_DELETES in table.schema:
             refuse(
-                f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has for itself",
-                hint="Leave it out, or call it something else: an incremental push says with deletes= which rows delete their key.",
+                f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has "
+                "for itself",
+                hint="Leave it out, or call it something else: an incremental push says with deletes= which rows "
+                "delete their key.",
                 table=table.table_id,
             )
         stream = declared_stream(
@@ -87,7 +92,9 @@ class TableDeclarations:
     ) -> Table[Any]:
         """A table that the application writes; or one that side inputs feed, where the configuration says so."""
         if isinstance(id, str) and self._configured.feeds(id):
-            asked = None if changelog is True or changelog is False else bool(changelog)  # it would be, were there no side inputs
+            asked = (
+                None if changelog is True or changelog is False else bool(changelog)
+            )  # it would be, were there no side inputs
             return self.with_side_inputs(
                 id,
                 key=key,
@@ -123,7 +130,9 @@ class TableDeclarations:
         """A table read and written by callables."""
         table = self._described(id, TableKind.REMOTE, key, schema, options, None)
         self._configured.refuse_any(
-            table.table_id, f"The table {table.table_id!r} is remote", "Side inputs feed app.table(…): leave the key out, or declare that."
+            table.table_id,
+            f"The table {table.table_id!r} is remote",
+            "Side inputs feed app.table(…): leave the key out, or declare that.",
         )
         if reader is None and writer is None:
             refuse(
@@ -169,7 +178,11 @@ class TableDeclarations:
         if side_inputs is None:
             side_inputs = self._configured.of(table.table_id)
         if isinstance(side_inputs, str) or not isinstance(side_inputs, Sequence):
-            refuse(f"{where} has side_inputs={side_inputs!r}", hint="Give a list: side_inputs=[app.side_input(…)].", table=table.table_id)
+            refuse(
+                f"{where} has side_inputs={side_inputs!r}",
+                hint="Give a list: side_inputs=[app.side_input(…)].",
+                table=table.table_id,
+            )
         if not side_inputs:
             refuse(
                 f"{where} has no side inputs",
@@ -184,7 +197,9 @@ class TableDeclarations:
         ids = [stream.stream_id for stream in streams]
         double = next((stream_id for stream_id in ids if ids.count(stream_id) > 1), None)
         if double is not None:
-            refuse(f"{where} names the side input {double!r} twice", hint="Name each stream once.", table=table.table_id)
+            refuse(
+                f"{where} names the side input {double!r} twice", hint="Name each stream once.", table=table.table_id
+            )
         if in_code and self._configured.of(table.table_id):
             self._configured.check_same(table.table_id, streams)
         if checked is None:
@@ -204,7 +219,11 @@ class TableDeclarations:
     def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
         if isinstance(named, SideInput | MessageStream):
             if named._graph is not self._graph:
-                refuse(f"{where} got {named!r} of another application", hint="Declare it inside this application.", table=table.table_id)
+                refuse(
+                    f"{where} got {named!r} of another application",
+                    hint="Declare it inside this application.",
+                    table=table.table_id,
+                )
             if isinstance(named, SideInput):
                 return named.descriptor
             operator = named._operator
@@ -224,7 +243,11 @@ class TableDeclarations:
             )
         system, _, stream_id = named.strip().rpartition(".") if "." in named else ("", "", named.strip())
         known = self._graph.side_inputs.get(stream_id) or self._graph.streams.get(stream_id)
-        if known is not None and known.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT) and (not system or known.system in (None, system)):
+        if (
+            known is not None
+            and known.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT)
+            and (not system or known.system in (None, system))
+        ):
             return replace(known, role=StreamRole.SIDE_INPUT)
         system, stream_id, topic = side_input_id(named)
         stream = declared_stream(
@@ -249,7 +272,11 @@ class TableDeclarations:
         table_id = checked_id(id, "table")
         where = f"table {table_id!r}"
         if renamed_from == table_id:
-            refuse(f"{where} says that it was renamed from itself", hint="Leave renamed_from= out, or name the former id.", table=table_id)
+            refuse(
+                f"{where} says that it was renamed from itself",
+                hint="Leave renamed_from= out, or name the former id.",
+                table=table_id,
+            )
         with located():
             shape = None if schema is None else Schema.of(schema)
         return TableDescriptor(
@@ -315,6 +342,11 @@ def _checked_processor(processor: object, where: str) -> Any:
             hint="Give its factory, (config, metrics) -> processor: each task makes its own.",
             value=repr(processor),
         )
-    check_callable(processor, f"the processor factory of {where}", 2, hint="Give a callable (config, metrics) -> SideInputsProcessor.")
+    check_callable(
+        processor,
+        f"the processor factory of {where}",
+        2,
+        hint="Give a callable (config, metrics) -> SideInputsProcessor.",
+    )
     refuse_async_methods(processor, f"the processor of {where}", "process")
     return processor

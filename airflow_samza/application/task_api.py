@@ -1,8 +1,9 @@
 """The low-level API: a task that gets every message of its partitions and sends what it likes.
 
-A task is made once per partition by the application's factory, and anew for each epoch of a run that has several. It must have ``process``;
-``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task defines them. Subclass the abstract classes,
-or just define the methods. Each call comes after the one before has returned; only the calls of an :class:`AsyncStreamTask` overlap.
+A task is made once per partition by the application's factory, and anew for each epoch of a run that has several. It
+must have ``process``; ``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task
+defines them. Subclass the abstract classes, or just define the methods. Each call comes after the one before has
+returned; only the calls of an :class:`AsyncStreamTask` overlap.
 Source: side-inputs ("one message at a time per task"), control-messages (end of stream); SEMANTICS C7, C9.
 """
 
@@ -18,7 +19,10 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class IncomingMessageEnvelope:
-    """One message and where it comes from. ``stream`` is the stream's id in the application, ``key`` its key columns' values (or None)."""
+    """One message and where it comes from.
+
+    ``stream`` is the stream's id in the application, ``key`` its key columns' values (or None).
+    """
 
     stream: str
     partition: int
@@ -53,21 +57,25 @@ class TaskCoordinator(Protocol):
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
         """Asks for a commit after this call (one asked for in ``on_end_of_stream`` happens after it).
 
-        A commit is an epoch's end, and takes in all tasks of the stage: this task reads nothing more until it is done, the others
-        end their part of the epoch as they would have, whatever the ``scope``. A bounded run is one epoch, and commits at its end.
+        A commit is an epoch's end, and takes in all tasks of the stage: this task reads nothing more until it is done,
+        the others end their part of the epoch as they would have, whatever the ``scope``. A bounded run is one epoch,
+        and commits at its end.
         """
         ...
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
         """Asks the task to end after this call, leaving the rest of its input unread and ``on_end_of_stream`` uncalled.
 
-        With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end as well, when the epoch that they are in is committed.
+        With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end as well, when the epoch that they are in is
+        committed.
         """
         ...
 
 
 class KeyValueStore(Protocol):
-    """A store of one task, declared with ``app.store``: entries in the order of their keys. It reads what it has written.
+    """A store of one task, declared with ``app.store``: entries in the order of their keys.
+
+    It reads what it has written.
 
     What it gives may be changed freely: only ``put`` writes.
     """
@@ -121,7 +129,10 @@ class ReadableTable(Protocol):
 
 
 class Timers(Protocol):
-    """Asks for calls of ``on_timer`` (:class:`TimerListenerTask`). Timers are kept from epoch to epoch, as stores are."""
+    """Asks for calls of ``on_timer`` (:class:`TimerListenerTask`).
+
+    Timers are kept from epoch to epoch, as stores are.
+    """
 
     @property
     def ending(self) -> bool:
@@ -129,10 +140,12 @@ class Timers(Protocol):
         ...
 
     def set(self, key: Any, time: int | datetime, *, kind: str = "event") -> None:
-        """Asks for a call at ``time`` (ms since the epoch, or a datetime with a zone); the same key again moves the timer.
+        """Asks for a call at ``time`` (ms since the epoch, or a datetime with a zone).
 
-        ``kind`` is ``"event"``: when the watermark reaches the time, or ``"processing"``: when the clock does. A time that is reached
-        already is due after the present call. ``key`` is a text, an integer or a tuple of them.
+        The same key again moves the timer.
+
+        ``kind`` is ``"event"``: when the watermark reaches the time, or ``"processing"``: when the clock does. A time
+        that is reached already is due after the present call. ``key`` is a text, an integer or a tuple of them.
         """
         ...
 
@@ -191,20 +204,24 @@ class StreamTask(ABC):
     """Processes messages one at a time."""
 
     @abstractmethod
-    def process(self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
+    def process(
+        self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator
+    ) -> None:
         """Called once for each message."""
 
 
 class AsyncStreamTask(ABC):
     """Processes messages by a coroutine: up to ``task.max.concurrency`` of them (1 unless set) are in flight at a time.
 
-    They begin in the order of the messages and end as they may; ``task.callback.timeout.ms`` bounds each. Nothing is in flight when
-    any other method is called, when the watermark moves on, and when an epoch is committed. The other methods may be coroutines, too;
-    all run on one event loop, on one thread.
+    They begin in the order of the messages and end as they may; ``task.callback.timeout.ms`` bounds each. Nothing is in
+    flight when any other method is called, when the watermark moves on, and when an epoch is committed. The other
+    methods may be coroutines, too; all run on one event loop, on one thread.
     """
 
     @abstractmethod
-    async def process(self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
+    async def process(
+        self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator
+    ) -> None:
         """Called once for each message."""
 
 
@@ -231,8 +248,9 @@ class TimerListenerTask(ABC):
     def on_timer(self, key: Any, time: int, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
         """Called when a timer is due, with its key and the time (ms) for which it was set, between messages.
 
-        Those that are due together come in the order of their times, then of their keys. At the final end of all inputs every event
-        timer that is left fires, before ``on_end_of_stream``; processing timers that are left never fire (SEMANTICS C9).
+        Those that are due together come in the order of their times, then of their keys. At the final end of all inputs
+        every event timer that is left fires, before ``on_end_of_stream``; processing timers that are left never fire
+        (SEMANTICS C9).
         """
 
 

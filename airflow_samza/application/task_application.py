@@ -29,32 +29,48 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         self._on_error: ErrorPolicy | None = None
         self._stores: dict[str, StoreDescriptor] = {}
 
-    def store(self, name: str, *, key: object, value: object, backend: str = "memory", ttl: str | int | timedelta | None = None) -> str:
+    def store(
+        self,
+        name: str,
+        *,
+        key: object,
+        value: object,
+        backend: str = "memory",
+        ttl: str | int | timedelta | None = None,
+    ) -> str:
         """Declares a store of each task's own; the task gets it by ``context.get_store(name)``. Returns the name.
 
-        ``key`` and ``value`` are types (``"bigint"``, ``int``, ``"array<string>"``), or columns (a dataclass, DDL, a ``pyarrow.Schema``):
-        a key of several columns is a tuple, a value of columns a message. Keys are sorted, so they are plain values, and no floats.
-        ``backend="rocksdb"`` keeps entries on the host's disk. ``ttl`` (``"1 day"``, a timedelta): how long an entry lives.
+        ``key`` and ``value`` are types (``"bigint"``, ``int``, ``"array<string>"``), or columns (a dataclass, DDL, a
+        ``pyarrow.Schema``): a key of several columns is a tuple, a value of columns a message. Keys are sorted, so they
+        are plain values, and no floats. ``backend="rocksdb"`` keeps entries on the host's disk. ``ttl`` (``"1 day"``, a
+        timedelta): how long an entry lives.
         """
         self._graph.check_open()
         store = declared_store(name, key, value, backend, ttl)
         ConfiguredSideInputs(Config(self.config)).refuse_any(
             store.name,
             f"The store {store.name!r} is declared by app.store, which the task itself writes",
-            f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by context.get_table("{store.name}").',
+            f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by '
+            f'context.get_table("{store.name}").',
         )
         if store.name in self._stores:
             former = self._stores[store.name].location
             first = f": first at {former}, then again" if former is not None else ""
-            refuse(f"The store {name!r} is declared twice{first}", hint="Declare each store once.", kind=DuplicateId, name=name)
+            refuse(
+                f"The store {name!r} is declared twice{first}",
+                hint="Declare each store once.",
+                kind=DuplicateId,
+                name=name,
+            )
         self._stores[store.name] = store
         return store.name
 
     def task(self, factory: Callable[[], Any], *, on_error: object = "fail") -> None:
         """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one.
 
-        ``on_error`` says what becomes of messages on which ``process`` raises: ``"fail"`` (the stage fails), ``"drop"``,
-        ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is taken back, what was put into stores is not.
+        ``on_error`` says what becomes of messages on which ``process`` raises: ``"fail"`` (the stage fails),
+        ``"drop"``, ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is taken back, what was
+        put into stores is not.
         """
         where = f"task of application {self.name!r}"
         self._graph.check_open()
@@ -62,7 +78,8 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             refuse(f"The {where} is said twice", hint="A low-level application has one task; put both parts into it.")
         if not isinstance(factory, type) and hasattr(factory, "process"):
             refuse(
-                f"The {where} is made already", hint=f"Give its class: app.task({type(factory).__name__}); each partition makes its own."
+                f"The {where} is made already",
+                hint=f"Give its class: app.task({type(factory).__name__}); each partition makes its own.",
             )
         if isinstance(factory, type):
             self._check_class(factory, where)
@@ -81,7 +98,8 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         missing = sorted(getattr(factory, "__abstractmethods__", ()))
         if missing:
             refuse(
-                f"The {where}, {name_of(factory)}, does not define {', '.join(missing)}", hint="Define it; it was promised by a base class."
+                f"The {where}, {name_of(factory)}, does not define {', '.join(missing)}",
+                hint="Define it; it was promised by a base class.",
             )
 
     def check_complete(self) -> None:

@@ -8,12 +8,14 @@ from typing import TypeVar
 Vertex = TypeVar("Vertex", bound=Hashable)
 
 
-def traverse(vertex: Vertex, visit: Callable[[Vertex], object], next_vertices: Callable[[Vertex], Iterable[Vertex]]) -> None:
+def traverse(
+    vertex: Vertex, visit: Callable[[Vertex], object], next_vertices: Callable[[Vertex], Iterable[Vertex]]
+) -> None:
     """Visits ``vertex`` and everything that can be reached from it, each vertex once, parents before children.
 
-    Children are visited depth first, in the order in which ``next_vertices`` names them, so a walk is as deterministic as that
-    function. Cycles end. The walk keeps its own stack: a chain may be longer than Python's recursion limit. ``next_vertices`` is
-    called once per vertex, after its visit.
+    Children are visited depth first, in the order in which ``next_vertices`` names them, so a walk is as deterministic
+    as that function. Cycles end. The walk keeps its own stack: a chain may be longer than Python's recursion limit.
+    ``next_vertices`` is called once per vertex, after its visit.
 
     >>> graph = {"input": ["filter", "join"], "filter": ["join"], "join": ["filter"]}
     >>> traverse("input", print, graph.__getitem__)

@@ -1,16 +1,24 @@
-"""What code of the user's may raise, and what of that is its failure: a callable that calls ``sys.exit()`` has failed, a Ctrl-C has not."""
+"""What code of the user's may raise, and what of that is its failure.
+
+A callable that calls ``sys.exit()`` has failed, a Ctrl-C has not.
+"""
 
 from __future__ import annotations
 
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-"""What to catch around a call of the user's code: the last three would else end the process, or an iteration, without a word.
+"""What to catch around a call of the user's code.
+
+The last three would else end the process, or an iteration, without a word.
 
 Pass a caught one through :func:`let_interrupts_through` before it is reported.
 """
 
 
 def let_interrupts_through(error: BaseException) -> None:
-    """Raise a person's Ctrl-C again, which comes in the middle of any code; one that a ``raise`` made is a failure as any other."""
+    """Raise a person's Ctrl-C again, which comes in the middle of any code.
+
+    One that a ``raise`` made is a failure as any other.
+    """
     if type(error) is KeyboardInterrupt and not _made_by_raise(error):
         raise error
 

@@ -16,11 +16,15 @@ from airflow_samza.application.refusals import refuse
 class WatermarkFunction(Protocol):
     """What a callable has beside ``__call__`` when it does more with a watermark than to pass it on.
 
-    Each task works with a copy of the object, made when an epoch begins; how far its output has come is kept from epoch to epoch.
+    Each task works with a copy of the object, made when an epoch begins; how far its output has come is kept from epoch
+    to epoch.
     """
 
     def process_watermark(self, timestamp: int) -> Iterable[Any] | None:
-        """Called when the operator's input watermark has reached ``timestamp`` (ms since the epoch, UTC); may return messages."""
+        """Called when the operator's input watermark has reached ``timestamp`` (ms since the epoch, UTC).
+
+        May return messages.
+        """
         ...
 
     def get_output_watermark(self) -> int | None:
@@ -41,7 +45,8 @@ def check_watermark_function(function: object, where: str) -> None:
     has = [hasattr(function, method) for method in _METHODS]
     if any(has) and not all(has):
         refuse(
-            f"{where} got {name_of(function)}, which has {_METHODS[has.index(True)]} and no {_METHODS[has.index(False)]}",
+            f"{where} got {name_of(function)}, which has {_METHODS[has.index(True)]} and no "
+            f"{_METHODS[has.index(False)]}",
             hint="A callable with its own word on watermarks has both.",
             operator=where,
         )

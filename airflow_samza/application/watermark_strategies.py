@@ -1,7 +1,9 @@
-"""How an input's watermarks follow from its messages: ``bounded_delay``, ``punctuated``, or an object of the user's. Values only.
+"""How an input's watermarks follow from its messages: ``bounded_delay``, ``punctuated``, or an object of the user's.
 
-A watermark says: what comes from now on is not older. It is made per partition, and only for inputs that are not bounded; a bounded
-one ends, and nothing of it is ever late.
+Values only.
+
+A watermark says: what comes from now on is not older. It is made per partition, and only for inputs that are not
+bounded; a bounded one ends, and nothing of it is ever late.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ _METHODS = ("on_event_time", "on_batch")
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """``kind`` is one of the constants above; ``delay_ms`` belongs to a bounded delay, ``function`` to the other two."""
+    """``kind`` is one of the constants above.
+
+    ``delay_ms`` belongs to a bounded delay, ``function`` to the other two.
+    """
 
     kind: str
     delay_ms: int = 0
@@ -31,13 +36,24 @@ class WatermarkStrategy:
 
 
 def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
-    """The greatest event time so far less ``delay``: messages may come that much out of order (the same as ``max_delay=``)."""
+    """The greatest event time so far less ``delay``.
+
+    Messages may come that much out of order (the same as ``max_delay=``).
+    """
     return WatermarkStrategy(BOUNDED_DELAY, delay_ms=duration_ms(delay, zero=True))
 
 
 def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
-    """Messages that say so themselves: ``function(message)`` gives a time (a datetime, or ms since 1970) or None, most of the time."""
-    check_callable(function, "punctuated", 1, hint="punctuated takes a callable: lambda message: message.at if message.is_marker else None")
+    """Messages that say so themselves.
+
+    ``function(message)`` gives a time (a datetime, or ms since 1970) or None, most of the time.
+    """
+    check_callable(
+        function,
+        "punctuated",
+        1,
+        hint="punctuated takes a callable: lambda message: message.at if message.is_marker else None",
+    )
     return WatermarkStrategy(PUNCTUATED, function=function)
 
 
@@ -45,15 +61,20 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
     """What ``watermarks=`` says, checked.
 
     Beside a strategy it may be a function of one event time (ms), or a class: an object of it for each partition, with
-    ``on_event_time(ms)``, called for every message, or ``on_batch(earliest_ms, latest_ms)``, once for all that are read together. They
-    return a time (a datetime, or ms since 1970) or None.
+    ``on_event_time(ms)``, called for every message, or ``on_batch(earliest_ms, latest_ms)``, once for all that are read
+    together. They return a time (a datetime, or ms since 1970) or None.
     """
     if isinstance(said, WatermarkStrategy):
         return said
-    hint = 'Write watermarks=bounded_delay("5 minutes"), punctuated(function), a function of an event time, or a class with on_event_time.'
+    hint = (
+        'Write watermarks=bounded_delay("5 minutes"), punctuated(function), a function of an event time, or a '
+        "class with on_event_time."
+    )
     if isinstance(said, type):
         if not any(callable(getattr(said, method, None)) for method in _METHODS):
-            refuse(f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint)
+            refuse(
+                f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint
+            )
         check_callable(said, f"watermarks of {where}", 0, hint=hint)
         refuse_async_methods(said, f"watermarks of {where}", *_METHODS)
         if inspect.isabstract(said):

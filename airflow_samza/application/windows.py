@@ -1,4 +1,7 @@
-"""What a user says of windows and aggregations: ``tumbling("1 minute")``, ``count()``, ``avg("delay")``. Values only."""
+"""What a user says of windows and aggregations: ``tumbling("1 minute")``, ``count()``, ``avg("delay")``.
+
+Values only.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_samza.application.refusals import refuse
 
-AGGREGATE_FUNCTIONS = ("count", "count_distinct", "approx_count_distinct", "sum", "min", "max", "avg", "first", "last", "collect")
+AGGREGATE_FUNCTIONS = (
+    "count",
+    "count_distinct",
+    "approx_count_distinct",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "first",
+    "last",
+    "collect",
+)
 
 DEFAULT_RSD = 0.05
 """The relative standard deviation of approximate counts when nothing is said, as in Spark."""
@@ -101,9 +115,9 @@ def collect(column: str) -> Aggregation:
 class WindowSpec:
     """A kind of window: ``tumbling``, ``hopping`` or ``session``; lengths in ms.
 
-    ``hop_ms`` is the distance of two starts (hopping), ``gap_ms`` the longest pause within a session. ``time`` is ``event`` or
-    ``processing``; ``zone`` the time zone in which days start. ``early_every`` (messages) and ``early_after_ms`` ask for results before
-    a window is closed.
+    ``hop_ms`` is the distance of two starts (hopping), ``gap_ms`` the longest pause within a session. ``time`` is
+    ``event`` or ``processing``; ``zone`` the time zone in which days start. ``early_every`` (messages) and
+    ``early_after_ms`` ask for results before a window is closed.
     """
 
     kind: str
@@ -135,7 +149,9 @@ _UNITS = {
 
 
 def duration_ms(value: str | int | timedelta, *, zero: bool = False) -> int:
-    """Return a length of time in ms, from ms, from a ``timedelta`` or from text such as ``"5 minutes"``; ``zero`` allows none at all.
+    """Return a length of time in ms, from ms, from a ``timedelta`` or from text such as ``"5 minutes"``.
+
+    ``zero`` allows none at all.
 
     >>> duration_ms("5 minutes"), duration_ms(250), duration_ms(timedelta(hours=1)), duration_ms("0 minutes", zero=True)
     (300000, 250, 3600000, 0)
@@ -174,11 +190,11 @@ def tumbling(
 ) -> WindowSpec:
     """Windows of one length (``duration``: ms, a ``timedelta``, ``"5 minutes"``), one after the other.
 
-    They go by the event time of messages, or (``time="processing"``) by the clock. They start at whole multiples of their length since
-    1970 (UTC); in a ``zone`` at local midnight, or at what its wall clock shows.
+    They go by the event time of messages, or (``time="processing"``) by the clock. They start at whole multiples of
+    their length since 1970 (UTC); in a ``zone`` at local midnight, or at what its wall clock shows.
 
-    ``early_every`` (messages) and ``early_after`` (time) emit a window's result before its end as well; such results hold what
-    came since the last one, or, ``accumulating``, all so far.
+    ``early_every`` (messages) and ``early_after`` (time) emit a window's result before its end as well; such results
+    hold what came since the last one, or, ``accumulating``, all so far.
     """
     length = duration_ms(duration)
     return WindowSpec(
@@ -200,7 +216,9 @@ def hopping(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows of one length (``duration``) that start every ``hop``; they overlap when the hop is shorter than the length.
+    """Windows of one length (``duration``) that start every ``hop``.
+
+    They overlap when the hop is shorter than the length.
 
     A hop that is longer is refused: messages in between would be lost. The other parameters as of :func:`tumbling`.
     """
@@ -230,8 +248,13 @@ def session(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows that end when a key has been silent for more than ``gap``; the other parameters as of :func:`tumbling`."""
-    return WindowSpec("session", gap_ms=duration_ms(gap), time=_time(time), **_early(early_every, early_after, accumulating))
+    """Windows that end when a key has been silent for more than ``gap``.
+
+    The other parameters as of :func:`tumbling`.
+    """
+    return WindowSpec(
+        "session", gap_ms=duration_ms(gap), time=_time(time), **_early(early_every, early_after, accumulating)
+    )
 
 
 def _time(time: str) -> str:
@@ -244,11 +267,16 @@ def _zone(zone: str, length: int, hop: int) -> str:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
-        refuse(f"{zone!r} is not a time zone", hint='Write a name of the IANA database, such as "Europe/Amsterdam".', value=zone)
+        refuse(
+            f"{zone!r} is not a time zone",
+            hint='Write a name of the IANA database, such as "Europe/Amsterdam".',
+            value=zone,
+        )
     if zone != "UTC" and (length % hop or (hop % _DAY and _DAY % hop)):
         refuse(
             f"Windows of {length} ms that start every {hop} ms do not go with the days of a zone ({zone})",
-            hint="In a zone they start every few days or parts of a day (1, 2, 3, 4, 6, 8, 12 hours, …) and are a multiple of that long.",
+            hint="In a zone they start every few days or parts of a day (1, 2, 3, 4, 6, 8, 12 hours, …) and are a "
+            "multiple of that long.",
             value=zone,
         )
     return zone
@@ -267,5 +295,12 @@ def _early(every: int | None, after: str | int | timedelta | None, accumulating:
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         refuse(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
     if accumulating and every is None and after is None:
-        refuse("accumulating=True says how early results hold what came, and none are asked for", hint="Give early_every= or early_after=.")
-    return {"early_every": every, "early_after_ms": None if after is None else duration_ms(after), "accumulating": bool(accumulating)}
+        refuse(
+            "accumulating=True says how early results hold what came, and none are asked for",
+            hint="Give early_every= or early_after=.",
+        )
+    return {
+        "early_every": every,
+        "early_after_ms": None if after is None else duration_ms(after),
+        "accumulating": bool(accumulating),
+    }

@@ -16,7 +16,10 @@ from airflow_samza.chooser.offsets import OffsetOrder, OffsetOrders, PartitionHe
 from airflow_samza.errors import ConfigError, TopicError
 
 Rank = Callable[[E], Any]
-"""What an envelope is ordered by; the least goes first. None (not known) goes before all others: nothing says that it may wait."""
+"""What an envelope is ordered by; the least goes first.
+
+None (not known) goes before all others: nothing says that it may wait.
+"""
 
 
 class AlignmentChooser(Generic[E]):
@@ -92,7 +95,8 @@ def offset_aligned(orders: OffsetOrders | None = None) -> AlignmentChooser[Any]:
             first = next(iter(seen))
             if seen[first] is not seen[system]:
                 raise ConfigError(
-                    f"The offsets of systems {first!r} and {system!r} have different orders: streams cannot be aligned by them.",
+                    f"The offsets of systems {first!r} and {system!r} have different orders: streams cannot be "
+                    "aligned by them.",
                     hint="Align by time, or read the two systems in two applications.",
                     systems=[first, system],
                 )
@@ -166,8 +170,9 @@ def starting_alignment(
 ) -> StartingAlignmentChooser[E]:
     """Keeps the distances from the heads that the streams started with: what fell farthest behind its own goes first.
 
-    When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by ``system.stream`` or by
-    partition; of a partition that it leaves out ``at_start`` tells it by where reading is registered, else its first envelope.
+    When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by
+    ``system.stream`` or by partition; of a partition that it leaves out ``at_start`` tells it by where reading is
+    registered, else its first envelope.
     """
     return StartingAlignmentChooser(behind, start_behind, at_start)
 
@@ -185,7 +190,10 @@ def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int
 
 
 def behind_at_start(heads: Mapping[Any, PartitionHead]) -> Callable[[Partition, Any], int | None]:
-    """The same of the message that is read first, by the offset of registration: -1 when the partition is read up. None: not known."""
+    """The same of the message that is read first, by the offset of registration: -1 when the partition is read up.
+
+    None: not known.
+    """
 
     def behind(ssp: Partition, offset: Any) -> int | None:
         return int(_newest(heads, ssp)) - int(offset) if is_known(offset) and ssp in heads else None
@@ -194,7 +202,10 @@ def behind_at_start(heads: Mapping[Any, PartitionHead]) -> Callable[[Partition, 
 
 
 def sizes(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
-    """How many messages the partition of an envelope holds; offsets are whole numbers, from 0 where the oldest one is not known."""
+    """How many messages the partition of an envelope holds.
+
+    Offsets are whole numbers, from 0 where the oldest one is not known.
+    """
 
     def size(envelope: Envelope) -> int:
         oldest = heads[envelope.ssp].oldest if envelope.ssp in heads else None

@@ -1,7 +1,7 @@
 """The chooser that keeps to a partition for a while, which makes fewer changes between partitions.
 
-Source: message-chooser, "batching"; SEMANTICS M4. In both forms what is kept of a batch from epoch to epoch is its partition and how many
-messages it has taken.
+Source: message-chooser, "batching"; SEMANTICS M4. In both forms what is kept of a batch from epoch to epoch is its
+partition and how many messages it has taken.
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic
 
-from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition, restore_chooser, snapshot_of
+from airflow_samza.chooser.message_chooser import (
+    E,
+    MessageChooser,
+    OrderedChooser,
+    Partition,
+    restore_chooser,
+    snapshot_of,
+)
 from airflow_samza.chooser.tiered_priority import PriorityTiers
 from airflow_samza.errors import ConfigError
 
@@ -19,7 +26,9 @@ class Batches(Generic[E]):
 
     def __init__(self, chooser: MessageChooser[E], batch_size: int) -> None:
         if batch_size < 1:
-            raise ConfigError(f"A batch of {batch_size} messages is none.", hint="It is a whole number from 1.", value=batch_size)
+            raise ConfigError(
+                f"A batch of {batch_size} messages is none.", hint="It is a whole number from 1.", value=batch_size
+            )
         self._inner = chooser
         self._size = batch_size
         self._partitions: dict[str, Partition] = {}
@@ -45,7 +54,11 @@ class Batches(Generic[E]):
 
     def snapshot(self) -> Any:
         """The batch, and the state of what it chooses from."""
-        return {"last": None if self._last is None else str(self._last), "count": self._count, "inner": snapshot_of(self._inner)}
+        return {
+            "last": None if self._last is None else str(self._last),
+            "count": self._count,
+            "inner": snapshot_of(self._inner),
+        }
 
     def restore(self, state: Any) -> None:
         """Goes on from a snapshot."""
@@ -55,12 +68,17 @@ class Batches(Generic[E]):
 
 
 class BatchingChooser(Batches[E]):
-    """Takes up to ``batch_size`` messages of one partition in a row, as long as it has some; then its chooser decides anew.
+    """Takes up to ``batch_size`` messages of one partition in a row, as long as it has some.
 
-    Among equal priorities only: what has a higher one (``priority_of``) interrupts the batch, which is over then. The first message counts.
+    Then its chooser decides anew.
+
+    Among equal priorities only: what has a higher one (``priority_of``) interrupts the batch, which is over then. The
+    first message counts.
     """
 
-    def __init__(self, chooser: OrderedChooser[E], batch_size: int, priority_of: Callable[[Partition], int] = lambda ssp: 0) -> None:
+    def __init__(
+        self, chooser: OrderedChooser[E], batch_size: int, priority_of: Callable[[Partition], int] = lambda ssp: 0
+    ) -> None:
         super().__init__(chooser, batch_size)
         self._chooser = chooser
         self._priority_of = priority_of
@@ -95,7 +113,10 @@ class BatchingChooser(Batches[E]):
         return self._chooser.take(ssp)
 
     def _goes_on(self) -> bool:
-        """Whether the next message is of the batch: it is not full, its partition has something, and nothing of a higher priority waits."""
+        """Whether the next message is of the batch.
+
+        It is not full, its partition has something, and nothing of a higher priority waits.
+        """
         if self._last is None or self._count >= self._size or not self._chooser.has(self._last):
             return False
         ahead = self._chooser.peek()
@@ -105,7 +126,8 @@ class BatchingChooser(Batches[E]):
 class HeldBatches(Batches[E]):
     """Batches over tiers of choosers that cannot be asked for an envelope out of turn.
 
-    While a batch lasts, what comes of its partition is held back from them, and taken next unless a higher tier chooses something.
+    While a batch lasts, what comes of its partition is held back from them, and taken next unless a higher tier chooses
+    something.
     """
 
     def __init__(self, tiers: PriorityTiers[E], batch_size: int) -> None:

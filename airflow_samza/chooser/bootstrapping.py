@@ -77,7 +77,10 @@ class HeadGate(Generic[E]):
         return frozenset(ssp for partitions in self._lagging.values() for ssp in partitions)
 
     def reached(self, ssp: Partition, offset: Any) -> None:
-        """Reading has come up to and with ``offset``, though not by an envelope: what stands there is no message, or was left out."""
+        """Reading has come up to and with ``offset``, though not by an envelope.
+
+        What stands there is no message, or was left out.
+        """
         stream = stream_name(ssp)
         lagging = self._lagging.get(stream, set())
         if ssp not in lagging or not is_known(offset):

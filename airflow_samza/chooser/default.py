@@ -1,8 +1,10 @@
-"""The chooser of an application: head gate around batches around priorities, as configured, around round robin or the user's own.
+"""The chooser of an application.
 
-The layers stand around any chooser. The gate, because the document has it in front of ``choose`` itself ("only call choose if …").
-Priorities and batches, because its default chooser is made of them, and leaves to the chooser inside which of several streams of equal
-priority is next.
+Head gate around batches around priorities, as configured, around round robin or the user's own.
+
+The layers stand around any chooser. The gate, because the document has it in front of ``choose`` itself ("only call
+choose if …"). Priorities and batches, because its default chooser is made of them, and leaves to the chooser inside
+which of several streams of equal priority is next.
 
 Source: message-chooser, "DefaultChooser"; SEMANTICS M1–M4.
 """
@@ -29,10 +31,11 @@ from airflow_samza.errors import ConfigError
 class ChooserContext:
     """What a factory of choosers gets to know.
 
-    ``heads`` are those of the partitions at start, fetched in one call per system; ``newest`` are those of now, in a later epoch of a run
-    that goes on (None: as at start). ``inside``: the gate, priorities and batches that ``settings`` ask for stand around what the factory
-    makes. ``time_of`` gives the time of an envelope's first message in ms (None: it has none), where the application has event time.
-    ``is_gated`` says of further partitions, such as those of side inputs, that they have to reach their heads first.
+    ``heads`` are those of the partitions at start, fetched in one call per system; ``newest`` are those of now, in a
+    later epoch of a run that goes on (None: as at start). ``inside``: the gate, priorities and batches that
+    ``settings`` ask for stand around what the factory makes. ``time_of`` gives the time of an envelope's first message
+    in ms (None: it has none), where the application has event time. ``is_gated`` says of further partitions, such as
+    those of side inputs, that they have to reach their heads first.
     """
 
     settings: ChooserSettings = field(default_factory=ChooserSettings)
@@ -104,10 +107,12 @@ def default_chooser(context: ChooserContext) -> BootstrappingChooser[Any]:
 
 
 def make_chooser(context: ChooserContext) -> HeadGate[Any]:
-    """The chooser of an application: the configured layers around what ``task.chooser.class`` makes, or round robin where it is not set.
+    """The chooser of an application.
 
-    The key names a class or function, ``package.module:attribute`` or ``package.module.Attribute``, that takes a :class:`ChooserContext`.
-    A name that leads nowhere, and a result that is no chooser, are a ConfigError.
+    The configured layers around what ``task.chooser.class`` makes, or round robin where it is not set.
+
+    The key names a class or function, ``package.module:attribute`` or ``package.module.Attribute``, that takes a
+    :class:`ChooserContext`. A name that leads nowhere, and a result that is no chooser, are a ConfigError.
     """
     name = context.settings.factory
     if name is None:
@@ -118,7 +123,9 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
         chooser = factory(inner)
         if not isinstance(chooser, MessageChooser):
             raise _refused(
-                name, f"makes a {type(chooser).__name__}, which is no chooser", "It needs start, stop, register, update and choose."
+                name,
+                f"makes a {type(chooser).__name__}, which is no chooser",
+                "It needs start, stop, register, update and choose.",
             )
         return chooser
 
@@ -148,7 +155,9 @@ def _factory(name: str) -> Callable[[ChooserContext], object]:
     try:
         found: object = importlib.import_module(module_name)
     except ImportError as error:
-        raise _refused(name, f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name.") from error
+        raise _refused(
+            name, f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name."
+        ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
             raise _refused(name, f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")

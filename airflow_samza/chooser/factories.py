@@ -1,7 +1,9 @@
-"""The built-in choosers by name, for ``task.chooser.class``: ``airflow_samza.chooser.factories:time_aligned`` and so on.
+"""The built-in choosers by name, for ``task.chooser.class``.
 
-Each chooses among streams of equal priority. The head gate, priorities and batches that are configured stand around it, as around any
-chooser, so those that are named after one of these layers are round robin inside.
+``airflow_samza.chooser.factories:time_aligned`` and so on.
+
+Each chooses among streams of equal priority. The head gate, priorities and batches that are configured stand around it,
+as around any chooser, so those that are named after one of these layers are round robin inside.
 
 Source: SEMANTICS M1, M2.
 """
@@ -44,14 +46,18 @@ def bootstrapping(context: ChooserContext) -> BootstrappingChooser[Any] | RoundR
     if context.inside:
         return RoundRobinChooser()
     settings = context.settings
-    return BootstrappingChooser(RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)), context.orders)
+    return BootstrappingChooser(
+        RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)), context.orders
+    )
 
 
 def batching(context: ChooserContext) -> BatchingChooser[Any] | RoundRobinChooser[Any]:
     """Batches around round robin; ``task.consumer.batch.size`` has to be set."""
     if context.settings.batch_size is None:
         raise ConfigError(
-            f"{BATCH_SIZE} is not set, and the batching chooser needs it.", hint="Set it to a whole number from 1.", key=BATCH_SIZE
+            f"{BATCH_SIZE} is not set, and the batching chooser needs it.",
+            hint="Set it to a whole number from 1.",
+            key=BATCH_SIZE,
         )
     return RoundRobinChooser() if context.inside else BatchingChooser(RoundRobinChooser(), context.settings.batch_size)
 
@@ -79,7 +85,9 @@ def messages_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
 
 def percent_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
     """The partition first of which the greatest share is still to be read."""
-    return alignment.percent_behind_head(alignment.behind_heads(context.current_heads), alignment.sizes(context.current_heads))
+    return alignment.percent_behind_head(
+        alignment.behind_heads(context.current_heads), alignment.sizes(context.current_heads)
+    )
 
 
 def starting_alignment(context: ChooserContext) -> StartingAlignmentChooser[Any]:

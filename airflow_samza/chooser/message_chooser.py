@@ -14,7 +14,10 @@ S = TypeVar("S")
 
 
 class Partition(Protocol):
-    """A partition of a stream of a system: hashable, written ``system.stream/partition``; two that are equal are the same one."""
+    """A partition of a stream of a system: hashable, written ``system.stream/partition``.
+
+    Two that are equal are the same one.
+    """
 
     @property
     def system(self) -> str:
@@ -37,8 +40,8 @@ class Partition(Protocol):
 class Envelope(Protocol):
     """Consecutive messages of one partition, at least one: a single message, or a run of them (SEMANTICS M6).
 
-    ``offset`` is that of the first message; a run of several has whole numbers as offsets, one after the other. An unknown offset is None
-    or an empty text.
+    ``offset`` is that of the first message; a run of several has whole numbers as offsets, one after the other. An
+    unknown offset is None or an empty text.
     """
 
     @property
@@ -66,7 +69,9 @@ class MessageEnvelope(Envelope, Protocol):
 
     @property
     def message(self) -> Any:
-        """The first message, as a task's ``process`` gets it: a dataclass instance or a Row, made when it is first asked for.
+        """The first message, as a task's ``process`` gets it.
+
+        A dataclass instance or a Row, made when it is first asked for.
 
         None for a control message, and for a message that cannot be read or does not fit the schema.
         """
@@ -85,8 +90,8 @@ E = TypeVar("E", bound=Envelope)
 class MessageChooser(Protocol[E]):
     """Decides which of the envelopes at hand is processed next.
 
-    All partitions are registered, then it is started. It has at most one outstanding envelope per partition: the next one of a partition is
-    given when the former one has been chosen. Every envelope given is chosen exactly once.
+    All partitions are registered, then it is started. It has at most one outstanding envelope per partition: the next
+    one of a partition is given when the former one has been chosen. Every envelope given is chosen exactly once.
     """
 
     def start(self) -> None:
@@ -129,10 +134,12 @@ class OrderedChooser(MessageChooser[E], Protocol[E]):
 
 @runtime_checkable
 class StatefulChooser(Protocol):
-    """A chooser whose state goes on from epoch to epoch: each epoch makes a new chooser, and hands it what the one before left.
+    """A chooser whose state goes on from epoch to epoch.
 
-    The order in which envelopes wait needs no state: those that waited at the end of an epoch are given first in the next one, in the order
-    in which they had come.
+    Each epoch makes a new chooser, and hands it what the one before left.
+
+    The order in which envelopes wait needs no state: those that waited at the end of an epoch are given first in the
+    next one, in the order in which they had come.
     """
 
     def snapshot(self) -> Any:
@@ -140,7 +147,10 @@ class StatefulChooser(Protocol):
         ...
 
     def restore(self, state: Any) -> None:
-        """Goes on from a snapshot; called after all registrations and before :meth:`~MessageChooser.start`, unless it was None."""
+        """Goes on from a snapshot.
+
+        Called after all registrations and before :meth:`~MessageChooser.start`, unless it was None.
+        """
         ...
 
 

@@ -77,7 +77,9 @@ class PartitionHead:
 def heads_at_start(
     partitions: Iterable[Partition], fetch: Callable[[str, frozenset[str]], Mapping[tuple[str, int], PartitionHead]]
 ) -> dict[Partition, PartitionHead]:
-    """The heads of partitions: ``fetch(system, streams)`` is called once per system and gives them by (stream, partition).
+    """The heads of partitions.
+
+    ``fetch(system, streams)`` is called once per system and gives them by (stream, partition).
 
     A head that is not among them is a :class:`~airflow_samza.errors.TopicError`: waiting for it would never end.
     """
@@ -99,7 +101,8 @@ def unknown_head(ssp: Partition) -> TopicError:
     """The error of a partition that has to be read to its head, when nobody knows where that is."""
     return TopicError(
         f"The head of {ssp} is not known, and it has to be read to its head first.",
-        hint="Look whether the stream exists and its system answers, or take its bootstrap (task.chooser.wait.for.head) away.",
+        hint="Look whether the stream exists and its system answers, or take its bootstrap "
+        "(task.chooser.wait.for.head) away.",
         system=ssp.system,
         stream=ssp.stream,
         partition=ssp.partition,

@@ -7,7 +7,10 @@ from airflow_samza.chooser.message_chooser import E
 
 
 class RoundRobinChooser(AlignmentChooser[E]):
-    """First come, first chosen: with one outstanding envelope per partition this goes round the partitions that have something."""
+    """First come, first chosen.
+
+    With one outstanding envelope per partition this goes round the partitions that have something.
+    """
 
     def __init__(self) -> None:
         super().__init__(lambda envelope: None)  # all rank alike

@@ -9,7 +9,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
-from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition, restore_chooser, snapshot_of
+from airflow_samza.chooser.message_chooser import (
+    E,
+    MessageChooser,
+    OrderedChooser,
+    Partition,
+    restore_chooser,
+    snapshot_of,
+)
 from airflow_samza.config import CHOOSER_CLASS
 from airflow_samza.errors import ConfigError, StageError
 
@@ -69,12 +76,13 @@ class Piece(Generic[E]):
 class RunChooser(Generic[E]):
     """Lets a chooser of pieces choose among runs.
 
-    ``grain`` is how many messages it gets to see at a time: with 1 the order is exactly that of single messages, with None whole runs are
-    taken. What it would choose in a row of one run comes as one slice, if it can tell what is next (:class:`OrderedChooser`); never more
-    than it would have chosen had nothing new come. Until :meth:`holds` says no, a partition is outstanding and gets no further run.
+    ``grain`` is how many messages it gets to see at a time: with 1 the order is exactly that of single messages, with
+    None whole runs are taken. What it would choose in a row of one run comes as one slice, if it can tell what is next
+    (:class:`OrderedChooser`); never more than it would have chosen had nothing new come. Until :meth:`holds` says no, a
+    partition is outstanding and gets no further run.
 
-    A snapshot holds the order in which partitions wait, so that the chooser of the next epoch can be given theirs in that order
-    (:meth:`order`), and what the chooser itself keeps.
+    A snapshot holds the order in which partitions wait, so that the chooser of the next epoch can be given theirs in
+    that order (:meth:`order`), and what the chooser itself keeps.
     """
 
     def __init__(self, chooser: MessageChooser[Piece[E]], grain: int | None = 1) -> None:
@@ -98,7 +106,10 @@ class RunChooser(Generic[E]):
         self._chooser.register(ssp, offset)
 
     def snapshot(self) -> dict[str, Any]:
-        """What the next epoch's chooser needs, as JSON: the partitions in the order in which they wait, then those that were read up."""
+        """What the next epoch's chooser needs, as JSON.
+
+        The partitions in the order in which they wait, then those that were read up.
+        """
         state = {"order": [str(ssp) for ssp in (*self._held, *self._read_up)], "chooser": snapshot_of(self._chooser)}
         try:
             return json.loads(json.dumps(state, allow_nan=False))  # type: ignore[no-any-return]
@@ -115,7 +126,10 @@ class RunChooser(Generic[E]):
         restore_chooser(self._chooser, state["chooser"])
 
     def order(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Partitions in the order in which their first envelopes are to be given: as they waited, and then those that never did."""
+        """Partitions in the order in which their first envelopes are to be given.
+
+        As they waited, and then those that never did.
+        """
         places = {name: place for place, name in enumerate(self._order)}
         return sorted(partitions, key=lambda ssp: places.get(str(ssp), len(places)))
 
@@ -173,9 +187,10 @@ def taken(
 ) -> Iterator[E]:
     """The envelopes of sources, each in offset order, in the order that a started chooser gives them.
 
-    A source is read one envelope ahead; ``read_up`` hears of each that has no more. Nothing more is taken when ``limit`` messages are, or
-    when the chooser waits: what it :meth:`holds <RunChooser.holds>` then is left. ``piece`` is how many come at a time at most, and at
-    least one grain.
+    A source is read one envelope ahead; ``read_up`` hears of each that has no more. Nothing more is taken when
+    ``limit`` messages are, or
+    when the chooser waits: what it :meth:`holds <RunChooser.holds>` then is left. ``piece`` is how many come at a time
+    at most, and at least one grain.
     """
     readers = {ssp: iter(sources[ssp]) for ssp in chooser.order(sources)}
     dry = set(readers)
@@ -204,7 +219,8 @@ def refuse_left(places: Iterable[str]) -> None:
     left = sorted(places)
     if left:
         raise StageError(
-            f"The chooser does not choose what is left of {left[0]}" + (f" and {len(left) - 1} more." if len(left) > 1 else "."),
+            f"The chooser does not choose what is left of {left[0]}"
+            + (f" and {len(left) - 1} more." if len(left) > 1 else "."),
             hint="It waits for a stream to reach its head, but that stream has ended before it.",
             partitions=left,
         )

@@ -35,9 +35,12 @@ class AlsoNamed:
 
 @dataclass(frozen=True)
 class ChooserSettings:
-    """How inputs (``system.stream``) are chosen. ``priorities`` are those that were set; ``batch_size`` None means no batches.
+    """How inputs (``system.stream``) are chosen.
 
-    ``waits_for_all``: every input has to reach its head, not only bootstrap streams. ``factory`` names a chooser of one's own.
+    ``priorities`` are those that were set; ``batch_size`` None means no batches.
+
+    ``waits_for_all``: every input has to reach its head, not only bootstrap streams. ``factory`` names a chooser of
+    one's own.
     """
 
     priorities: Mapping[str, int] = field(default_factory=dict)
@@ -56,8 +59,8 @@ class ChooserSettings:
     ) -> ChooserSettings:
         """The settings of inputs: configuration first, then what the application declares.
 
-        ``inputs`` are those of ``task.inputs`` and ``task.broadcast.inputs`` unless given; ``also`` are their ids and other names where the
-        caller knows them, else configuration alone says which ids stand for them.
+        ``inputs`` are those of ``task.inputs`` and ``task.broadcast.inputs`` unless given; ``also`` are their ids and
+        other names where the caller knows them, else configuration alone says which ids stand for them.
         """
         names = tuple(_configured_inputs(config) if inputs is None else inputs)
         ids = _ids_of_streams(config)
@@ -80,7 +83,9 @@ class ChooserSettings:
                     break
             if is_bootstrap:
                 bootstrap.add(name)
-        return cls(priorities, frozenset(bootstrap), config.batch_size, config.waits_for_head_of_all, config.chooser_class)
+        return cls(
+            priorities, frozenset(bootstrap), config.batch_size, config.waits_for_head_of_all, config.chooser_class
+        )
 
     def priority(self, stream: str) -> int:
         """The priority in effect: that of a bootstrap stream without one is the highest, that of any other 0."""
@@ -108,7 +113,10 @@ def _ids_of_streams(config: Config) -> dict[str, list[str]]:
 
 
 def _configured_priority(config: Config, names: Iterable[str], stream_ids: Iterable[str]) -> int | None:
-    """The first priority that is set: the chooser's own key leads over those of Samza's streams, where a negative one means unset."""
+    """The first priority that is set.
+
+    The chooser's own key leads over those of Samza's streams, where a negative one means unset.
+    """
     for name in names:
         priority = config.integer(f"task.chooser.priorities.{name}")
         if priority is not None:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, cast
 
-from airflow_samza.chooser.message_chooser import E, MessageChooser, OrderedChooser, Partition, restore_chooser, snapshot_of, stream_name
+from airflow_samza.chooser.message_chooser import (
+    E,
+    MessageChooser,
+    OrderedChooser,
+    Partition,
+    restore_chooser,
+    snapshot_of,
+    stream_name,
+)
 from airflow_samza.errors import ConfigError
 
 
@@ -33,11 +41,14 @@ class NoDefaultTier(ConfigError):
 class PriorityTiers(Generic[E]):
     """Chooses from the tier of the highest priority that has something to choose.
 
-    ``priorities`` maps ``system.stream`` to a priority (higher is first), ``tiers`` a priority to its chooser. Streams that have none go to
-    ``default``, which comes last; a tier may be the default at the same time, and keeps its place then.
+    ``priorities`` maps ``system.stream`` to a priority (higher is first), ``tiers`` a priority to its chooser. Streams
+    that have none go to ``default``, which comes last; a tier may be the default at the same time, and keeps its place
+    then.
     """
 
-    def __init__(self, priorities: Mapping[str, int], tiers: Mapping[int, MessageChooser[E]], default: MessageChooser[E] | None) -> None:
+    def __init__(
+        self, priorities: Mapping[str, int], tiers: Mapping[int, MessageChooser[E]], default: MessageChooser[E] | None
+    ) -> None:
         if not priorities and default is None:
             raise NoTiers("There are no priorities, and no chooser for streams without one.", hint="Give either.")
         for stream, priority in priorities.items():
@@ -115,7 +126,9 @@ class PriorityTiers(Generic[E]):
 class TieredPriorityChooser(PriorityTiers[E]):
     """Priorities among choosers that can tell what comes next."""
 
-    def __init__(self, priorities: Mapping[str, int], tiers: Mapping[int, OrderedChooser[E]], default: OrderedChooser[E] | None) -> None:
+    def __init__(
+        self, priorities: Mapping[str, int], tiers: Mapping[int, OrderedChooser[E]], default: OrderedChooser[E] | None
+    ) -> None:
         super().__init__(priorities, tiers, default)
         self._ordered = cast("list[OrderedChooser[E]]", self._tiers)
 

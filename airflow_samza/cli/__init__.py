@@ -1,4 +1,7 @@
-"""The command line ``airflow-samza``: commands in ``app``, their groups (``topics``, ``state``, ``tables``) in files of their own."""
+"""The command line ``airflow-samza``.
+
+Commands in ``app``, their groups (``topics``, ``state``, ``tables``) in files of their own.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ app.add_typer(tables, name="tables")
 
 
 @app.callback()
-def _common(debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")] = False) -> None:
+def _common(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")] = False,
+) -> None:
     """Plans and runs stream applications, and looks after their topics."""
 
 
@@ -53,9 +55,15 @@ def plan(
     place: Place,
     application: Application,
     interval: Interval = None,
-    diff: Annotated[str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")] = None,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")] = "text",
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")] = None,
+    diff: Annotated[
+        str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")
+    ] = "text",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
 ) -> None:
     """Show the plan: stages, streams with their partition counts and the reasons, tables. Nothing is stored or run."""
     from airflow_samza.cli import planning
@@ -69,10 +77,14 @@ def plan(
     if diff is None:
         text = planning.render(found, form)
     elif form != "text":
-        raise ConfigError(f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form)
+        raise ConfigError(
+            f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
+        )
     else:
         environment = asked or find_environment(None)
-        text = planning.describe_difference(*planning.earlier_plan(diff, found.plan.application, environment), found.plan)
+        text = planning.describe_difference(
+            *planning.earlier_plan(diff, found.plan.application, environment), found.plan
+        )
     for note in found.notes:
         typer.echo(f"Note: {note}", err=True)
     _print(text, output)
@@ -85,7 +97,10 @@ def explain(
     application: Application,
     interval: Interval = None,
     shuffles: Annotated[
-        bool, typer.Option("--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles.")
+        bool,
+        typer.Option(
+            "--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles."
+        ),
     ] = False,
 ) -> None:
     """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
@@ -109,9 +124,14 @@ def run(
     application: Application,
     interval: Interval = None,
     run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock.")
+        str | None,
+        typer.Option(
+            "--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock."
+        ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Run a run of this name anew; what it wrote replaces the former output.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run a run of this name anew; what it wrote replaces the former output.")
+    ] = False,
     master: Master = None,
     deploy_mode: DeployMode = None,
     mode: Annotated[
@@ -120,31 +140,42 @@ def run(
             "--mode",
             "-m",
             metavar="MODE",
-            help="staged (unless said): stage after stage; pipelined: all at once; continuous: until drained or stopped.",
+            help="staged (unless said): stage after stage; pipelined: all at once; continuous: until drained or "
+            "stopped.",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--for", metavar="LENGTH", help='Stop a run that goes on after so long: --for "10 minutes".')
+        str | None,
+        typer.Option("--for", metavar="LENGTH", help='Stop a run that goes on after so long: --for "10 minutes".'),
     ] = None,
     state_from: Annotated[
         str,
         typer.Option(
-            "--state-from", metavar="RUN", help="What the run goes on from: lineage (the run before), fresh (nothing), or the id of a run."
+            "--state-from",
+            metavar="RUN",
+            help="What the run goes on from: lineage (the run before), fresh (nothing), or the id of a run.",
         ),
     ] = "lineage",
     section: Annotated[
         list[str] | None,
-        typer.Option("--section", metavar="STREAM=RUN", help="The run whose section of a shared stream is read; otherwise all new ones."),
+        typer.Option(
+            "--section",
+            metavar="STREAM=RUN",
+            help="The run whose section of a shared stream is read; otherwise all new ones.",
+        ),
     ] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
             "--table",
             metavar="TABLE=VERSION",
-            help="The version of a pushed table that is read: current (unless said), as_of_interval, or the id of a push.",
+            help="The version of a pushed table that is read: current (unless said), as_of_interval, or the id of a "
+            "push.",
         ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")] = "text",
+    form: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")
+    ] = "text",
 ) -> None:
     """Plan an application and run its stages on Spark. Progress goes to standard error."""
     from airflow_samza.cli import run_command
@@ -176,19 +207,28 @@ def status(
     place: Place,
     names: Names = None,
     watch: Annotated[
-        float | None, typer.Option("--watch", "-w", metavar="SECONDS", help="Look again so often, until the run is over.")
+        float | None,
+        typer.Option("--watch", "-w", metavar="SECONDS", help="Look again so often, until the run is over."),
     ] = None,
-    worst: Annotated[int, typer.Option("--worst", metavar="N", help="Partitions of an input to show, furthest behind first.", min=0)] = 3,
+    worst: Annotated[
+        int, typer.Option("--worst", metavar="N", help="Partitions of an input to show, furthest behind first.", min=0)
+    ] = 3,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")] = "text",
 ) -> None:
-    """Show how far the stages of a run have come: offsets, lag, watermarks, end-of-stream, rates, late and dropped messages."""
+    """Show how far the stages of a run have come.
+
+    Offsets, lag, watermarks, end-of-stream, rates, late and dropped messages.
+    """
     from airflow_samza.cli import status_command
 
     look_from_here()
     check_text_or_json(form)
     if len(names or ()) > 2:
         raise ConfigError(
-            "At most two words name a run.", hint="Write: airflow-samza status APP RUN.", key="RUN", value=" ".join(names or ())
+            "At most two words name a run.",
+            hint="Write: airflow-samza status APP RUN.",
+            key="RUN",
+            value=" ".join(names or ()),
         )
     found = status_command.RunStatus(place.environment(), names or ())
     if found.note:
@@ -206,7 +246,10 @@ def status(
 @app.command()
 @at_place(ROOT)
 def drain(place: Place, names: Names = None) -> None:
-    """End a run that goes on for good: what has arrived is processed, windows give what they hold, the stages end in order."""
+    """End a run that goes on for good.
+
+    What has arrived is processed, windows give what they hold, the stages end in order.
+    """
     from airflow_samza.cli import ending_commands
 
     look_from_here()
@@ -226,7 +269,10 @@ def stop(place: Place, names: Names = None) -> None:
 @app.command()
 @at_place(SYSTEMS)
 def fsck(place: Place) -> None:
-    """Look at all topics, runs, states and written files of a root, and say what is damaged (exit code 1). Changes nothing."""
+    """Look at all topics, runs, states and written files of a root, and say what is damaged (exit code 1).
+
+    Changes nothing.
+    """
     from airflow_samza.cli import fsck_command
 
     if not fsck_command.fsck(place.environment(), typer.echo):
@@ -237,15 +283,26 @@ def fsck(place: Place) -> None:
 @at_place(SYSTEMS)
 def gc(
     place: Place,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted, and why old runs stay.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be deleted, and why old runs stay.")
+    ] = False,
     keep_runs: Annotated[
-        int | None, typer.Option("--keep-runs", metavar="N", help="Keep so many runs of each application; otherwise as configured, or 100.")
+        int | None,
+        typer.Option(
+            "--keep-runs", metavar="N", help="Keep so many runs of each application; otherwise as configured, or 100."
+        ),
     ] = None,
     keep_runs_days: Annotated[
-        float | None, typer.Option("--keep-runs-days", metavar="DAYS", help="Keep no run for longer; otherwise as configured, or 30.")
+        float | None,
+        typer.Option(
+            "--keep-runs-days", metavar="DAYS", help="Keep no run for longer; otherwise as configured, or 30."
+        ),
     ] = None,
 ) -> None:
-    """Delete what has expired under the root: topics, old runs, and what dead processes have left. What is needed stays."""
+    """Delete what has expired under the root: topics, old runs, and what dead processes have left.
+
+    What is needed stays.
+    """
     from airflow_samza.cli import gc_command
 
     environment = place.environment()
@@ -281,6 +338,9 @@ def _print(text: str, output: Path | None) -> None:
         os.replace(partial, output)
     except OSError as error:
         raise ConfigError(
-            f"{output} cannot be written: {error.strerror}.", hint="Name another file with --output.", key="--output", value=str(output)
+            f"{output} cannot be written: {error.strerror}.",
+            hint="Name another file with --output.",
+            key="--output",
+            value=str(output),
         ) from None
     typer.echo(f"Written to {output}.", err=True)

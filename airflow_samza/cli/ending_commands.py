@@ -16,11 +16,19 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
 def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> str:
-    """Leaves the request in the run's folder, where its stages see it within a fraction of a second; what was done, as a sentence."""
+    """Leaves the request in the run's folder, where its stages see it within a fraction of a second.
+
+    What was done, as a sentence.
+    """
     files = open_filesystem(environment.root)
     word = "drain" if drains else "stop"
     if len(names) > 2:
-        raise ConfigError("At most two words name a run.", hint=f"Write: airflow-samza {word} APP RUN.", key="RUN", value=" ".join(names))
+        raise ConfigError(
+            "At most two words name a run.",
+            hint=f"Write: airflow-samza {word} APP RUN.",
+            key="RUN",
+            value=" ".join(names),
+        )
     run = plan_of(files, chosen_run(files, names))
     if not run.waits_for_news:
         raise ConfigError(

@@ -63,17 +63,20 @@ def find_environment(
     config: Sequence[str] = (),
     variables: Mapping[str, str] = os.environ,
 ) -> Environment:
-    """The environment that the command line asks for; what it says itself (``root``, ``systems``, ``config``) wins over the file.
+    """The environment that the command line asks for.
 
-    ``file`` None looks for ``samza.toml`` here and in the folders above. Without a name the file's only environment is taken; without a
-    file everything lies under ``.samza`` in the current folder.
+    What it says itself (``root``, ``systems``, ``config``) wins over the file.
+
+    ``file`` None looks for ``samza.toml`` here and in the folders above. Without a name the file's only environment is
+    taken; without a file everything lies under ``.samza`` in the current folder.
     """
     found = file or _nearest_file(Path.cwd())
     if found is None:
         if name is not None:
             raise ConfigError(
                 f"There is no {FILE} in {Path.cwd()} or above it, so there is no environment {name!r}.",
-                hint=f"Write a {FILE} with [env.{name}], name one with --environments, or use --root and --system instead of --env.",
+                hint=f"Write a {FILE} with [env.{name}], name one with --environments, or use --root and --system "
+                "instead of --env.",
                 key="--env",
                 value=name,
             )
@@ -98,7 +101,9 @@ def read_environment(file: Path, name: str | None, variables: Mapping[str, str] 
     known = ", ".join(sorted(sections))
     if name is None:
         if len(sections) > 1:
-            raise ConfigError(f"{file} has several environments.", hint=f"Choose one with --env: {known}.", key="--env", value=None)
+            raise ConfigError(
+                f"{file} has several environments.", hint=f"Choose one with --env: {known}.", key="--env", value=None
+            )
         (name,) = sections
     if name not in sections:
         raise ConfigError(f"{file} has no environment {name!r}.", hint=f"It has: {known}.", key="--env", value=name)
@@ -116,12 +121,19 @@ def _sections(file: Path) -> dict[str, Mapping[str, Any]]:
         raise ConfigError(f"{file} has no environment.", hint=form, key="env", value=str(file))
     for key in found:
         if key != "env":
-            raise _bad_key(file, key, "is not known", "What belongs to an environment stands in it: [env.dev.systems.logs].")
+            raise _bad_key(
+                file, key, "is not known", "What belongs to an environment stands in it: [env.dev.systems.logs]."
+            )
     for name, section in sections.items():
         if not name:
             raise ConfigError(f"{file} has an environment without a name.", hint=form, key="env", value=str(file))
         if not isinstance(section, dict):
-            raise _bad_key(file, f"env.{name}", f"is not a table but {_kind_of(section)}", f"Write the environment as [env.{name}].")
+            raise _bad_key(
+                file,
+                f"env.{name}",
+                f"is not a table but {_kind_of(section)}",
+                f"Write the environment as [env.{name}].",
+            )
     return sections
 
 
@@ -147,7 +159,9 @@ def parse_setting(option: str) -> tuple[str, str]:
     """What ``--config key=value`` sets."""
     key, equals, value = option.partition("=")
     if not (key and equals):
-        raise ConfigError(f"--config {option!r} is not a setting.", hint="Write --config key=value.", key="--config", value=option)
+        raise ConfigError(
+            f"--config {option!r} is not a setting.", hint="Write --config key=value.", key="--config", value=option
+        )
     return key, value
 
 
@@ -172,16 +186,24 @@ class _Section:
             default_system=self.text(default, "default_system") if default is not None else None,
             config=self.settings(section, "config"),
             spark_conf=self.settings(section, "spark"),
-            keep=Keep(int(self.number(section, "keep_runs", Keep().runs)), self.number(section, "keep_runs_days", Keep().days)),
+            keep=Keep(
+                int(self.number(section, "keep_runs", Keep().runs)), self.number(section, "keep_runs_days", Keep().days)
+            ),
             origin=f"[env.{self.name}] of {self.file}",
         )
 
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"
         if not isinstance(body, dict):
-            raise self.refusal(where, f"is not a table but {_kind_of(body)}", f'Write it as [env.{self.name}.{where}] with kind = "files".')
+            raise self.refusal(
+                where,
+                f"is not a table but {_kind_of(body)}",
+                f'Write it as [env.{self.name}.{where}] with kind = "files".',
+            )
         if "kind" not in body:
-            raise self.refusal(f"{where}.kind", "is missing", 'Say what kind of system it is: kind = "files" or kind = "log".')
+            raise self.refusal(
+                f"{where}.kind", "is missing", 'Say what kind of system it is: kind = "files" or kind = "log".'
+            )
         kind = self.text(body["kind"], f"{where}.kind")
         options: dict[str, Any] = {}
         secret: set[str] = set()
@@ -200,10 +222,14 @@ class _Section:
 
     def from_variable(self, key: str, reference: Mapping[str, Any]) -> str:
         if set(reference) != {"env"}:
-            raise self.refusal(key, "is a table of an unknown form", 'Refer to an environment variable: { env = "NAME" }.')
+            raise self.refusal(
+                key, "is a table of an unknown form", 'Refer to an environment variable: { env = "NAME" }.'
+            )
         variable = self.text(reference["env"], f"{key}.env")
         if variable not in self.variables:
-            raise self.refusal(key, f"refers to the environment variable {variable}, which is not set", f"Set it: export {variable}=…")
+            raise self.refusal(
+                key, f"refers to the environment variable {variable}, which is not set", f"Set it: export {variable}=…"
+            )
         return self.variables[variable]
 
     def settings(self, section: Mapping[str, Any], key: str) -> dict[str, str]:
@@ -216,7 +242,9 @@ class _Section:
     def plain(self, value: Any, key: str) -> None:
         """Refuse what is no single value; what it is, is said, and never the value, which may be a secret."""
         if not isinstance(value, str | int | float) or value != value:
-            raise self.refusal(key, f"is not a text, a number or true or false but {_kind_of(value)}", "Write one of these.")
+            raise self.refusal(
+                key, f"is not a text, a number or true or false but {_kind_of(value)}", "Write one of these."
+            )
 
     def number(self, section: Mapping[str, Any], key: str, default: float) -> float:
         value = section.get(key, default)
@@ -252,7 +280,14 @@ def _kind_of(value: Any) -> str:
     """What a value of TOML is, in words."""
     if isinstance(value, float) and value != value:
         return "nan"
-    kinds = {bool: "true or false", str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
+    kinds = {
+        bool: "true or false",
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+        list: "a list",
+        dict: "a table",
+    }
     return kinds.get(type(value), "a date or time")
 
 
@@ -287,10 +322,17 @@ def _read_toml(file: Path) -> dict[str, Any]:
         found: dict[str, Any] = loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(
-            f"{file} cannot be read: {error.strerror}.", hint="Name another file.", key="--environments", value=str(file)
+            f"{file} cannot be read: {error.strerror}.",
+            hint="Name another file.",
+            key="--environments",
+            value=str(file),
         ) from None
     except RecursionError:
-        raise ConfigError(f"{file} is nested too deeply.", hint="Correct it there.", key="--environments", value=str(file)) from None
+        raise ConfigError(
+            f"{file} is nested too deeply.", hint="Correct it there.", key="--environments", value=str(file)
+        ) from None
     except ValueError as error:  # not UTF-8, or not TOML
-        raise ConfigError(f"{file} is not TOML: {error}.", hint="Correct it there.", key="--environments", value=str(file)) from None
+        raise ConfigError(
+            f"{file} is not TOML: {error}.", hint="Correct it there.", key="--environments", value=str(file)
+        ) from None
     return found

@@ -30,9 +30,13 @@ def fsck(environment: Environment, tell: Tell) -> bool:
     results += [_told("run", f"{run.application} {run.run_id}", list(fsck_run(files, run)), tell) for run in runs]
     results += [_told("state", name, findings, tell) for name, findings in fsck_state(files)]
     results += [_told("table", name, findings, tell) for name, findings in fsck_tables(files)]
-    results += [_told("output", path, _output_findings(environment, system, path), tell) for system, path in _outputs(files, runs)]
+    results += [
+        _told("output", path, _output_findings(environment, system, path), tell)
+        for system, path in _outputs(files, runs)
+    ]
     tell(
-        f"{len(results)} topics, runs, states, tables and outputs under {environment.root}: {sum(not sound for sound in results)} damaged."
+        f"{len(results)} topics, runs, states, tables and outputs under {environment.root}: "
+        f"{sum(not sound for sound in results)} damaged."
     )
     return all(results)
 
@@ -68,7 +72,11 @@ def topic_findings(log: LogSystem, name: str, said: Iterable[Published]) -> list
 
 def run_folders(files: Filesystem) -> list[RunFolder]:
     """The folders of all runs under a root, also of those that have no plan."""
-    return [RunFolder(application, run_id) for application in files.list("runs") for run_id in files.list(f"runs/{application}")]
+    return [
+        RunFolder(application, run_id)
+        for application in files.list("runs")
+        for run_id in files.list(f"runs/{application}")
+    ]
 
 
 def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, str]]:

@@ -31,7 +31,10 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
     done = "Would delete" if dry else "Deleted"
     for run in swept.runs.runs:
         yield f"{done} the run {run}."
-    topics = [*swept.runs.topics, *(name for log in swept.logs.values() for name in log.topics if name not in swept.runs.topics)]
+    topics = [
+        *swept.runs.topics,
+        *(name for log in swept.logs.values() for name in log.topics if name not in swept.runs.topics),
+    ]
     for topic in topics:
         yield f"{done} the topic {topic}."
     for path in swept.runs.leftovers:
@@ -43,4 +46,6 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
             yield f"Left alone, because it is damaged: {topic} (airflow-samza topics fsck {topic})"
         if log.files:
             yield f"{done} {log.files:,} files ({size(log.bytes)}) of topics of {name} that nobody names any more."
-    yield f"{done} {len(swept.runs.runs):,} runs, {len(topics):,} topics and {len(swept.runs.leftovers):,} other folders."
+    yield (
+        f"{done} {len(swept.runs.runs):,} runs, {len(topics):,} topics and {len(swept.runs.leftovers):,} other folders."
+    )

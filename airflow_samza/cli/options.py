@@ -18,41 +18,64 @@ from airflow_samza.errors import ConfigError
 Application = Annotated[
     str,
     typer.Argument(
-        metavar="APP", help="The application: package.module:attribute, looked for from the current folder on.", show_default=False
+        metavar="APP",
+        help="The application: package.module:attribute, looked for from the current folder on.",
+        show_default=False,
     ),
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[APP] [RUN]", help="An application, a run, or both; without a word the newest run of all.", show_default=False),
+    typer.Argument(
+        metavar="[APP] [RUN]",
+        help="An application, a run, or both; without a word the newest run of all.",
+        show_default=False,
+    ),
 ]
-Env = Annotated[str | None, typer.Option("--env", "-e", metavar="NAME", help="The environment: the section env.NAME of samza.toml.")]
+Env = Annotated[
+    str | None, typer.Option("--env", "-e", metavar="NAME", help="The environment: the section env.NAME of samza.toml.")
+]
 Environments = Annotated[
     Path | None,
-    typer.Option("--environments", metavar="FILE", help="The file of environments; otherwise samza.toml here or in a folder above."),
+    typer.Option(
+        "--environments",
+        metavar="FILE",
+        help="The file of environments; otherwise samza.toml here or in a folder above.",
+    ),
 ]
 Root = Annotated[
     str | None,
-    typer.Option("--root", metavar="DIR", help="Where topics and run records lie; otherwise the environment's, or .samza here."),
+    typer.Option(
+        "--root", metavar="DIR", help="Where topics and run records lie; otherwise the environment's, or .samza here."
+    ),
 ]
 System = Annotated[
     list[str] | None,
     typer.Option(
-        "--system", "-s", metavar="NAME=KIND:ROOT", help="Bind a system, such as logs=files:/data/logs. May be given several times."
+        "--system",
+        "-s",
+        metavar="NAME=KIND:ROOT",
+        help="Bind a system, such as logs=files:/data/logs. May be given several times.",
     ),
 ]
 Config = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Set one of Samza's configuration keys. May be given several times."),
+    typer.Option(
+        "--config", "-c", metavar="KEY=VALUE", help="Set one of Samza's configuration keys. May be given several times."
+    ),
 ]
 Interval = Annotated[
-    str | None, typer.Option("--interval", "-i", metavar="START/END", help="The data interval, in ISO form; without a zone: UTC.")
+    str | None,
+    typer.Option("--interval", "-i", metavar="START/END", help="The data interval, in ISO form; without a zone: UTC."),
 ]
 Master = Annotated[
     str | None,
-    typer.Option("--master", metavar="URL", help="Spark's master: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."),
+    typer.Option(
+        "--master", metavar="URL", help="Spark's master: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."
+    ),
 ]
 DeployMode = Annotated[
-    str | None, typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster.")
+    str | None,
+    typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster."),
 ]
 
 
@@ -76,7 +99,9 @@ class Place:
 
     def environment(self) -> Environment:
         """The environment."""
-        return find_environment(self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ())
+        return find_environment(
+            self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ()
+        )
 
 
 ROOT = ("env", "environments", "root")
@@ -92,7 +117,10 @@ _PLACE_OPTIONS = inspect.signature(Place, eval_str=True).parameters
 
 
 def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a :class:`Place` that are ``names``; it gets them as one, its parameter ``place``."""
+    """Gives a command the options of a :class:`Place` that are ``names``.
+
+    It gets them as one, its parameter ``place``.
+    """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)

@@ -1,4 +1,7 @@
-"""``airflow-samza plan`` and ``explain``: the plan as every other face shows it, and how it differs from an earlier one."""
+"""``airflow-samza plan`` and ``explain``.
+
+The plan as every other face shows it, and how it differs from an earlier one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ FORMATS = ("text", "json", "mermaid", "dot", "svg")
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan that nothing was stored of. ``engines``: where each operator runs and why, by operator id; ``notes`` are sentences.
+    """A plan that nothing was stored of.
+
+    ``engines``: where each operator runs and why, by operator id; ``notes`` are sentences.
 
     ``flows`` are, per stage and stream, what less than the whole is read or sent.
     """
@@ -28,8 +33,13 @@ class Preview:
     flows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def preview(reference: str, environment: Environment | None, interval: DataInterval | None, config: Mapping[str, str]) -> Preview:
-    """The plan that a run would get. Without an environment no system is asked: the application's own declarations count."""
+def preview(
+    reference: str, environment: Environment | None, interval: DataInterval | None, config: Mapping[str, str]
+) -> Preview:
+    """The plan that a run would get.
+
+    Without an environment no system is asked: the application's own declarations count.
+    """
     from airflow_samza.application.loader import load_application
     from airflow_samza.planner.planner import ExecutionPlanner
 
@@ -37,7 +47,12 @@ def preview(reference: str, environment: Environment | None, interval: DataInter
     if environment is None:
         plan = ExecutionPlanner({}, {}).plan(spec)
         return Preview(
-            plan, {}, ("No system was asked (no --env, --root or --system): the counts are those that the application declares.",)
+            plan,
+            {},
+            (
+                "No system was asked (no --env, --root or --system): the counts are those that the application "
+                "declares.",
+            ),
         )
     from airflow_samza.prepare.plan_step import preview_run
     from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -85,12 +100,17 @@ def render(found: Preview, form: str) -> str:
 def checked_format(form: str) -> str:
     """``form``, when it is one of :data:`FORMATS`."""
     if form not in FORMATS:
-        raise ConfigError(f"--format {form!r} is not known.", hint=f"Choose one of {', '.join(FORMATS)}.", key="--format", value=form)
+        raise ConfigError(
+            f"--format {form!r} is not known.", hint=f"Choose one of {', '.join(FORMATS)}.", key="--format", value=form
+        )
     return form
 
 
 def earlier_plan(reference: str, application: str, environment: Environment) -> tuple[ExecutionPlan, str]:
-    """The plan that ``--diff`` names, and what to call it: ``last`` is the newest plan of a run under the root, else a file."""
+    """The plan that ``--diff`` names, and what to call it.
+
+    ``last`` is the newest plan of a run under the root, else a file.
+    """
     if reference != "last":
         return _plan_in_file(Path(reference)), reference
     from airflow_samza.runs.records.folders import RunFolder, must_read

@@ -1,4 +1,7 @@
-"""Hints in the words of the command line: errors come from code that Airflow's tasks run, too, where one clears tasks."""
+"""Hints in the words of the command line.
+
+Errors come from code that Airflow's tasks run, too, where one clears tasks.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,14 @@ _WORDS = (
     (r'\bstate_from="(\w+)"', r"--state-from \1"),
     (r"\b(c)lear them from their plans on\b", "run them again with --again"),
     (r"\b(i)n Airflow clear its plan task, on the command line say run … --again", "run it again with --again"),
-    (r"\b(c)lear (?:the|its) plan task(?: of [^,;:.]+)?(?: with its downstream(?: tasks)?)?", "run it again with --again"),
-    (r"\b(i)ts plan task has not run: run it first, or clear it with its downstream tasks\.", "is this the id of the run?"),
+    (
+        r"\b(c)lear (?:the|its) plan task(?: of [^,;:.]+)?(?: with its downstream(?: tasks)?)?",
+        "run it again with --again",
+    ),
+    (
+        r"\b(i)ts plan task has not run: run it first, or clear it with its downstream tasks\.",
+        "is this the id of the run?",
+    ),
     (r"\b(c)lear (\S+|the run) from its plan on(?: \(on the command line: --again\))?", r"run \2 again with --again"),
     (r"\b(c)lear them with it\b", "run them again with --again"),
     (r"\b(c)lear \S+ (?:\S+ )?(?:together )?with its upstream\b", "run it again with --again"),

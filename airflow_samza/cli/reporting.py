@@ -1,7 +1,7 @@
 """How a command ends: an error is one sentence and a hint on standard error, and an exit code that a script can use.
 
-Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130 interrupted (Ctrl-C);
-143 terminated (SIGTERM).
+Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130
+interrupted (Ctrl-C); 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class ReportingGroup(TyperGroup):
     """A group of commands whose errors are reported in one way."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; an error of ours becomes its sentence and hint, any other a line that asks for ``--debug``."""
+        """Runs the command.
+
+        An error of ours becomes its sentence and hint, any other a line that asks for ``--debug``.
+        """
         try:
             with _ended_by_sigterm():
                 return super().invoke(ctx)
@@ -61,14 +64,21 @@ class ReportingGroup(TyperGroup):
             if _debug(ctx):
                 traceback.print_exc()
             _line("Error", f"{type(error).__name__}: {error}")
-            _line("  Hint", "this is a mistake in airflow-samza or in the application's code; --debug before the command shows where.")
+            _line(
+                "  Hint",
+                "this is a mistake in airflow-samza or in the application's code; --debug before the command shows "
+                "where.",
+            )
             code = OUR_MISTAKE
         raise typer.Exit(code)
 
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Raises :class:`Terminated` where the program is when a SIGTERM comes; without it the program would end without a word."""
+    """Raises :class:`Terminated` where the program is when a SIGTERM comes.
+
+    Without it the program would end without a word.
+    """
     if threading.current_thread() is not threading.main_thread():  # a test's, or another program's
         yield
         return

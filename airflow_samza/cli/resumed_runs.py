@@ -1,4 +1,7 @@
-"""Runs that are named a second time: they go on by the plan that they have, so options that say something else are rejected."""
+"""Runs that are named a second time.
+
+They go on by the plan that they have, so options that say something else are rejected.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,8 @@ def reject_other_options(
 ) -> None:
     """Raise ConfigError when a run that was planned with other options is to go on.
 
-    ``config`` are all keys of the environment; ``interval`` and ``mode`` None, ``state`` as it is by default, and streams and tables that
-    ``sections`` and ``tables`` do not name are not given, and taken from the plan.
+    ``config`` are all keys of the environment; ``interval`` and ``mode`` None, ``state`` as it is by default, and
+    streams and tables that ``sections`` and ``tables`` do not name are not given, and taken from the plan.
     """
     for key in sorted({*run.config, *config}):
         if run.config.get(key) != config.get(key):
@@ -76,8 +79,10 @@ def _state_of(run: RunPlan) -> str:
 
 def _other(run: RunPlan, option: str, planned: str, asked: str, key: str) -> ConfigError:
     return ConfigError(
-        f"The run {run.run_id!r} of {run.application!r} was planned with other options: {option} was {planned}, and is {asked} now.",
-        hint="To go on with it, give the options with which it was planned; to plan it anew, add --again; for another run, change "
+        f"The run {run.run_id!r} of {run.application!r} was planned with other options: {option} was {planned}, and "
+        f"is {asked} now.",
+        hint="To go on with it, give the options with which it was planned; to plan it anew, add --again; for another "
+        "run, change "
         "--run-id.",
         key=key,
         value=run.run_id,

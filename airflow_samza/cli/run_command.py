@@ -1,4 +1,7 @@
-"""``airflow-samza run``: plans an application and runs its stages one after the other, by the code that Airflow's tasks use."""
+"""``airflow-samza run``.
+
+Plans an application and runs its stages one after the other, by the code that Airflow's tasks use.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +51,15 @@ def run_application(
     sections: Sequence[str] = (),
     tables: Sequence[str] = (),
 ) -> tuple[RunPlan, list[StageResult]]:
-    """Plans and runs; ``tell`` gets the plan and the progress. What is interrupted is cancelled, and resumed by running it again.
+    """Plans and runs; ``tell`` gets the plan and the progress.
 
-    A run that was planned before goes on by its plan, unless ``again``: other options than then are rejected. Without ``mode`` a run is
-    staged, or goes on as it was planned. Without ``master`` and ``deploy_mode`` the environment's Spark settings say them, by Spark's own
-    keys. ``until`` is the length of time after which a run without an end stops; ``state``, ``sections`` (``stream=run``) and ``tables``
-    (``table=version``) are as of ``SparkRuntime.prepare``.
+    What is interrupted is cancelled, and resumed by running it again.
+
+    A run that was planned before goes on by its plan, unless ``again``: other options than then are rejected. Without
+    ``mode`` a run is staged, or goes on as it was planned. Without ``master`` and ``deploy_mode`` the environment's
+    Spark settings say them, by Spark's own keys. ``until`` is the length of time after which a run without an end
+    stops; ``state``, ``sections`` (``stream=run``) and ``tables`` (``table=version``) are as of
+    ``SparkRuntime.prepare``.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
@@ -143,7 +149,10 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
 
     with suppress(SamzaError, OSError):
         for host, process in processes_there(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
-            tell(f"Its stage runner has not ended yet (host {host}, process {process}); it was asked to. To end it now: kill -9 {process}")
+            tell(
+                f"Its stage runner has not ended yet (host {host}, process {process}); it was asked to. To end it "
+                f"now: kill -9 {process}"
+            )
     tell(f"To go on with it: airflow-samza run {reference} --run-id {run.run_id} (with the same options).")
 
 
@@ -224,7 +233,9 @@ def parse_length(text: str | None, mode: str) -> float | None:
         return duration_ms(text) / 1000
     except InvalidApplication as error:  # no line of an application is to blame
         hint = 'Write one such as --for "30 seconds", "5 minutes" or "1 hour".'
-        raise ConfigError(f"--for {text!r} is not a positive length of time.", hint=hint, key="--for", value=text) from error
+        raise ConfigError(
+            f"--for {text!r} is not a positive length of time.", hint=hint, key="--for", value=text
+        ) from error
 
 
 def parse_section(option: str) -> tuple[str, str]:
@@ -244,7 +255,8 @@ def parse_table(option: str) -> tuple[str, str]:
     ('profiles', 'as_of_interval')
     """
     hint = (
-        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push (airflow-samza tables versions)."
+        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push "
+        "(airflow-samza tables versions)."
     )
     return _named("--table", option, "which version of which table is read", hint)
 
@@ -261,7 +273,10 @@ def _each_once(key: str, named: Iterable[tuple[str, str]]) -> dict[str, str]:
     for name, value in named:
         if found.setdefault(name, value) != value:
             raise ConfigError(
-                f"{key} says both {name}={found[name]} and {name}={value}.", hint="Give it once for each name.", key=key, value=value
+                f"{key} says both {name}={found[name]} and {name}={value}.",
+                hint="Give it once for each name.",
+                key=key,
+                value=value,
             )
     return found
 

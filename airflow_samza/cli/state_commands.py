@@ -22,9 +22,14 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 state = typer.Typer(help="Show and set right what an application carries from run to run.", no_args_is_help=True)
 
 Name = Annotated[
-    str, typer.Argument(metavar="APP", help="The application's name, or package.module:attribute as elsewhere.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="APP", help="The application's name, or package.module:attribute as elsewhere.", show_default=False
+    ),
 ]
-Copy = Annotated[str, typer.Option("--app-id", metavar="ID", help="Which copy of the application, where APP is its name.")]
+Copy = Annotated[
+    str, typer.Option("--app-id", metavar="ID", help="Which copy of the application, where APP is its name.")
+]
 
 
 @state.command()
@@ -47,7 +52,10 @@ def abandon(
 ) -> None:
     """Give up a run that will not finish. What it wrote stays; the next run reads its slice again."""
     files, lineage = _lineage(application, place, app_id)
-    question = f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run writes it again."
+    question = (
+        f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run "
+        "writes it again."
+    )
     if not yes and not typer.confirm(question, err=True):
         raise StateError("Nothing was given up.", hint="Answer y, or give --yes.", run=run)
     left = abandon_run(files, lineage, run, force=force)
@@ -63,14 +71,20 @@ def reset(
     place: Place,
     application: Name,
     app_id: Copy = "1",
-    to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; 0 forgets everything.")] = 0,
+    to: Annotated[
+        int, typer.Option("--to", metavar="VERSION", help="The version to go back to; 0 forgets everything.")
+    ] = 0,
     yes: Yes = False,
 ) -> None:
-    """Go back to an earlier version of the state, or forget it. Outputs stay as they are; the versions between stay for a while."""
+    """Go back to an earlier version of the state, or forget it.
+
+    Outputs stay as they are; the versions between stay for a while.
+    """
     files, lineage = _lineage(application, place, app_id)
     if not newest_number(files, lineage) and newest_lease(files, lineage) is None:
         raise StateError(
-            f"No run of {lineage.application!r} has left a state under {files.location('')}, so there is nothing to set back.",
+            f"No run of {lineage.application!r} has left a state under {files.location('')}, so there is nothing to "
+            "set back.",
             hint="Check the name of the application, its --app-id, and where its root is (--env, --root).",
             application=lineage.application,
         )
@@ -78,7 +92,10 @@ def reset(
     if not yes and not typer.confirm(f"Set the state of {lineage.application!r} back to {what}?", err=True):
         raise StateError("Nothing was changed.", hint="Answer y, or give --yes.", application=lineage.application)
     made = reset_state(files, lineage, to)
-    typer.echo(f"The state of {lineage.application!r} is that of {f'version {to}' if to else 'no run'} again (version {made.number}).")
+    typer.echo(
+        f"The state of {lineage.application!r} is that of {f'version {to}' if to else 'no run'} again (version "
+        f"{made.number})."
+    )
 
 
 def report_text(lineage: LineageFolder, report: StateReport) -> str:
@@ -100,7 +117,9 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
     else:
         lines.append(f"No run of {lineage.application!r} has left a state here.")
     if report.holder is not None and report.standing is not None:
-        lines.append(f"The run {report.holder.run_id!r} holds it (fence {report.holder.fence}); it {report.standing.why}.")
+        lines.append(
+            f"The run {report.holder.run_id!r} holds it (fence {report.holder.fence}); it {report.standing.why}."
+        )
     if report.apart:
         lines.append(f"Runs with a state of their own: {', '.join(report.apart)}.")
     return "\n".join(lines)

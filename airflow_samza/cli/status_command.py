@@ -30,7 +30,9 @@ class RunStatus:
         self.run = plan_of(self._files, self.known)
         self.note = ""
         try:
-            self._systems: dict[str, System] = bind_systems(run_bindings(self.run.systems, environment.systems), self._files.root)
+            self._systems: dict[str, System] = bind_systems(
+                run_bindings(self.run.systems, environment.systems), self._files.root
+            )
         except SamzaError as error:  # the records can be read all the same
             self._systems = {}
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
@@ -41,7 +43,10 @@ class RunStatus:
 
 
 def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
-    """The run that one or two words name: nothing (the newest of all), an application (its newest), a run, or an application and a run."""
+    """The run that one or two words name.
+
+    Nothing (the newest of all), an application (its newest), a run, or an application and a run.
+    """
     words = [load_application(word).spec({}).name if ":" in word else word for word in names]
     if len(words) == 2:
         return find_run(files, words[0], words[1])
@@ -54,7 +59,10 @@ def status_lines(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport
     """A run as people read it."""
     ended = sum(report.state == SUCCEEDED for report in reports)
     state = "closed" if known.closed else "open"
-    head = f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of {len(reports)} stages succeeded"
+    head = (
+        f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
+        f"{len(reports)} stages succeeded"
+    )
     return [head, *(line for report in reports for line in describe_progress(report, worst=worst))]
 
 
@@ -73,11 +81,15 @@ def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]
     )
 
 
-def watched(status: RunStatus, seconds: float, pause: Callable[[float], None] = time.sleep) -> Iterator[list[ProgressReport]]:
+def watched(
+    status: RunStatus, seconds: float, pause: Callable[[float], None] = time.sleep
+) -> Iterator[list[ProgressReport]]:
     """The reports again and again, until every stage has ended."""
     while True:
         reports = status.reports()
         yield reports
-        if all(report.state in FINAL for report in reports) and not any(report.state == NOT_STARTED for report in reports):
+        if all(report.state in FINAL for report in reports) and not any(
+            report.state == NOT_STARTED for report in reports
+        ):
             return
         pause(seconds)

@@ -23,7 +23,8 @@ def columns(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
     def line(row: Sequence[str]) -> str:
         return "  ".join(
-            cell.rjust(width) if numeric else cell.ljust(width) for cell, width, numeric in zip(row, widths, right, strict=True)
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
         )
 
     return "\n".join(line(row).rstrip() for row in [heading, *cells])
@@ -40,7 +41,11 @@ def moment(milliseconds: int | None) -> str:
     >>> moment(1_767_225_600_000)
     '2026-01-01 00:00:00Z'
     """
-    return "" if milliseconds is None else f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+    return (
+        ""
+        if milliseconds is None
+        else f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+    )
 
 
 def _shown(value: Any) -> object:

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import EVERYTHING, ROOT, Application, DeployMode, Interval, Master, Place, at_place, look_from_here
+from airflow_samza.cli.options import (
+    EVERYTHING,
+    ROOT,
+    Application,
+    DeployMode,
+    Interval,
+    Master,
+    Place,
+    at_place,
+    look_from_here,
+)
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.tables import rollback as table_rollback
@@ -27,9 +37,13 @@ from airflow_samza.systems.system import SystemBinding
 tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", show_default=False)]
-Named = Annotated[str, typer.Option("--log-system", metavar="NAME", help="The system of the push stream, where it is not the log.")]
+Named = Annotated[
+    str, typer.Option("--log-system", metavar="NAME", help="The system of the push stream, where it is not the log.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-PushId = Annotated[str | None, typer.Option("--push-id", metavar="ID", help="Name the push; the same name again finds its version.")]
+PushId = Annotated[
+    str | None, typer.Option("--push-id", metavar="ID", help="Name the push; the same name again finds its version.")
+]
 
 
 @tables.command("list")
@@ -41,10 +55,16 @@ def list_tables(place: Place, as_json: Json = False) -> None:
     if as_json:
         for folder, version in found:
             if version is not None:
-                typer.echo(json_line({"table": version.table, "system": folder.system, "stream": folder.topic, **version.to_dict()}))
+                typer.echo(
+                    json_line(
+                        {"table": version.table, "system": folder.system, "stream": folder.topic, **version.to_dict()}
+                    )
+                )
         return
     rows: list[list[object]] = [
-        [v.table, folder.system, folder.topic, v.number, v.kind, v.known_rows, _at(v.current_from)] for folder, v in found if v is not None
+        [v.table, folder.system, folder.topic, v.number, v.kind, v.known_rows, _at(v.current_from)]
+        for folder, v in found
+        if v is not None
     ]
     heading = ["TABLE", "SYSTEM", "STREAM", "VERSION", "KIND", "ROWS", "CURRENT FROM (UTC)"]
     typer.echo(columns(heading, rows) if rows else "No table was pushed.")
@@ -60,7 +80,9 @@ def show_versions(place: Place, table: Table, system: Named = "log", as_json: Js
     current = versions.newest(files, system, topic)
     if as_json:
         for version in found:
-            typer.echo(json_line({**version.to_dict(), "expired": version.number in gone, "current": version == current}))
+            typer.echo(
+                json_line({**version.to_dict(), "expired": version.number in gone, "current": version == current})
+            )
     elif found and current is not None:
         typer.echo(versions_text(found, gone, current))
     else:
@@ -74,23 +96,37 @@ def push(
     application: Application,
     table: Table,
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A path, or as JSON what the operator takes: '{\"query\": …}'.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A path, or as JSON what the operator takes: '{\"query\": …}'.", show_default=False
+        ),
     ],
     interval: Interval = None,
     push_id: PushId = None,
     master: Master = None,
     deploy_mode: DeployMode = None,
     mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = versions.FULL,
-    columns_: Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")] = None,
-    deletes: Annotated[str | None, typer.Option("--deletes", metavar="SQL", help="Rows whose key an incremental push deletes.")] = None,
+    columns_: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")
+    ] = None,
+    deletes: Annotated[
+        str | None, typer.Option("--deletes", metavar="SQL", help="Rows whose key an incremental push deletes.")
+    ] = None,
     on_null_key: Annotated[str, typer.Option("--on-null-key", help="fail or drop.")] = "fail",
     on_duplicate: Annotated[str, typer.Option("--on-duplicate", help="fail, last or any.")] = "fail",
-    latest_by: Annotated[str | None, typer.Option("--latest-by", metavar="COLUMN", help="Which row of a key is the last.")] = None,
+    latest_by: Annotated[
+        str | None, typer.Option("--latest-by", metavar="COLUMN", help="Which row of a key is the last.")
+    ] = None,
     min_rows: Annotated[int | None, typer.Option("--min-rows", help="Refuse a push of fewer.")] = None,
-    max_change_ratio: Annotated[float | None, typer.Option("--max-change-ratio", help="Refuse one that differs more; inf: none.")] = None,
+    max_change_ratio: Annotated[
+        float | None, typer.Option("--max-change-ratio", help="Refuse one that differs more; inf: none.")
+    ] = None,
     keep: Annotated[int, typer.Option("--keep", metavar="N", help="How many versions are kept.")] = 10,
     compact_after: Annotated[
-        int, typer.Option("--compact-after", metavar="N", help="Incremental pushes on a full one that are then made one; 0: never.")
+        int,
+        typer.Option(
+            "--compact-after", metavar="N", help="Incremental pushes on a full one that are then made one; 0: never."
+        ),
     ] = COMPACT_AFTER,
     as_json: Json = False,
 ) -> None:
@@ -134,21 +170,28 @@ def rollback(
     place: Place,
     table: Table,
     system: Named = "log",
-    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="previous, a version's number, or a push id.")] = PREVIOUS,
+    to: Annotated[
+        str, typer.Option("--to", metavar="VERSION", help="previous, a version's number, or a push id.")
+    ] = PREVIOUS,
     push_id: PushId = None,
 ) -> None:
     """Make what an older version of a table read current again, as a new version."""
     environment = place.environment()
     files = open_filesystem(environment.root)
     bound = bind_system(system, environment.systems.get(system) or SystemBinding("log"), environment.root)
-    made = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}", bound)
+    made = table_rollback.rollback(
+        files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}", bound
+    )
     typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 
 @tables.command()
 @at_place(EVERYTHING)
 def compact(place: Place, table: Table, log_system: Named = "log") -> None:
-    """Write the rows of the current version as one section, for new readers and further changes; here, without Spark."""
+    """Write the rows of the current version as one section, for new readers and further changes.
+
+    Here, without Spark.
+    """
     from airflow_samza.spark.table_compaction import compact_here
 
     environment = place.environment()
@@ -162,7 +205,8 @@ def compact(place: Place, table: Table, log_system: Named = "log") -> None:
     made, is_new = compact_here(files, environment.systems.get(log_system, SystemBinding("log")), folder, version)
     done = "is" if is_new else "was already"
     typer.echo(
-        f"Table {table}: version {version.number} {done} compacted: {len(made.chain)} sections to one of {made.rows:,} rows, "
+        f"Table {table}: version {version.number} {done} compacted: {len(made.chain)} sections to one of "
+        f"{made.rows:,} rows, "
         f"{made.bytes:,} bytes."
     )
 
@@ -186,7 +230,9 @@ def versions_text(found: list[TableVersion], gone: set[int], current: TableVersi
 
 
 def _said(version: TableVersion, gone: set[int], current: TableVersion) -> str:
-    place = "current" if version == current else "expired" if version.number in gone else "late" if version.is_late else ""
+    place = (
+        "current" if version == current else "expired" if version.number in gone else "late" if version.is_late else ""
+    )
     return ", ".join(word for word in (place, "compacted" if version.compacted is not None else "") if word)
 
 
@@ -197,7 +243,11 @@ def _at(moment: str) -> str:
 def _columns(text: str | None) -> Any:
     if text is None:
         return None
-    return _parsed("--columns", text) if text.lstrip().startswith(("{", "[")) else [name.strip() for name in text.split(",")]
+    return (
+        _parsed("--columns", text)
+        if text.lstrip().startswith(("{", "["))
+        else [name.strip() for name in text.split(",")]
+    )
 
 
 def _from_here(source: Any) -> Any:
@@ -215,4 +265,6 @@ def _parsed(what: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise ConfigError(f"{what} {text!r} is not JSON.", hint="Give a path, or a JSON object.", key=what, value=text) from None
+        raise ConfigError(
+            f"{what} {text!r} is not JSON.", hint="Give a path, or a JSON object.", key=what, value=text
+        ) from None

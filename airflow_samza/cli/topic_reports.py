@@ -23,7 +23,10 @@ NEWEST_PRODUCERS = 10
 
 
 def list_text(log: LogSystem, matching: str = "") -> str:
-    """A line per topic: partitions, messages, bytes, the last commit, and when it expires. A damaged topic says so in its line."""
+    """A line per topic: partitions, messages, bytes, the last commit, and when it expires.
+
+    A damaged topic says so in its line.
+    """
     from airflow_samza.systems.log.index import LogIndex
 
     rows: list[list[object]] = []
@@ -34,11 +37,25 @@ def list_text(log: LogSystem, matching: str = "") -> str:
                 user, control = _messages(index)
                 commits = list(index.live_commits())
                 last = moment(commits[-1].at) if commits else ""
-                rows.append([name, index.topic.partitions, user, control, size(_bytes(index)), last, moment(index.floor.expires_at)])
+                rows.append(
+                    [
+                        name,
+                        index.topic.partitions,
+                        user,
+                        control,
+                        size(_bytes(index)),
+                        last,
+                        moment(index.floor.expires_at),
+                    ]
+                )
             except SamzaError:
                 rows.append([name, 0, 0, 0, "damaged", "", f"airflow-samza topics fsck {name}"])
     if not rows:
-        return f"There is no topic under {log.filesystem.root}." if not matching else f"No topic's name holds {matching!r}."
+        return (
+            f"There is no topic under {log.filesystem.root}."
+            if not matching
+            else f"No topic's name holds {matching!r}."
+        )
     return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
 
 
@@ -62,7 +79,15 @@ def show_text(log: LogSystem, name: str) -> str:
     for partition in range(topic.partitions):
         entries = index.entries(partition)
         user = sum(entry.rows for entry in entries if isinstance(entry, Run))
-        rows.append([partition, index.oldest(partition), index.head[partition], user, sum(not isinstance(entry, Run) for entry in entries)])
+        rows.append(
+            [
+                partition,
+                index.oldest(partition),
+                index.head[partition],
+                user,
+                sum(not isinstance(entry, Run) for entry in entries),
+            ]
+        )
     lines += ["", columns(["PARTITION", "OLDEST", "NEXT", "MESSAGES", "CONTROL"], rows)]
     newest = commits[-NEWEST_PRODUCERS:]
     if newest:
@@ -79,14 +104,29 @@ def show_text(log: LogSystem, name: str) -> str:
             ]
             for commit in newest
         ]
-        lines += ["", columns(["COMMIT", "AT", "MESSAGES", "SIZE", "CONTROL", "GENERATION", "EPOCH", "WRITTEN BY"], written)]
+        lines += [
+            "",
+            columns(["COMMIT", "AT", "MESSAGES", "SIZE", "CONTROL", "GENERATION", "EPOCH", "WRITTEN BY"], written),
+        ]
         if len(newest) < len(commits):
             lines.append(f"… and {len(commits) - len(newest):,} earlier ones")
     return "\n".join(lines)
 
 
-def tail(log: LogSystem, name: str, *, partition: int | None, count: int, control: bool, follow: bool, tell: Callable[[str], None]) -> None:
-    """Tells the last ``count`` messages of each partition (of one, or of all) as JSON lines; ``follow`` goes on with what is added."""
+def tail(
+    log: LogSystem,
+    name: str,
+    *,
+    partition: int | None,
+    count: int,
+    control: bool,
+    follow: bool,
+    tell: Callable[[str], None],
+) -> None:
+    """Tells the last ``count`` messages of each partition (of one, or of all) as JSON lines.
+
+    ``follow`` goes on with what is added.
+    """
     if count < 0:
         raise ConfigError(f"-n {count} is not a number of messages.", hint="Give 0 or more.", key="-n", value=count)
     topic = log.topic(name)
@@ -117,7 +157,9 @@ def tail(log: LogSystem, name: str, *, partition: int | None, count: int, contro
         consumer.close()
 
 
-def _lines(consumer: LogConsumer, system: str, name: str, partition: int, start: int, end: int, control: bool) -> Iterator[str]:
+def _lines(
+    consumer: LogConsumer, system: str, name: str, partition: int, start: int, end: int, control: bool
+) -> Iterator[str]:
     from airflow_samza.systems.system import MessageRun, OffsetRange, SystemStreamPartition
 
     if start >= end:
@@ -128,7 +170,13 @@ def _lines(consumer: LogConsumer, system: str, name: str, partition: int, start:
                 yield json_line({"partition": partition, "offset": envelope.offset + place, "message": row})
         elif control:
             kind = type(envelope.message).__name__.removesuffix("Message")
-            yield json_line({"partition": partition, "offset": envelope.offset, "control": {"kind": kind, **to_json(envelope.message)}})
+            yield json_line(
+                {
+                    "partition": partition,
+                    "offset": envelope.offset,
+                    "control": {"kind": kind, **to_json(envelope.message)},
+                }
+            )
 
 
 def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int:
@@ -170,7 +218,10 @@ def _bytes(index: Any) -> int:
 
 
 def fsck(log: LogSystem, name: str, tell: Callable[[str], None], said: Sequence[Published] = ()) -> bool:
-    """Tells what is wrong with a topic, a finding a line; whether it is sound. ``said``: what runs say to have published to it."""
+    """Tells what is wrong with a topic, a finding a line; whether it is sound.
+
+    ``said``: what runs say to have published to it.
+    """
     from airflow_samza.systems.log.fsck import fsck as find
     from airflow_samza.systems.log.fsck import is_sound
 
@@ -216,5 +267,8 @@ def sweep(log: LogSystem, now: int) -> str:
     lines.append(f"Deleted {len(swept.topics):,} topics, and {swept.files:,} files ({size(swept.bytes)}) of others.")
     if not swept.topics and not swept.files:
         lines = [f"Nothing is due. Files that nobody names any more are kept for {GRACE_MS // 60_000} minutes."]
-    lines += [f"Left alone, because it is damaged: {name} (airflow-samza topics fsck {name})" for name in sorted(swept.damaged)]
+    lines += [
+        f"Left alone, because it is damaged: {name} (airflow-samza topics fsck {name})"
+        for name in sorted(swept.damaged)
+    ]
     return "\n".join(lines)

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 topics = typer.Typer(help="List, show, read, check and expire the topics of a log.", no_args_is_help=True)
 
 OF = "--of"
-Of = Annotated[str | None, typer.Option(OF, metavar="SYSTEM", help="The log whose topics are meant; otherwise the log under the root.")]
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name, as `topics list` shows it.", show_default=False)]
+Of = Annotated[
+    str | None,
+    typer.Option(OF, metavar="SYSTEM", help="The log whose topics are meant; otherwise the log under the root."),
+]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic's name, as `topics list` shows it.", show_default=False)
+]
 
 
 @topics.command("list")
@@ -46,9 +51,13 @@ def tail(
     place: Place,
     topic: Topic,
     of: Of = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", metavar="K", help="Only this partition.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", metavar="K", help="Only this partition.")
+    ] = None,
     count: Annotated[int, typer.Option("-n", metavar="N", help="How many messages of each partition.")] = 10,
-    control: Annotated[bool, typer.Option("--control", help="Show control messages, too (end-of-stream, watermarks).")] = False,
+    control: Annotated[
+        bool, typer.Option("--control", help="Show control messages, too (end-of-stream, watermarks).")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until Ctrl-C.")] = False,
 ) -> None:
     """Print the last messages of a topic as JSON lines."""
@@ -63,7 +72,10 @@ def fsck(
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise all.")] = None,
     of: Of = None,
 ) -> None:
-    """Read every byte of a topic and say what is damaged, missing or left behind. Changes nothing; exit code 1 when rows are lost."""
+    """Read every byte of a topic and say what is damaged, missing or left behind.
+
+    Changes nothing; exit code 1 when rows are lost.
+    """
     from airflow_samza.cli.fsck_command import published, run_folders
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -82,10 +94,15 @@ def fsck(
 @at_place(SYSTEMS)
 def expire(
     place: Place,
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise what is due everywhere.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise what is due everywhere.")
+    ] = None,
     of: Of = None,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="Of TOPIC, expire only the messages older than this: '7 days'.")
+        str | None,
+        typer.Option(
+            "--older-than", metavar="AGE", help="Of TOPIC, expire only the messages older than this: '7 days'."
+        ),
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -93,12 +110,19 @@ def expire(
     log = _log(place, of)
     if older_than is not None and topic is None:
         raise ConfigError(
-            "--older-than needs a topic.", hint="Write: topics expire TOPIC --older-than '7 days'.", key="--older-than", value=older_than
+            "--older-than needs a topic.",
+            hint="Write: topics expire TOPIC --older-than '7 days'.",
+            key="--older-than",
+            value=older_than,
         )
     if topic is not None:
         found = log.topic(topic)
         _refuse_push_stream(log, topic, place)
-        what = f"the messages of {topic!r} that are older than {older_than}" if older_than else f"the whole topic {topic!r}"
+        what = (
+            f"the messages of {topic!r} that are older than {older_than}"
+            if older_than
+            else f"the whole topic {topic!r}"
+        )
         before = topic_reports.moment_before(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint="Answer y, or give --yes.", stream=topic)
@@ -115,7 +139,8 @@ def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     if current is not None:
         raise TopicError(
             f"The topic {topic!r} holds the versions of table {current.table!r}, of which {current.number} is current.",
-            hint="keep_versions of its pushes says how many stay; 'topics expire' without a topic deletes the rows of the others.",
+            hint="keep_versions of its pushes says how many stay; 'topics expire' without a topic deletes the rows of "
+            "the others.",
             stream=topic,
         )
 
@@ -130,6 +155,9 @@ def _log(place: Place, of: str | None) -> LogSystem:
     if binding is None or binding.kind != "log":
         logs = ", ".join(sorted(name for name, bound in environment.systems.items() if bound.kind == "log")) or "none"
         raise ConfigError(
-            f"There is no log {of!r} in {environment.origin}.", hint=f"Its systems of kind log are: {logs}.", key=OF, value=of
+            f"There is no log {of!r} in {environment.origin}.",
+            hint=f"Its systems of kind log are: {logs}.",
+            key=OF,
+            value=of,
         )
     return LogSystem(of, binding, environment.root)

@@ -35,9 +35,9 @@ class _Partition:
 class EndOfStreamBookkeeping:
     """Which partitions of a task have ended: per (stream, partition) the set of producer tasks against ``taskCount``.
 
-    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages that carry
-    no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a restart between two messages
-    still ends.
+    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages
+    that carry no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a
+    restart between two messages still ends.
 
     >>> ends = EndOfStreamBookkeeping([("views", 0)])
     >>> ends.update("views", 0, EndOfStreamMessage("task-0", 2, stream_id="views"))
@@ -52,11 +52,13 @@ class EndOfStreamBookkeeping:
         self._producer_counts = dict(producer_counts or {})
         self._counts = TaskCounts(self._producer_counts)
 
-    def update(self, stream: str, partition: int, message: EndOfStreamMessage, *, offset: object = None) -> PartitionEnded | None:
+    def update(
+        self, stream: str, partition: int, message: EndOfStreamMessage, *, offset: object = None
+    ) -> PartitionEnded | None:
         """Takes one message into account; returns the event when this message ends the partition, and None otherwise.
 
-        A message of a partition that is not this task's (a side input, C5) changes nothing. A task count that contradicts an
-        earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
+        A message of a partition that is not this task's (a side input, C5) changes nothing. A task count that
+        contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
         """
         state = self._partitions.get((stream, partition))
         if state is None:
@@ -116,9 +118,12 @@ class EndOfStreamBookkeeping:
         ]
 
     def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> list[PartitionEnded]:
-        """Takes over what :meth:`checkpoint` wrote; returns the ends that were reached before it and were not emitted yet.
+        """Takes over what :meth:`checkpoint` wrote.
 
-        A checkpoint without ``emitted`` was taken with the offsets behind the messages that it names: its ends were emitted.
+        Returns the ends that were reached before it and were not emitted yet.
+
+        A checkpoint without ``emitted`` was taken with the offsets behind the messages that it names: its ends were
+        emitted.
         """
         pending: list[PartitionEnded] = []
         for entry in checkpoint:
@@ -130,7 +135,9 @@ class EndOfStreamBookkeeping:
             state.tasks = set(entry.get("tasks", ()))
             state.total = None if total is None else int(total)
             state.final = bool(entry.get("final", True))
-            state.ended = bool(entry.get("ended", False)) or (state.total is not None and len(state.tasks) >= state.total)
+            state.ended = bool(entry.get("ended", False)) or (
+                state.total is not None and len(state.tasks) >= state.total
+            )
             state.emitted = bool(entry.get("emitted", state.ended))
             if state.total is not None:
                 self._counts.restore(stream, state.total)
@@ -152,14 +159,16 @@ def output_sources(
 ) -> dict[str, frozenset[str]]:
     """For each output stream the input streams from which it can be reached along operator outputs (C7).
 
-    ``inputs_of`` holds the operators that each operator reads, ``input_streams`` the stream of each input operator, ``writers`` the
-    operators that write each output. The walk stops at input operators; virtual edges through tables are not among ``inputs_of``
-    and do not count.
+    ``inputs_of`` holds the operators that each operator reads, ``input_streams`` the stream of each input operator,
+    ``writers`` the operators that write each output. The walk stops at input operators; virtual edges through tables
+    are not among ``inputs_of`` and do not count.
     """
     return {output: frozenset(_sources(writing, inputs_of, input_streams)) for output, writing in writers.items()}
 
 
-def _sources(starts: Sequence[str], inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str]) -> set[str]:
+def _sources(
+    starts: Sequence[str], inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str]
+) -> set[str]:
     found: set[str] = set()
     seen: set[str] = set()
     waiting = list(starts)
@@ -175,9 +184,17 @@ def _sources(starts: Sequence[str], inputs_of: Mapping[str, Sequence[str]], inpu
     return found
 
 
-def producing_tasks(sources: Mapping[str, Iterable[str]], owners: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """For each output stream the distinct tasks that own a partition of an input that reaches it; their number is ``taskCount``."""
-    return {output: frozenset(task for stream in streams for task in owners.get(stream, ())) for output, streams in sources.items()}
+def producing_tasks(
+    sources: Mapping[str, Iterable[str]], owners: Mapping[str, Iterable[str]]
+) -> dict[str, frozenset[str]]:
+    """For each output stream the distinct tasks that own a partition of an input that reaches it.
+
+    Their number is ``taskCount``.
+    """
+    return {
+        output: frozenset(task for stream in streams for task in owners.get(stream, ()))
+        for output, streams in sources.items()
+    }
 
 
 def stream_owners(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, frozenset[str]]:
@@ -195,17 +212,24 @@ def task_name(number: int) -> str:
 
 
 def task_partitions(plan: ExecutionPlan, stage_id: str, number: int) -> list[tuple[str, int]]:
-    """What one task of a stage owns: partition *k* of every input that has one, and all of a broadcast. Side inputs are left out (C5)."""
+    """What one task of a stage owns: partition *k* of every input that has one, and all of a broadcast.
+
+    Side inputs are left out (C5).
+    """
     return [
         (stream.stream_id, partition)
         for stream in (plan.stream(stream_id) for stream_id in plan.stage(stage_id).inputs)
-        for partition in (range(stream.partitions) if stream.broadcast else ([number] if number < stream.partitions else []))
+        for partition in (
+            range(stream.partitions) if stream.broadcast else ([number] if number < stream.partitions else [])
+        )
     ]
 
 
 def stage_assignment(plan: ExecutionPlan, stage_id: str) -> dict[str, list[tuple[str, int]]]:
     """What each task of a stage owns, by the task's name."""
-    return {task_name(number): task_partitions(plan, stage_id, number) for number in range(plan.stage(stage_id).task_count)}
+    return {
+        task_name(number): task_partitions(plan, stage_id, number) for number in range(plan.stage(stage_id).task_count)
+    }
 
 
 def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
@@ -215,7 +239,11 @@ def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozen
     members = set(stage.operators)
     return output_sources(
         {operator.op_id: operator.inputs for operator in operators},
-        {operator.op_id: operator.stream for operator in operators if operator.op == "input" and operator.stream is not None},
+        {
+            operator.op_id: operator.stream
+            for operator in operators
+            if operator.op == "input" and operator.stream is not None
+        },
         {output: [writer for writer in plan.stream(output).writers if writer in members] for output in stage.outputs},
     )
 

@@ -76,7 +76,8 @@ def from_json(kind: int, body: object, *, stream: str, partition: int, offset: o
     def refuse(what: str) -> ControlError:
         return ControlError(
             f"The control message at {stream}/{partition} offset {offset} {what}.",
-            hint="The stream was written by an incompatible producer: clear the stage that writes it, or upgrade the older side.",
+            hint="The stream was written by an incompatible producer: clear the stage that writes it, or upgrade the "
+            "older side.",
             stream=stream,
             partition=partition,
             offset=offset,

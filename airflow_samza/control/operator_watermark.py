@@ -12,12 +12,14 @@ from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET, input_waterm
 
 
 class OperatorWatermark:
-    """An operator's watermarks: the input's is the minimum over its upstream operators, the output's is what ``function`` makes of it.
+    """An operator's watermarks.
 
-    ``upstreams`` are the ids of the operators before it; one that this task does not use (it owns no partition of its input) is left out,
-    or arrives as :data:`~airflow_samza.control.watermarks.END_OF_TIME`, and never holds back. ``function`` gets the input watermark and
-    returns what operators behind may rely on; None, or less than before, leaves the output as it was. Without one the input is passed on.
-    Neither watermark ever goes backwards.
+    The input's is the minimum over its upstream operators, the output's is what ``function`` makes of it.
+
+    ``upstreams`` are the ids of the operators before it; one that this task does not use (it owns no partition of its
+    input) is left out, or arrives as :data:`~airflow_samza.control.watermarks.END_OF_TIME`, and never holds back.
+    ``function`` gets the input watermark and returns what operators behind may rely on; None, or less than before,
+    leaves the output as it was. Without one the input is passed on. Neither watermark ever goes backwards.
 
     >>> join = OperatorWatermark(["views", "clicks"])
     >>> join.arrived("views", 7), join.arrived("clicks", 5), join.moved()
@@ -45,9 +47,14 @@ class OperatorWatermark:
         return lowest
 
     def moved(self) -> int | None:
-        """The new output watermark when it has moved on since it was last asked; to be asked after data as well, which may move it."""
+        """The new output watermark when it has moved on since it was last asked.
+
+        To be asked after data as well, which may move it.
+        """
         found = self.input
-        if self._function is not None and self.input < END_OF_TIME:  # what has ended for good holds nothing back, whatever it says
+        if (
+            self._function is not None and self.input < END_OF_TIME
+        ):  # what has ended for good holds nothing back, whatever it says
             said = self._function(self.input)
             found = NONE_YET if said is None else said
         if found <= self.output:
@@ -62,6 +69,9 @@ class OperatorWatermark:
     def restore(self, checkpoint: Mapping[str, Any]) -> None:
         """Takes over what :meth:`checkpoint` gave; upstream operators that are no more are forgotten."""
         known = checkpoint.get("upstreams", {})
-        self._upstreams = {upstream: max(timestamp, int(known.get(upstream, NONE_YET))) for upstream, timestamp in self._upstreams.items()}
+        self._upstreams = {
+            upstream: max(timestamp, int(known.get(upstream, NONE_YET)))
+            for upstream, timestamp in self._upstreams.items()
+        }
         self.input = input_watermark(self._upstreams.values())
         self.output = max(self.output, int(checkpoint.get("output", NONE_YET)))

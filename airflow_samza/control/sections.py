@@ -1,7 +1,8 @@
 """Sections of a stream that several applications share: each run that writes it is one, with bookkeeping of its own.
 
-Control messages of different runs never meet: a task count of one says nothing about another, and a run that ends leaves the others open.
-What a consumer sees of them together is what a source would say. Source: SEMANTICS C10 (and C2–C6 within a section).
+Control messages of different runs never meet: a task count of one says nothing about another, and a run that ends
+leaves the others open. What a consumer sees of them together is what a source would say. Source: SEMANTICS C10 (and
+C2–C6 within a section).
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ class _Section:
 
 
 class SectionBookkeeping:
-    """The control messages of one partition of a shared stream, of the ``runs`` that a consumer reads; others change nothing.
+    """The control messages of one partition of a shared stream, of the ``runs`` that a consumer reads.
 
-    The watermark is the minimum over the sections that are open; when all have ended, the greatest that any of them had reached. The
-    partition ends with the last of its sections, and for good only if all of them did. Each is told once, and time never goes back.
+    Others change nothing.
+
+    The watermark is the minimum over the sections that are open; when all have ended, the greatest that any of them had
+    reached. The partition ends with the last of its sections, and for good only if all of them did. Each is told once,
+    and time never goes back.
 
     >>> sections = SectionBookkeeping("shared", 0, ["monday", "tuesday"])
     >>> sections.update("monday", EndOfStreamMessage("task-0", 1, "monday", "shared"))
@@ -47,7 +51,10 @@ class SectionBookkeeping:
     def update(
         self, run: str, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> list[WatermarkMessage | EndOfStreamMessage]:
-        """Takes a message of a run into account; what the partition as a whole has to say then, as from a source (C2)."""
+        """Takes a message of a run into account.
+
+        What the partition as a whole has to say then, as from a source (C2).
+        """
         section = self._sections.get(run)
         if section is None or self._ended:
             return []
@@ -55,7 +62,9 @@ class SectionBookkeeping:
         if moved is not None and moved.timestamp < END_OF_TIME:
             section.watermark = moved.timestamp
         if isinstance(message, EndOfStreamMessage):
-            section.ended = section.ends.update(self._stream, self._partition, message, offset=offset) is not None or section.ended
+            section.ended = (
+                section.ends.update(self._stream, self._partition, message, offset=offset) is not None or section.ended
+            )
         return self._news()
 
     def open_runs(self) -> list[str]:

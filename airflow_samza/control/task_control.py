@@ -35,7 +35,9 @@ ControlEvent = WatermarkAdvanced | StreamWatermark | PartitionEnded | StreamEnde
 
 
 class TaskControl:
-    """Both bookkeepings of a task behind one door; each message gives events in the order in which the task handles them.
+    """Both bookkeepings of a task behind one door.
+
+    Each message gives events in the order in which the task handles them.
 
     Watermarks come before ends: what time completes is out before a stream ends. Parameters as of the two bookkeepings.
 
@@ -62,7 +64,11 @@ class TaskControl:
         self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> list[ControlEvent]:
         """Takes one message into account and returns what it brings about; a contradiction is a ControlError."""
-        ended = self.ends.update(stream, partition, message, offset=offset) if isinstance(message, EndOfStreamMessage) else None
+        ended = (
+            self.ends.update(stream, partition, message, offset=offset)
+            if isinstance(message, EndOfStreamMessage)
+            else None
+        )
         moved = self.watermarks.update(stream, partition, message, offset=offset)
         return [*self._moved([] if moved is None else [moved]), *self._ended([] if ended is None else [ended])]
 
@@ -91,5 +97,7 @@ class TaskControl:
         return events
 
     def _ended(self, ended: list[PartitionEnded]) -> list[ControlEvent]:
-        streams = [stream for stream in dict.fromkeys(event.stream for event in ended) if self.ends.stream_ended(stream)]
+        streams = [
+            stream for stream in dict.fromkeys(event.stream for event in ended) if self.ends.stream_ended(stream)
+        ]
         return [*ended, *(StreamEnded(stream, self.ends.is_final(stream)) for stream in streams)]

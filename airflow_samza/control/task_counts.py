@@ -1,4 +1,7 @@
-"""How many tasks write a stream: every control message of a task says so, and all of them have to say the same (SEMANTICS C3)."""
+"""How many tasks write a stream.
+
+Every control message of a task says so, and all of them have to say the same (SEMANTICS C3).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ class TaskCounts:
         self._known: dict[str, int] = {}
 
     def take(self, stream: str, partition: int, message: ControlMessage, offset: object) -> int:
-        """The task count that a message gives; a :class:`~airflow_samza.errors.ControlError` where an earlier one gave another.
+        """The task count that a message gives.
+
+        A :class:`~airflow_samza.errors.ControlError` where an earlier one gave another.
 
         ``partition`` and ``offset`` say where the message lies.
         """
@@ -25,10 +30,13 @@ class TaskCounts:
             return total
         kind = "end-of-stream" if isinstance(message, EndOfStreamMessage) else "watermark"
         where = f"{stream}/{partition}" + ("" if offset is None else f" offset {offset}")
-        said = f"has the task count {total or message.task_count}" + (f"; an earlier message said {self._known[stream]}" if total else "")
+        said = f"has the task count {total or message.task_count}" + (
+            f"; an earlier message said {self._known[stream]}" if total else ""
+        )
         raise ControlError(
             f"The {kind} message of {message.task_name!r} at {where} {said}.",
-            hint=f"{'Two attempts with different plans have written the stream: clear' if total else 'Clear'} the stage that writes it.",
+            hint=f"{'Two attempts with different plans have written the stream: clear' if total else 'Clear'} the "
+            "stage that writes it.",
             stream=stream,
             partition=partition,
             offset=offset,

@@ -47,11 +47,13 @@ class _Partition:
 
 
 class WatermarkBookkeeping:
-    """The watermark of each of a task's partitions: the minimum over its producer tasks, once all have spoken; it never goes back.
+    """The watermark of each of a task's partitions: the minimum over its producer tasks, once all have spoken.
 
-    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages that carry no
-    task count. A producer from which no control message came for ``idle_timeout_ms`` by ``clock`` (ms) is left out of the minimum;
-    None never leaves one out (C8). When all are idle the watermark stays.
+    It never goes back.
+
+    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages
+    that carry no task count. A producer from which no control message came for ``idle_timeout_ms`` by ``clock`` (ms) is
+    left out of the minimum; None never leaves one out (C8). When all are idle the watermark stays.
 
     >>> marks = WatermarkBookkeeping([("views", 0)])
     >>> marks.update("views", 0, WatermarkMessage("task-0", 2, timestamp=6))
@@ -75,10 +77,12 @@ class WatermarkBookkeeping:
     def update(
         self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> WatermarkAdvanced | None:
-        """Takes one message into account; returns the event when it moves the partition's watermark on, and None otherwise.
+        """Takes one message into account.
 
-        An end-of-stream message with ``final`` counts as a watermark that never holds back (C4). A task count that contradicts an
-        earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
+        Returns the event when it moves the partition's watermark on, and None otherwise.
+
+        An end-of-stream message with ``final`` counts as a watermark that never holds back (C4). A task count that
+        contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
         """
         state = self._partitions.get((stream, partition))
         if state is None:
@@ -98,7 +102,10 @@ class WatermarkBookkeeping:
 
     def leave_out_idle(self) -> list[WatermarkAdvanced]:
         """The watermarks that move on because time has passed (C8); to be called now and then."""
-        events = (self._emit(*place, state, self._minimum(place[0], state)) for place, state in sorted(self._partitions.items()))
+        events = (
+            self._emit(*place, state, self._minimum(place[0], state))
+            for place, state in sorted(self._partitions.items())
+        )
         return [event for event in events if event is not None]
 
     def partition_watermark(self, stream: str, partition: int) -> int:
@@ -107,7 +114,9 @@ class WatermarkBookkeeping:
 
     def stream_watermark(self, stream: str) -> int:
         """The minimum over this task's partitions of a stream; :data:`END_OF_TIME` for one of which it owns none."""
-        return min((state.emitted for (name, _), state in self._partitions.items() if name == stream), default=END_OF_TIME)
+        return min(
+            (state.emitted for (name, _), state in self._partitions.items() if name == stream), default=END_OF_TIME
+        )
 
     def checkpoint(self) -> list[dict[str, Any]]:
         """The state as JSON, one object per partition that anything is known of (C6)."""
@@ -117,9 +126,15 @@ class WatermarkBookkeeping:
                 "partition": partition,
                 "total_tasks": self._counts.known(stream),
                 "tasks_to_event_time": {
-                    name: producer.timestamp for name, producer in sorted(state.producers.items()) if producer.timestamp is not None
+                    name: producer.timestamp
+                    for name, producer in sorted(state.producers.items())
+                    if producer.timestamp is not None
                 },
-                "ended": {name: producer.final for name, producer in sorted(state.producers.items()) if producer.final is not None},
+                "ended": {
+                    name: producer.final
+                    for name, producer in sorted(state.producers.items())
+                    if producer.final is not None
+                },
                 "timestamp_of_last_emission": state.emitted,
             }
             for (stream, partition), state in sorted(self._partitions.items())
@@ -137,13 +152,19 @@ class WatermarkBookkeeping:
                 self._counts.restore(stream, int(entry["total_tasks"]))
             times, ended = entry.get("tasks_to_event_time", {}), entry.get("ended", {})
             state.since = self._clock()
-            state.producers = {name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}}
+            state.producers = {
+                name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}
+            }
             found = entry.get("timestamp_of_last_emission")
-            # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was emitted.
+            # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was
+            # emitted.
             state.emitted = max(NONE_YET, self._minimum(stream, state) if found is None else int(found))
 
     def heard(self) -> list[dict[str, Any]]:
-        """When each producer was heard last, by the clock, as JSON: for a restart that is not to wait for idle producers anew."""
+        """When each producer was heard last, by the clock, as JSON.
+
+        For a restart that is not to wait for idle producers anew.
+        """
         return [
             {
                 "stream": stream,
@@ -175,10 +196,14 @@ class WatermarkBookkeeping:
         spoken = [(producer, mark) for producer in state.producers.values() if (mark := producer.mark) is not None]
         if len(spoken) < total and not self._is_idle(state.since, now):
             return NONE_YET
-        if any(p.mark is None and (p.final is False or not self._is_idle(p.heard, now)) for p in state.producers.values()):
+        if any(
+            p.mark is None and (p.final is False or not self._is_idle(p.heard, now)) for p in state.producers.values()
+        ):
             return NONE_YET
         # An ended slice is not idle: its watermark stays.
-        left = [mark for producer, mark in spoken if producer.final is not None or not self._is_idle(producer.heard, now)]
+        left = [
+            mark for producer, mark in spoken if producer.final is not None or not self._is_idle(producer.heard, now)
+        ]
         lowest = min(left, default=NONE_YET)
         # Only ended producers are left beside idle ones: these may still send, so the time has not ended.
         return NONE_YET if lowest == END_OF_TIME and len(left) < max(total, len(state.producers)) else lowest
@@ -194,5 +219,8 @@ class WatermarkBookkeeping:
 
 
 def input_watermark(upstream_outputs: Iterable[int]) -> int:
-    """An operator's input watermark: the minimum over its upstream operators; those that this task does not use are not among them."""
+    """An operator's input watermark: the minimum over its upstream operators.
+
+    Those that this task does not use are not among them.
+    """
     return min(upstream_outputs, default=END_OF_TIME)

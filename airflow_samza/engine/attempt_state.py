@@ -1,4 +1,7 @@
-"""One attempt at a stage as its runner knows it, and how the runner tells of it: again and again, until it is written."""
+"""One attempt at a stage as its runner knows it, and how the runner tells of it.
+
+Again and again, until it is written.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,18 @@ REPORT_SECONDS = 0.25
 class AttemptState:
     """One attempt that a runner was asked for: its records, and whether it was cancelled.
 
-    Nothing that it tells decides anything, so telling never fails: what could not be written is told with the next heartbeat.
+    Nothing that it tells decides anything, so telling never fails: what could not be written is told with the next
+    heartbeat.
     """
 
     def __init__(self, files: Filesystem, run: RunFolder, request: Mapping[str, Any]) -> None:
         self.request = request
         self.handle = StageHandle(
-            run.application, run.run_id, request["stage"], Generation.parse(request["generation"]), int(request["attempt"])
+            run.application,
+            run.run_id,
+            request["stage"],
+            Generation.parse(request["generation"]),
+            int(request["attempt"]),
         )
         self.group = f"{request['stage']}@{request['generation']}@{request['attempt']}"
         self.cancelled = threading.Event()
@@ -44,7 +52,10 @@ class AttemptState:
         self._troubles = Troubles(log, f"{self.group}: writing the status")
 
     def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
-        """Replaces the attempt's status; without arguments only says that it is still so. The first end that it comes to stands."""
+        """Replaces the attempt's status; without arguments only says that it is still so.
+
+        The first end that it comes to stands.
+        """
         with self._lock:
             if state is not None and not self.is_over:
                 self.state, self._error = state, error

@@ -1,4 +1,7 @@
-"""What a stage may read in its next epoch: an upper bound for every input, and how inputs end whose end is not in their data."""
+"""What a stage may read in its next epoch.
+
+An upper bound for every input, and how inputs end whose end is not in their data.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from airflow_samza.systems.system import System
 class AtHand:
     """The inputs of a stage as they are now.
 
-    ``external`` inputs have the slice that the plan fixed, unless they go on and the run is continuous; ``own`` are topics of the run,
-    read as far as their writers have published. An input that an intent has ended stays as it was ended. ``positions`` are the tasks',
+    ``external`` inputs have the slice that the plan fixed, unless they go on and the run is continuous; ``own`` are
+    topics of the run, read as far as their writers have published. An input that an intent has ended stays as it was
+    ended. ``positions`` are the tasks',
     kept up to date by the caller: what they have read may not be written anew.
     """
 
@@ -36,9 +40,13 @@ class AtHand:
         self._run = run
         self._streams = inputs
         self._live = {stream_id for stream_id in inputs if not run.is_own(stream_id) and _goes_on(run, spec, stream_id)}
-        self._found: dict[str, InputIntent] = {stream_id: self._first(stream_id) for stream_id in inputs if not self._grows(stream_id)}
+        self._found: dict[str, InputIntent] = {
+            stream_id: self._first(stream_id) for stream_id in inputs if not self._grows(stream_id)
+        }
         self._ended: dict[str, InputIntent] = {}
-        self._looked: dict[str, Mapping[str, Any]] = {stream_id: inputs[stream_id].slice or {} for stream_id in self._live}
+        self._looked: dict[str, Mapping[str, Any]] = {
+            stream_id: inputs[stream_id].slice or {} for stream_id in self._live
+        }
         """The slices as of which the inputs that go on were looked at last, by an earlier attempt, too."""
         if intent is not None:
             self._looked.update({stream_id: intent.inputs[stream_id].slice for stream_id in self._live})
@@ -71,7 +79,10 @@ class AtHand:
         return {stream_id: self._ended.get(stream_id) or self._found[stream_id] for stream_id in self._streams}
 
     def end(self, final: bool, positions: Iterable[TaskPosition]) -> None:
-        """Ends the external inputs: a drain where they go on, after what has arrived by now; else where they have been read to."""
+        """Ends the external inputs: a drain where they go on, after what has arrived by now.
+
+        Else where they have been read to.
+        """
         known = self.look()
         for stream_id, read in known.items():
             if self._run.is_own(stream_id) or stream_id in self._ended:
@@ -102,7 +113,9 @@ class AtHand:
         planned = (bound.slice or {}).get("offsets")
         if planned is not None:  # it begins where the plan says
             heads = [int(head) for _, head in slice_["offsets"]]
-            slice_["offsets"] = [[int(first), max(int(first), head)] for (first, _), head in zip(planned, heads, strict=True)]
+            slice_["offsets"] = [
+                [int(first), max(int(first), head)] for (first, _), head in zip(planned, heads, strict=True)
+            ]
         return InputIntent(bound.spec.name, slice_)
 
     def _refuse_superseded(self, stream_id: str, bound: BoundStream, system: System) -> None:
@@ -125,7 +138,10 @@ def _goes_on(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> bool:
 
 
 def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskPosition]) -> list[list[int]]:
-    """The slice cut where the tasks have come to; what one task of several has read of a broadcast, the others read, too."""
+    """The slice cut where the tasks have come to.
+
+    What one task of several has read of a broadcast, the others read, too.
+    """
     found = []
     standing = list(positions)
     for partition, (first, bound) in enumerate(offsets):

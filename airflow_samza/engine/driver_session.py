@@ -1,4 +1,7 @@
-"""What a stage runner needs of Spark, by whichever way it reaches it: a session of its own, or a Spark Connect server."""
+"""What a stage runner needs of Spark, by whichever way it reaches it.
+
+A session of its own, or a Spark Connect server.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ NO_PROPERTIES: Mapping[str, str] = {}
 
 
 class DriverSession(Protocol):
-    """Spark as a stage runner sees it. Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many."""
+    """Spark as a stage runner sees it.
+
+    Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many.
+    """
 
     @property
     def place(self) -> str:
@@ -25,11 +31,17 @@ class DriverSession(Protocol):
         ...
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Has zips of code imported from, and archives (``path#name``) unpacked by, every worker; before the first stage."""
+        """Has zips of code imported from, and archives (``path#name``) unpacked by, every worker.
+
+        Before the first stage.
+        """
         ...
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
-        """The session of one stage, with its settings. ``own``: no other stage may see what is registered there (temporary views)."""
+        """The session of one stage, with its settings.
+
+        ``own``: no other stage may see what is registered there (temporary views).
+        """
         ...
 
     @property
@@ -54,9 +66,18 @@ class DriverSession(Protocol):
         ...
 
     def tagged(
-        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+        self,
+        spark: SparkSession,
+        tag: str,
+        description: str,
+        *,
+        pool: str = "",
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> AbstractContextManager[None]:
-        """Jobs that this thread starts inside carry the tag, and the properties. Pools share the cores evenly, where Spark is ours."""
+        """Jobs that this thread starts inside carry the tag, and the properties.
+
+        Pools share the cores evenly, where Spark is ours.
+        """
         ...
 
     def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
@@ -71,7 +92,10 @@ class DriverSession(Protocol):
         ...
 
     def answers(self) -> bool:
-        """Asks Spark something small, which it answers also while jobs run; True when it has. A Spark that is frozen never answers."""
+        """Asks Spark something small, which it answers also while jobs run; True when it has.
+
+        A Spark that is frozen never answers.
+        """
         ...
 
     def processor_seconds(self) -> float | None:
@@ -83,7 +107,10 @@ class DriverSession(Protocol):
         ...
 
     def kill(self) -> None:
-        """Ends Spark's own process where it is this runner's, without asking it; calls that wait for an answer fail then."""
+        """Ends Spark's own process where it is this runner's, without asking it.
+
+        Calls that wait for an answer fail then.
+        """
         ...
 
 

@@ -1,7 +1,9 @@
-"""The tables of a task in the folder of its host: opened before they are read on, written when much of them is new (SEMANTICS S3, S4).
+"""The tables of a task in the folder of its host.
 
-What lies there is flushed first, then the file that says how far it has been read. A table that a processor fills lies under the digest of
-what makes its rows, and only where that can be told.
+Opened before they are read on, written when much of them is new (SEMANTICS S3, S4).
+
+What lies there is flushed first, then the file that says how far it has been read. A table that a processor fills lies
+under the digest of what makes its rows, and only where that can be told.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from airflow_samza.task.loop.task_tables import side_partitions
 from airflow_samza.task.program.stage_program import StageProgram
 
 _SHARE = 8
-"""A table is written to the host's folder again when more than this part of it is new: a row is then written about this many times."""
+"""A table is written to the host's folder again when more than this part of it is new.
+
+A row is then written about this many times.
+"""
 
 _PROCESSOR_SECONDS = 1.0
 """A table is written again, too, when a processor has worked for so long on what is new."""
@@ -42,10 +47,18 @@ Slices = Mapping[str, Mapping[str, Any]]
 
 
 class HostTables:
-    """The kept tables of one task. ``digests`` are those of the tables with a processor that may be kept, by table id."""
+    """The kept tables of one task.
+
+    ``digests`` are those of the tables with a processor that may be kept, by table id.
+    """
 
     def __init__(
-        self, root: str, program: StageProgram, streams: Mapping[str, BoundStream], task: int, digests: Mapping[str, str] | None = None
+        self,
+        root: str,
+        program: StageProgram,
+        streams: Mapping[str, BoundStream],
+        task: int,
+        digests: Mapping[str, str] | None = None,
     ) -> None:
         config = Config(program.spec.config)
         self._stores = LocalStores(default_folder(root, config.store_local_dir), config.store_local_max_bytes)
@@ -78,7 +91,9 @@ class HostTables:
         return True
 
     def _open_nearer(self, tables: SideTables, table: SideTable, wanted: Slices) -> None:
-        """Takes over what was read of all streams of a table, or of some: the others are then read from their beginnings (S3).
+        """Takes over what was read of all streams of a table, or of some.
+
+        The others are then read from their beginnings (S3).
 
         A table that holds something already goes on from what is further on, if that is no further than it shall come.
         """
@@ -99,17 +114,21 @@ class HostTables:
                     tables.sources.setdefault(stream_id, source)
             return
 
-    def _is_on_the_way(self, tables: SideTables, table: SideTable, wanted: Slices, reached: Mapping[Place, int], sources: Slices) -> bool:
+    def _is_on_the_way(
+        self, tables: SideTables, table: SideTable, wanted: Slices, reached: Mapping[Place, int], sources: Slices
+    ) -> bool:
         """Whether what lies here is between what a table holds and what it shall hold."""
         streams = table.table.side_inputs
-        if set(sources) != set(streams) or any(wanted[s].get("offsets") is None or "sections" in wanted[s] for s in streams):
+        if set(sources) != set(streams) or any(
+            wanted[s].get("offsets") is None or "sections" in wanted[s] for s in streams
+        ):
             return False
         if any(sources[s].get(MADE) != wanted[s].get(MADE) or "sections" in sources[s] for s in streams):
             return False
         target = self._target(table, wanted)
-        return all(table.reached.get(place, 0) <= offset <= target.get(place, -1) for place, offset in reached.items()) and (
-            set(table.reached) <= set(reached)
-        )
+        return all(
+            table.reached.get(place, 0) <= offset <= target.get(place, -1) for place, offset in reached.items()
+        ) and (set(table.reached) <= set(reached))
 
     def _kept(self, table: SideTable) -> Iterator[LocalOffsets]:
         """What the offsets files here say: of all streams of a table first, then of some, the most first."""
@@ -123,7 +142,11 @@ class HostTables:
                 continue  # it is being written
             local = OffsetsFile(path).read()
             topics = local.store.get("topics", {}) if local is not None else {}
-            if local is not None and topics and all(mine.get(stream_id) == topic for stream_id, topic in topics.items()):
+            if (
+                local is not None
+                and topics
+                and all(mine.get(stream_id) == topic for stream_id, topic in topics.items())
+            ):
                 parts.append(local)
         yield from sorted(parts, key=lambda local: -len(local.store["topics"]))
 
@@ -137,17 +160,23 @@ class HostTables:
                 continue
             version = self._version(table, table.reached, tables.sources)
             rows = table.store.rows
-            self._stores.columnar(self._name(table), self._place(table), version, partial(ColumnarTable.of, rows, table.store.key))
+            self._stores.columnar(
+                self._name(table), self._place(table), version, partial(ColumnarTable.of, rows, table.store.key)
+            )
             sources = {stream_id: _told(tables.sources[stream_id]) for stream_id in table.table.side_inputs}
             offsets = {place: offset - 1 for place, offset in table.reached.items()}
-            self._file(table).write(LocalOffsets(offsets, {"version": version, "sources": sources, "topics": self._topics(table)}))
+            self._file(table).write(
+                LocalOffsets(offsets, {"version": version, "sources": sources, "topics": self._topics(table)})
+            )
             table.saved(int(rows.num_rows))
 
     @contextmanager
     def alone(self, tables: SideTables, wanted: Slices) -> Iterator[None]:
         """While tables that are alike in all tasks of a host are filled, the others wait, and map what one of them has read."""
         with ExitStack() as held:
-            shared = [table for table in tables.tables if self.keeps(table) and self._is_shared(table) and not table.reached]
+            shared = [
+                table for table in tables.tables if self.keeps(table) and self._is_shared(table) and not table.reached
+            ]
             for name in sorted(self._name(table) for table in shared):
                 held.enter_context(self._stores.locked(name, _ALL))
             if shared:
@@ -155,12 +184,16 @@ class HostTables:
             yield
 
     def _target(self, table: SideTable, wanted: Slices) -> dict[Place, int]:
-        places = [(s, p) for s in sorted(table.table.side_inputs) for p in side_partitions(self._program, s, self._task)]
+        places = [
+            (s, p) for s in sorted(table.table.side_inputs) for p in side_partitions(self._program, s, self._task)
+        ]
         return {(s, p): int(wanted[s]["offsets"][p][1]) for s, p in places}
 
     @staticmethod
     def _same_sections(tables: SideTables, table: SideTable, wanted: Slices) -> bool:
-        return all(tables.sources.get(s, {}).get("sections") == wanted[s].get("sections") for s in table.table.side_inputs)
+        return all(
+            tables.sources.get(s, {}).get("sections") == wanted[s].get("sections") for s in table.table.side_inputs
+        )
 
     def _place(self, table: SideTable) -> int:
         return _ALL if self._is_shared(table) else self._task
@@ -187,7 +220,10 @@ class HostTables:
         return {s: [self._streams[s].system, self._streams[s].spec.name] for s in sorted(table.table.side_inputs)}
 
     def _name(self, table: SideTable) -> str:
-        """Of a table's folder: whoever makes the same rows, in the same columns by the same key, may use what lies there."""
+        """Of a table's folder.
+
+        Whoever makes the same rows, in the same columns by the same key, may use what lies there.
+        """
         tasks = self._program.plan.stage(self._program.stage.stage_id).task_count
         told = [table.store.schema.ddl(), table.store.key, tasks, self._digests.get(table.table.table_id)]
         return f"{table.table.table_id[:60]}-{_hash(told)}"
@@ -195,7 +231,10 @@ class HostTables:
     @staticmethod
     def _version(table: SideTable, reached: Mapping[Place, int], sources: Slices) -> str:
         read: list[Any] = [[*place, offset] for place, offset in sorted(reached.items())]
-        told = json.dumps([read, {stream_id: _told(sources[stream_id]) for stream_id in sorted(table.table.side_inputs)}], sort_keys=True)
+        told = json.dumps(
+            [read, {stream_id: _told(sources[stream_id]) for stream_id in sorted(table.table.side_inputs)}],
+            sort_keys=True,
+        )
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 

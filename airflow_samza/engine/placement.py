@@ -36,8 +36,9 @@ class Place:
 class Placement:
     """The places of a stage's tasks. ``copies`` is how many hosts hold a task's state in all (the replication factor).
 
-    A task stays where it is as long as its executor lives. Else it goes to another executor of the same host, to a host with a copy, or
-    to where there is least to do. When executors come, as many tasks move as have to, so that none has two more than another.
+    A task stays where it is as long as its executor lives. Else it goes to another executor of the same host, to a host
+    with a copy, or to where there is least to do. When executors come, as many tasks move as have to, so that none has
+    two more than another.
     """
 
     def __init__(self, tasks: int, copies: int = 1) -> None:
@@ -72,7 +73,10 @@ class Placement:
 
     def executor_on(self, host: str) -> Executor:
         """An executor of a host on which one lives."""
-        return min((executor for executor in self._executors if executor.host == host), key=lambda executor: executor.executor_id)
+        return min(
+            (executor for executor in self._executors if executor.host == host),
+            key=lambda executor: executor.executor_id,
+        )
 
     def _homes(self, living: Sequence[Executor], former: Mapping[int, Place]) -> dict[int, Executor]:
         homes = {task: place.executor for task, place in former.items() if place.executor in living}
@@ -90,7 +94,11 @@ class Placement:
             movable = [task for task in self._tasks if homes[task] == busiest]
             warm = [task for task in movable if task in former and idlest.host in _warm_hosts(former[task])]
             # Who lost his host has just come to a copy, and is not sent on to where there is none.
-            settled = [task for task in movable if task in former and former[task].executor not in living and busiest.host != idlest.host]
+            settled = [
+                task
+                for task in movable
+                if task in former and former[task].executor not in living and busiest.host != idlest.host
+            ]
             choice = warm or [task for task in movable if task not in settled]
             if not choice:
                 return homes
@@ -106,7 +114,9 @@ class Placement:
                     return min(near, key=lambda executor: load[executor])
         return min(living, key=lambda executor: load[executor])
 
-    def _standbys(self, task: int, home: Executor, homes: Mapping[int, Executor], former: Mapping[int, Place]) -> tuple[str, ...]:
+    def _standbys(
+        self, task: int, home: Executor, homes: Mapping[int, Executor], former: Mapping[int, Place]
+    ) -> tuple[str, ...]:
         """Other hosts for the copies: those that have one already, then each task's next ones in turn."""
         others = sorted({executor.host for executor in self._executors} - {home.host})
         if self._copies < 2 or not others:

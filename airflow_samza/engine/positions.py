@@ -51,11 +51,17 @@ class TaskPosition:
         return self.offset(*place, first) < int(bound)
 
     def has_work(self, inputs: Mapping[str, InputIntent]) -> bool:
-        """Whether the next epoch can bring the task on: something is at hand, and the last epoch did not leave just that."""
+        """Whether the next epoch can bring the task on.
+
+        Something is at hand, and the last epoch did not leave just that.
+        """
         return not self.ended and bool(self.left(inputs)) and self._now(inputs) != self._tried
 
     def tries(self, inputs: Mapping[str, InputIntent]) -> None:
-        """The task is part of an epoch with these bounds: if it comes no further, only other bounds are worth another one."""
+        """The task is part of an epoch with these bounds.
+
+        If it comes no further, only other bounds are worth another one.
+        """
         self._tried = self._now(inputs)
 
     def _now(self, inputs: Mapping[str, InputIntent]) -> object:

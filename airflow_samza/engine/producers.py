@@ -1,7 +1,7 @@
 """The writers of what a stage reads: which generation of each it is bound to, and whether that one still writes.
 
-A stage binds once, and its first intent records it. In a staged run its producers have finished; in a pipelined or continuous run it is
-enough that they have started.
+A stage binds once, and its first intent records it. In a staged run its producers have finished; in a pipelined or
+continuous run it is enough that they have started.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from airflow_samza.systems.system import System
 
 
 class Producers:
-    """The producers of one stage's inputs among the stages of the run. ``intent`` is one that stands already: it is followed."""
+    """The producers of one stage's inputs among the stages of the run.
 
-    def __init__(self, files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle, intent: Intent | None) -> None:
+    ``intent`` is one that stands already: it is followed.
+    """
+
+    def __init__(
+        self, files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle, intent: Intent | None
+    ) -> None:
         self._files = files
         self._systems = systems
         self._run = run
@@ -39,7 +44,10 @@ class Producers:
                 self._bound[stream_id] = handle.generation  # it reads what it writes itself
 
     def bind(self) -> str | None:
-        """Binds to what can be bound to by now; the stage that has to start before the rest can be, or None when all is bound."""
+        """Binds to what can be bound to by now.
+
+        The stage that has to start before the rest can be, or None when all is bound.
+        """
         for stream_id in self._own:
             if stream_id in self._bound:
                 continue
@@ -54,13 +62,18 @@ class Producers:
 
     def streams(self) -> dict[str, BoundStream]:
         """The topics that the stage reads, each as its producer's generation writes it."""
-        return {stream_id: self._run.intermediate(stream_id, generation) for stream_id, generation in self._bound.items()}
+        return {
+            stream_id: self._run.intermediate(stream_id, generation) for stream_id, generation in self._bound.items()
+        }
 
     def have_finished(self) -> bool:
         """Whether all of them have committed everything that they will ever write."""
         stages = {self._run.writer_stage(stream_id): generation for stream_id, generation in self._bound.items()}
         stages.pop(self._handle.stage_id, None)
-        return all(self._files.exists(self._folder.stage(stage_id, generation).result) for stage_id, generation in stages.items())
+        return all(
+            self._files.exists(self._folder.stage(stage_id, generation).result)
+            for stage_id, generation in stages.items()
+        )
 
     def refuse_lost(self) -> None:
         """Stops a stage whose producer will not write on: it was given up, or a newer generation writes elsewhere."""
@@ -76,8 +89,10 @@ class Producers:
                 raise self._failed(stage_id)
             if newest > bound and not is_committed(self._files, self._folder.stage(stage_id, bound)):
                 raise UpstreamCleared(
-                    f"The stage {self._handle.stage_id!r} reads generation {bound} of {stage_id!r}, and {newest} has taken over.",
-                    hint=f"Clear {self._handle.stage_id!r} with its upstream: its next generation reads the newer one's output.",
+                    f"The stage {self._handle.stage_id!r} reads generation {bound} of {stage_id!r}, and {newest} has "
+                    "taken over.",
+                    hint=f"Clear {self._handle.stage_id!r} with its upstream: its next generation reads the newer "
+                    "one's output.",
                     stage=self._handle.stage_id,
                     run=self._run.run_id,
                     upstream=stage_id,
@@ -112,7 +127,8 @@ class Producers:
                 finish_stage(self._files, self._systems, run, writer, generation, stage)
                 return generation
         raise StageError(
-            f"The stage {self._handle.stage_id!r} reads {stream_id!r}, which the stage {writer!r} has not finished in this run.",
+            f"The stage {self._handle.stage_id!r} reads {stream_id!r}, which the stage {writer!r} has not finished in "
+            "this run.",
             hint=f"Run {writer!r} first: clear {self._handle.stage_id!r} with its upstream.",
             stage=self._handle.stage_id,
             upstream=writer,

@@ -15,7 +15,10 @@ SILENT_AFTER_SECONDS = 40.0
 """For how long Spark may leave a small question open. Jobs, however large, do not keep it from answering."""
 
 BUSY_AFTER_SECONDS = 300.0
-"""The same while its process uses processor time: a long garbage collection answers nothing either, and comes to an end."""
+"""The same while its process uses processor time.
+
+A long garbage collection answers nothing either, and comes to an end.
+"""
 
 _IDLE_SHARE = 0.02
 """Of a core: what a process that is frozen does not use, and one that collects garbage does."""
@@ -36,7 +39,10 @@ class Pulse:
         threading.Thread(target=self._ask, name="pulse", daemon=True).start()
 
     def tick(self) -> None:
-        """Counts the silence; to be called every second or so. Time in which nobody calls counts little: this process was frozen, too."""
+        """Counts the silence; to be called every second or so.
+
+        Time in which nobody calls counts little: this process was frozen, too.
+        """
         now = time.monotonic()
         passed, self._ticked = min(now - self._ticked, 2.0), now
         if self._answers != self._counted:
@@ -74,7 +80,11 @@ def silent(driver: DriverSession, answered_at: float, stage_id: str = "") -> Sta
     since = datetime.fromtimestamp(answered_at, timezone.utc)
     meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
     return StageLost(
-        f"{driver.place[0].upper()}{driver.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it is frozen.",
+        (
+            f"{driver.place[0].upper()}{driver.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it "
+            "is "
+            "frozen."
+        ),
         hint="Try again: another Spark takes its place, what is staged is kept, and nothing is doubled.",
         stage=stage_id,
     )

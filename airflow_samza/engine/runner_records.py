@@ -1,4 +1,7 @@
-"""What a stage runner leaves on record: its attempts and its own end, written again and again until they are written."""
+"""What a stage runner leaves on record.
+
+Its attempts and its own end, written again and again until they are written.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class RunnerRecords:
         return list(self._attempts.values())
 
     def take(self, name: str) -> AttemptState | None:
-        """The attempt of a request in the queue; None when it is known already, or damaged: then it is told to have failed."""
+        """The attempt of a request in the queue.
+
+        None when it is known already, or damaged: then it is told to have failed.
+        """
         if name in self._attempts or name in self._damaged:
             return None
         try:
@@ -58,7 +64,10 @@ class RunnerRecords:
         return attempt
 
     def close(self, record: Mapping[str, Any]) -> bool:
-        """Writes that this runner takes no more requests; whether it is written. What could not be is tried again by :meth:`tell`."""
+        """Writes that this runner takes no more requests; whether it is written.
+
+        What could not be is tried again by :meth:`tell`.
+        """
         with self._closing:
             self._ending = self._ending or {**record, "at": time.time()}
             if not self._is_closed:
@@ -89,7 +98,9 @@ class RunnerRecords:
 
     def are_told(self) -> bool:
         """Whether everybody can know of every end that attempts have come to, and of this runner's own."""
-        return all(attempt.is_settled for attempt in self.attempts() if attempt.is_over) and (self._ending is None or self._is_closed)
+        return all(attempt.is_settled for attempt in self.attempts() if attempt.is_over) and (
+            self._ending is None or self._is_closed
+        )
 
     def wait_until_told(self, seconds: float) -> None:
         """Waits until :meth:`are_told`, which a heartbeat brings about, but not for ever."""
@@ -98,7 +109,10 @@ class RunnerRecords:
             time.sleep(LOOK_SECONDS)
 
     def look_who_took_over(self) -> None:
-        """Notices that this runner was taken for dead, as it was frozen or its storage was: what others took over it lets go of."""
+        """Notices that this runner was taken for dead, as it was frozen or its storage was.
+
+        What others took over it lets go of.
+        """
         if self._ending is None and self._files.exists(self._folder.closed):
             self.is_replaced.set()
         for attempt in self.attempts():

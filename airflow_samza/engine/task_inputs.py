@@ -1,4 +1,7 @@
-"""What one task reads in an epoch: its partitions, each from where its checkpoint says up to the bound of the intent, and their ends."""
+"""What one task reads in an epoch.
+
+Its partitions, each from where its checkpoint says up to the bound of the intent, and their ends.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,18 @@ from airflow_samza.task.program.stage_program import StageProgram
 
 
 class TaskInputs:
-    """The inputs of a task in one epoch; envelopes are read when their turn comes. ``own`` are the topics that the run itself wrote."""
+    """The inputs of a task in one epoch; envelopes are read when their turn comes.
+
+    ``own`` are the topics that the run itself wrote.
+    """
 
     def __init__(
-        self, program: StageProgram, systems: Mapping[str, System], streams: Mapping[str, BoundStream], own: tuple[str, ...], intent: Intent
+        self,
+        program: StageProgram,
+        systems: Mapping[str, System],
+        streams: Mapping[str, BoundStream],
+        own: tuple[str, ...],
+        intent: Intent,
     ) -> None:
         self._program = program
         self._systems = systems
@@ -39,7 +50,9 @@ class TaskInputs:
     def of(self, task: int, checkpoint: TaskCheckpoint) -> list[TaskInput]:
         """The partitions that the task owns, from its checkpoint on."""
         owned = task_partitions(self._program.plan, self._program.stage.stage_id, task)
-        return [self._input(stream_id, partition, checkpoint.offset(stream_id, partition)) for stream_id, partition in owned]
+        return [
+            self._input(stream_id, partition, checkpoint.offset(stream_id, partition)) for stream_id, partition in owned
+        ]
 
     def close(self) -> None:
         """Closes what was opened."""
@@ -53,19 +66,25 @@ class TaskInputs:
         first = slice_.start if slice_ is not None else 0
         start = first if reached is None else reached
         exact: OffsetRange | None = None
-        # A topic that the run wrote is read by offsets: it has ended only if its writers say so in band, never because it was read.
+        # A topic that the run wrote is read by offsets: it has ended only if its writers say so in band, never because
+        # it was read.
         if slice_ is not None and (stream_id in self._own or not self._intent.whole):
             exact = OffsetRange(start, max(start, slice_.end))
         if stream_id not in self._consumers:
             self._consumers[stream_id] = self._systems[bound.system].consumer(bound.spec, read.slice)
         place = SystemStreamPartition(bound.system, bound.spec.name, partition)
         envelopes = _Envelopes(self._program, stream_id, self._consumers[stream_id], place, exact, start, read)
-        return TaskInput(stream_id, partition, envelopes, start, slice_.end if slice_ is not None else None, bound.system)
+        return TaskInput(
+            stream_id, partition, envelopes, start, slice_.end if slice_ is not None else None, bound.system
+        )
 
 
 @dataclass(frozen=True)
 class _Envelopes:
-    """The envelopes of one partition, of which only what the stage uses is read; opened when they are first asked for."""
+    """The envelopes of one partition, of which only what the stage uses is read.
+
+    Opened when they are first asked for.
+    """
 
     program: StageProgram
     stream_id: str

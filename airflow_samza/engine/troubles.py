@@ -9,7 +9,10 @@ LOG_SECONDS = 60.0
 
 
 class Troubles:
-    """The failures of one thing that is tried again and again. The log may lie on the very disk that is full, so little is said."""
+    """The failures of one thing that is tried again and again.
+
+    The log may lie on the very disk that is full, so little is said.
+    """
 
     def __init__(self, log: logging.Logger, doing: str) -> None:
         self._log = log

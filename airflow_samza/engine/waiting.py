@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-# A look at the folders of a local root costs some tens of microseconds; what comes soon after something else is seen soon.
+# A look at the folders of a local root costs some tens of microseconds; what comes soon after something else is seen
+# soon.
 SHORTEST_SECONDS = 0.01
 LONGEST_SECONDS = 0.1
 

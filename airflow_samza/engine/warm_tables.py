@@ -1,7 +1,9 @@
-"""Tables of side inputs that a worker process, or its host, has read already: the next epoch or run reads on from there (SEMANTICS S3, S4).
+"""Tables of side inputs that a worker process, or its host, has read already.
 
-A worker keeps the tables of the tasks that it ran last. Beside that, tables lie in the host's folder of stores (``host_tables.py``): any
-process of the host maps them into memory.
+The next epoch or run reads on from there (SEMANTICS S3, S4).
+
+A worker keeps the tables of the tasks that it ran last. Beside that, tables lie in the host's folder of stores
+(``host_tables.py``): any process of the host maps them into memory.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.program.stage_program import TASK, StageProgram
 
 _MOST_BYTES = 256 << 20
-"""Of tables that a worker process keeps for tasks that it does not run now; those that are mapped from files cost it little more."""
+"""Of tables that a worker process keeps for tasks that it does not run now.
+
+Those that are mapped from files cost it little more.
+"""
 
 
 class WarmTables:
@@ -66,8 +71,8 @@ _WARM = WarmTables()
 class EpochTables:
     """The tables of a task that side inputs feed, in one epoch, as its intent says.
 
-    ``streams`` are the side inputs without their slices (the intent has those); ``source`` names the program, and so the attempt that
-    keeps the tables. ``digests`` are those of the tables with a processor that hosts may keep.
+    ``streams`` are the side inputs without their slices (the intent has those); ``source`` names the program, and so
+    the attempt that keeps the tables. ``digests`` are those of the tables with a processor that hosts may keep.
     """
 
     root: str

@@ -1,4 +1,7 @@
-"""Errors on their way from a Python worker through the JVM to the driver: as one line of JSON in the exception's text."""
+"""Errors on their way from a Python worker through the JVM to the driver.
+
+As one line of JSON in the exception's text.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def from_worker(error: BaseException, stage: str, task: int) -> WorkerError:
 
 
 def find_error(text: str, origins: Mapping[str, str]) -> SamzaError | None:
-    """The error in the text of a failed job, with places in shipped code as the user knows them; None when there is none."""
+    """The error in the text of a failed job, with places in shipped code as the user knows them.
+
+    None when there is none.
+    """
     start = text.find(MARK)
     if start < 0:
         return None
@@ -50,7 +56,15 @@ def find_error(text: str, origins: Mapping[str, str]) -> SamzaError | None:
 _TRACEBACK = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'\s+File "([^"]+)", line (\d+)')
 _OURS = str(Path(__file__).resolve().parents[1])
-_NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python", "/pyspark.zip/", ".zip/airflow_samza/", f"{_OURS}/", "<")
+_NOT_THE_USERS = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python",
+    "/pyspark.zip/",
+    ".zip/airflow_samza/",
+    f"{_OURS}/",
+    "<",
+)
 
 
 def python_failure(text: str) -> str | None:

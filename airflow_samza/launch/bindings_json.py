@@ -10,7 +10,9 @@ from airflow_samza.systems.system import SystemBinding
 
 def bindings_to_json(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
     """The JSON form, secrets included."""
-    return {name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret)} for name, b in bindings.items()}
+    return {
+        name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret)} for name, b in bindings.items()
+    }
 
 
 def bindings_from_json(data: Mapping[str, Any]) -> dict[str, SystemBinding]:

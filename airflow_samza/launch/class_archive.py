@@ -1,8 +1,9 @@
 """An archive of Spark's classes, which Java maps instead of loading them one by one: a local Spark starts sooner.
 
-The setting ``[samza] class_archives`` names a folder of the host for them. An archive fits one Java, one Spark and one class path; its name
-says which, and how many bytes it has, because a Java dies of one that is cut off. Where none fits, Spark starts as ever, and the runner
-has one made when it ends. ``python -m airflow_samza.launch.class_archive FOLDER`` makes it by hand, for instance for an image.
+The setting ``[samza] class_archives`` names a folder of the host for them. An archive fits one Java, one Spark and one
+class path; its name says which, and how many bytes it has, because a Java dies of one that is cut off. Where none fits,
+Spark starts as ever, and the runner has one made when it ends. ``python -m airflow_samza.launch.class_archive FOLDER``
+makes it by hand, for instance for an image.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ _OWN_WORD = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|AutoCrea
 class ClassArchive:
     """The archive that a Java would map now, whether it is there or not.
 
-    ``place`` stands for where Java and Spark lie, ``state`` for what lies there: of one place only the newest archive is of use.
+    ``place`` stands for where Java and Spark lie, ``state`` for what lies there: of one place only the newest archive
+    is of use.
     """
 
     folder: str
@@ -67,7 +69,11 @@ class ClassArchive:
             for name in os.listdir(self.folder):
                 match = _NAME.fullmatch(name)
                 path = os.path.join(self.folder, name)
-                if not match or (match[1], match[2]) != (self.place, self.state) or os.path.getsize(path) != int(match[3]):
+                if (
+                    not match
+                    or (match[1], match[2]) != (self.place, self.state)
+                    or os.path.getsize(path) != int(match[3])
+                ):
                     continue
                 if self._is_safe(path):
                     return path
@@ -93,7 +99,11 @@ class ClassArchive:
     def hindrance(self) -> str | None:
         """Why none can be made here now, and what to do about it, in one line; None: one can."""
         why = self._found_hindrance()
-        return None if why is None else f"No archive of Spark's classes is made in {self.folder} ([samza] class_archives): {why}"
+        return (
+            None
+            if why is None
+            else f"No archive of Spark's classes is made in {self.folder} ([samza] class_archives): {why}"
+        )
 
     def _found_hindrance(self) -> str | None:
         if any(letter in self.folder for letter in ":\"'\\"):
@@ -104,17 +114,29 @@ class ClassArchive:
         except ConfigError as error:
             return f"{error.sentence} {error.hint}"
         except OSError as error:
-            return f"it cannot be created ({error.strerror}). Create it for the user that runs stages, or name another folder."
+            return (
+                f"it cannot be created ({error.strerror}). Create it for the user that runs stages, or name "
+                "another folder."
+            )
         if not os.access(self.folder, os.W_OK | os.X_OK):
             return "it cannot be written. Let the user that runs stages write there, or name another folder."
         if _base_archive(self.java) is None:
-            return f"the Java at {self.java} has no archive of its own classes. Let its owner run: {self.java} -Xshare:dump"
+            return (
+                f"the Java at {self.java} has no archive of its own classes. Let its owner run: {self.java} "
+                "-Xshare:dump"
+            )
         for first in self.first_on_class_path:
             if os.path.isdir(first) and os.listdir(first):
-                return f"the folder {first} stands before Spark's jars on the class path, and Java makes none then unless it is empty."
+                return (
+                    f"the folder {first} stands before Spark's jars on the class path, and Java makes none then "
+                    "unless it is empty."
+                )
         free = shutil.disk_usage(self.folder).free
         if free < ROOM_BYTES:
-            return f"{free // 1_000_000} MB are free there, and it takes {ROOM_BYTES // 1_000_000}. Make room, or name another folder."
+            return (
+                f"{free // 1_000_000} MB are free there, and it takes {ROOM_BYTES // 1_000_000}. Make room, or "
+                "name another folder."
+            )
         with suppress(OSError):
             if time.time() - os.path.getmtime(self.note) < _NOTE_SECONDS:
                 return Path(self.note).read_text(encoding="utf-8").strip()
@@ -124,7 +146,9 @@ class ClassArchive:
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)\.jsa")
 
 
-def class_archive(folder: str, conf: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> ClassArchive:
+def class_archive(
+    folder: str, conf: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+) -> ClassArchive:
     """The archive for the Java, the Spark and the class path that a session would have with these settings."""
     environment = os.environ if environment is None else environment
     java = find_java(environment)
@@ -140,11 +164,16 @@ def class_archive(folder: str, conf: Mapping[str, str] | None = None, environmen
         # In the order of the folder: it is that of the class path.
         state += [(name, *_size_and_time(os.path.join(jars, name))) for name in os.listdir(jars)]
     state += [(path, *_size_and_time(path)) for path in first[:-1] if os.path.isfile(path)]
-    return ClassArchive(os.path.abspath(folder), _digest([java.path, spark, first]), _digest(state), java.path, tuple(first))
+    return ClassArchive(
+        os.path.abspath(folder), _digest([java.path, spark, first]), _digest(state), java.path, tuple(first)
+    )
 
 
 def java_options(path: str) -> str:
-    """What has Java map an archive, and say nothing of one that does not fit; as a text that Spark's launcher takes apart."""
+    """What has Java map an archive, and say nothing of one that does not fit.
+
+    As a text that Spark's launcher takes apart.
+    """
     return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
@@ -161,7 +190,10 @@ def configured(folder: str | None = None) -> str | None:
 
 
 def wanted(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArchive | None:
-    """The archive that a session wants: for a Java that this process starts; the folder is that given, or the environment's."""
+    """The archive that a session wants: for a Java that this process starts.
+
+    The folder is that given, or the environment's.
+    """
     folder = configured(folder)
     started_already = "PYSPARK_GATEWAY_PORT" in os.environ
     if not folder or started_already or not parse_master(master).is_local or has_own_word(conf, os.environ):
@@ -198,13 +230,18 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
 
 
 def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-    """Has a process of its own make the archive, unless it is there or cannot be made; of many such processes one does the work."""
+    """Has a process of its own make the archive, unless it is there or cannot be made.
+
+    Of many such processes one does the work.
+    """
     if archive is None or archive.find() is not None or archive.hindrance() is not None:
         return None
     command = [sys.executable, "-m", __name__, archive.folder, "--in-background"]
     if conf.get(EXTRA_CLASS_PATH):
         command += ["--extra-class-path", conf[EXTRA_CLASS_PATH]]
-    log.info("An archive of Spark's classes is made in %s, in the background: the next Spark starts sooner", archive.folder)
+    log.info(
+        "An archive of Spark's classes is made in %s, in the background: the next Spark starts sooner", archive.folder
+    )
     nothing = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
 

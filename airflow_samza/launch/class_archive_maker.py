@@ -1,7 +1,10 @@
-"""Makes an archive of Spark's classes (:mod:`airflow_samza.launch.class_archive`): a small Spark runs, and its Java writes what it loaded.
+"""Makes an archive of Spark's classes (:mod:`airflow_samza.launch.class_archive`).
 
-Java writes into a folder that nobody else knows, and the file is renamed when it is whole. A lock lets one process of a host do the
-work; it is the kernel's, so a process that dies holds nothing, and what it leaves behind the next one removes.
+A small Spark runs, and its Java writes what it loaded.
+
+Java writes into a folder that nobody else knows, and the file is renamed when it is whole. A lock lets one process of a
+host do the work; it is the kernel's, so a process that dies holds nothing, and what it leaves behind the next one
+removes.
 """
 
 from __future__ import annotations
@@ -107,7 +110,9 @@ def _sweep(archive: ClassArchive, spare: str) -> None:
 
 def _train(new: Path, extra_class_path: str, lock: int) -> None:
     """Has a process of its own run Spark; it holds the lock, too, in case that this one is killed."""
-    environment = {name: value for name, value in os.environ.items() if name not in (VARIABLE, *_BEHIND, *CHOOSES_A_SPARK)}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in (VARIABLE, *_BEHIND, *CHOOSES_A_SPARK)
+    }
     package = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "airflow_samza.spark.class_training", str(new), extra_class_path]
@@ -132,7 +137,11 @@ def _train(new: Path, extra_class_path: str, lock: int) -> None:
             process.kill()
             process.wait()
     if code != 0 or not new.exists():
-        why = f"it took more than {TRAINING_SECONDS:.0f} s" if code == -1 else reason(said.read_text(encoding="utf-8", errors="replace"))
+        why = (
+            f"it took more than {TRAINING_SECONDS:.0f} s"
+            if code == -1
+            else reason(said.read_text(encoding="utf-8", errors="replace"))
+        )
         raise RuntimeMissing(
             f"Java made no archive of Spark's classes: {why}.",
             hint=f"Mend it, and try: {sys.executable} -m airflow_samza.launch.class_archive {new.parents[1]}",
@@ -176,11 +185,16 @@ def main(arguments: Sequence[str]) -> int:
     """The command: 0 when the archive is there, or another process is making it."""
     parser = argparse.ArgumentParser(
         prog="python -m airflow_samza.launch.class_archive",
-        description="Makes the archive of Spark's classes with which a local Spark starts sooner: once per host, Java and Spark.",
+        description="Makes the archive of Spark's classes with which a local Spark starts sooner: once per host, Java "
+        "and Spark.",
     )
-    parser.add_argument("folder", nargs="?", default=os.environ.get(VARIABLE), help=f"where it lies; else as {VARIABLE} says")
+    parser.add_argument(
+        "folder", nargs="?", default=os.environ.get(VARIABLE), help=f"where it lies; else as {VARIABLE} says"
+    )
     parser.add_argument("--extra-class-path", default="", metavar="PATH", help=f"as {EXTRA_CLASS_PATH} has it")
-    parser.add_argument("--in-background", action="store_true", help="behind all else that runs here, and only if nobody else makes it")
+    parser.add_argument(
+        "--in-background", action="store_true", help="behind all else that runs here, and only if nobody else makes it"
+    )
     options = parser.parse_args(arguments)
     if not options.folder:
         parser.error(f"name a folder, or set {VARIABLE}")

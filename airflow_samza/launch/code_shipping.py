@@ -1,7 +1,7 @@
 """The user's code on its way to the stage runner and its Spark workers: one zip, named after its content.
 
-A Dag bundle is on nobody's path but the Airflow task's, and it may change while a run is on. So what the task imported is packed
-once, kept in the run's folder, and everything that runs the stage imports from there.
+A Dag bundle is on nobody's path but the Airflow task's, and it may change while a run is on. So what the task imported
+is packed once, kept in the run's folder, and everything that runs the stage imports from there.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
-# Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in archives=.
+# Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in
+# archives=.
 LARGEST_DATA_FILE = 10 * 1024 * 1024
 
 _BLOCK = 1024 * 1024
 
-_LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+_LEFT_OUT = frozenset(
+    {"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
 
 # The zip's bytes must depend on the content alone, so every entry carries the oldest date that a zip can hold.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -38,7 +41,10 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class ShippedCode:
-    """Code in a run's folder: the zip's path from the root, its digest, and the folder it was packed from (for messages)."""
+    """Code in a run's folder.
+
+    The zip's path from the root, its digest, and the folder it was packed from (for messages).
+    """
 
     path: str
     digest: str
@@ -46,7 +52,10 @@ class ShippedCode:
 
 
 def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules: Sequence[str] = ()) -> ShippedCode:
-    """Packs an application's code into the run's folder; ``py_modules`` are further modules, packages, zips or wheels, by path."""
+    """Packs an application's code into the run's folder.
+
+    ``py_modules`` are further modules, packages, zips or wheels, by path.
+    """
     origin, entries = code_of(module)
     data = pack([*entries, *more_code(py_modules)])
     digest = hashlib.sha256(data).hexdigest()[:16]
@@ -56,7 +65,10 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
 
 
 def ship_package(files: Filesystem, run: RunFolder) -> str:
-    """Packs this package itself into the run's folder, for hosts that do not have it, or another version; the zip's path from the root."""
+    """Packs this package itself into the run's folder, for hosts that do not have it, or another version.
+
+    The zip's path from the root.
+    """
     data = packed_package()
     path = f"{run.code}/airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}.zip"
     files.put_if_absent(path, data)
@@ -70,13 +82,17 @@ def packed_package() -> bytes:
 
 
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
-    """Copies an archive into the run's folder under the digest of its content; its whole path there, with the ``#alias`` that it had."""
+    """Copies an archive into the run's folder under the digest of its content.
+
+    Its whole path there, with the ``#alias`` that it had.
+    """
     named, hash_sign, alias = archive.partition("#")
     source = Path(named).expanduser().resolve()
     if not source.is_file():
         raise ConfigError(
             f"There is no archive {source}, which archives names.",
-            hint="Give paths of archives (.zip, .tar.gz, .tgz, .jar), each with #name when it is to be unpacked under that name.",
+            hint="Give paths of archives (.zip, .tar.gz, .tgz, .jar), each with #name when it is to be unpacked under "
+            "that name.",
             key="archives",
             value=archive,
         )
@@ -91,7 +107,8 @@ def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
         with source.open("rb") as content, files.open_output(copy, durable=False) as output:
             shutil.copyfileobj(content, output, _BLOCK)
         files.rename(copy, path)
-    # Spark unpacks under the name that stands behind the sign, else under the file's own, which here has the digest in it.
+    # Spark unpacks under the name that stands behind the sign, else under the file's own, which here has the digest in
+    # it.
     return f"{local_copy(files, path)}#{alias if hash_sign else source.name}"
 
 
@@ -104,7 +121,8 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     if module.__name__ == "__main__" or file is None:
         raise ConfigError(
             f"The application is in {module.__name__!r}, which no other process can import.",
-            hint="Move it into a module of its own, such as pipelines/page_views.py, and name it pipelines.page_views:page_views.",
+            hint="Move it into a module of its own, such as pipelines/page_views.py, and name it "
+            "pipelines.page_views:page_views.",
             key="application",
             value=module.__name__,
         )
@@ -132,7 +150,9 @@ def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
                 value=text,
             )
         entries += (
-            _files_of(path.parent, path.stem if path.suffix == ".py" else path.name) if not zipfile.is_zipfile(path) else [("", path)]
+            _files_of(path.parent, path.stem if path.suffix == ".py" else path.name)
+            if not zipfile.is_zipfile(path)
+            else [("", path)]
         )
     return entries
 
@@ -191,7 +211,10 @@ def _imported_from(origin: Path) -> set[str]:
 
 
 def _real_path(file: str) -> str:
-    """A file's path without links. Thousands of modules lie in few folders, and looking at every part of every path takes long."""
+    """A file's path without links.
+
+    Thousands of modules lie in few folders, and looking at every part of every path takes long.
+    """
     folder, _, name = file.rpartition(os.sep)
     path = os.path.join(_real_folder(folder), name)
     return os.path.realpath(path) if os.path.islink(path) else path
@@ -203,5 +226,8 @@ def _real_folder(folder: str) -> str:
 
 
 def _is_library(origin: Path) -> bool:
-    """Whether a folder is where packages are installed: the workers' Python has those, and they are not ours to pack."""
+    """Whether a folder is where packages are installed.
+
+    The workers' Python has those, and they are not ours to pack.
+    """
     return origin.name in ("site-packages", "dist-packages") or origin == Path(sys.base_prefix)

@@ -1,7 +1,10 @@
-"""Settings with their secrets on the way to a driver that spark-submit starts: a file that only its owner reads, and reads once.
+"""Settings with their secrets on the way to a driver that spark-submit starts.
 
-A command line, Spark's settings, its page and its event log show what they hold; spark-submit passes no standard input on. So the
-settings lie in a file of mode 0600 that the driver deletes when it has read it, and the submitter when no driver came.
+A file that only its owner reads, and reads once.
+
+A command line, Spark's settings, its page and its event log show what they hold; spark-submit passes no standard input
+on. So the settings lie in a file of mode 0600 that the driver deletes when it has read it, and the submitter when no
+driver came.
 """
 
 from __future__ import annotations
@@ -24,13 +27,17 @@ def leave_settings(path: str, settings: bytes) -> None:
 
 
 def take_settings(path: str) -> dict[str, Any]:
-    """Reads the file and deletes it; :class:`~airflow_samza.errors.StageFailed` when there is none, or another user's."""
+    """Reads the file and deletes it.
+
+    :class:`~airflow_samza.errors.StageFailed` when there is none, or another user's.
+    """
     try:
         with open(path, "rb") as file:
             settings: dict[str, Any] = json.loads(file.read())
     except FileNotFoundError:
         raise StageFailed(
-            f"There is no hand-over {path}: the submitter gave up waiting, or this host's root is another folder than its own.",
+            f"There is no hand-over {path}: the submitter gave up waiting, or this host's root is another folder than "
+            "its own.",
             hint="The root has to be one shared folder, mounted under the same path on all hosts.",
             path=path,
         ) from None

@@ -1,4 +1,7 @@
-"""The Java that Spark will use: found and checked before Spark is started, because Spark's own words for it are hard to read."""
+"""The Java that Spark will use.
+
+Found and checked before Spark is started, because Spark's own words for it are hard to read.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,13 @@ from airflow_samza.errors import RuntimeMissing
 OLDEST = 17
 """The oldest Java that Spark 4 starts on."""
 
-# Spark's launcher adds this module; trimmed Java runtimes come without it and then die with a line about module resolution.
+# Spark's launcher adds this module; trimmed Java runtimes come without it and then die with a line about module
+# resolution.
 NEEDED_MODULE = "jdk.incubator.vector"
 
 INSTALL = (
-    "Install Java 17 or newer (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17; "
+    "Install Java 17 or newer (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install "
+    "openjdk@17; "
     "Fedora: dnf install java-17-openjdk-headless) and set JAVA_HOME to its folder, or put its bin folder on PATH."
 )
 
@@ -29,7 +34,10 @@ _VERSION_TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that Spark can use: the executable, where it was named (JAVA_HOME or PATH), its version and feature number."""
+    """A Java that Spark can use.
+
+    The executable, where it was named (JAVA_HOME or PATH), its version and feature number.
+    """
 
     path: str
     named_by: str
@@ -38,7 +46,10 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java that Spark would start (JAVA_HOME first, then PATH); :class:`RuntimeMissing` when there is none, or a wrong one."""
+    """The Java that Spark would start (JAVA_HOME first, then PATH).
+
+    :class:`RuntimeMissing` when there is none, or a wrong one.
+    """
     environment = os.environ if environment is None else environment
     home = environment.get("JAVA_HOME")
     if home:
@@ -54,7 +65,8 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         found = shutil.which("java", path=environment.get("PATH", os.defpath))
         if found is None:
             raise RuntimeMissing(
-                f"There is no Java on this machine (JAVA_HOME is not set, PATH has no java), and Spark needs Java {OLDEST} or newer.",
+                "There is no Java on this machine (JAVA_HOME is not set, PATH has no java), and Spark needs Java "
+                f"{OLDEST} or newer.",
                 hint=INSTALL,
             )
         path, named_by = found, "PATH"
@@ -69,7 +81,8 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         )
     if modules and NEEDED_MODULE not in modules:
         raise RuntimeMissing(
-            f"The Java at {path} (from {named_by}, version {version}) lacks the module {NEEDED_MODULE}, which Spark needs to start.",
+            f"The Java at {path} (from {named_by}, version {version}) lacks the module {NEEDED_MODULE}, which Spark "
+            "needs to start.",
             hint=f"It is a trimmed runtime. {INSTALL}",
             path=path,
             version=version,
@@ -88,14 +101,18 @@ def _release(path: str) -> tuple[str, frozenset[str]]:
     if facts.get("JAVA_VERSION"):
         return facts["JAVA_VERSION"], frozenset(facts.get("MODULES", "").split())
     try:
-        done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RuntimeMissing(f"The Java at {path} does not start: {error}.", hint=INSTALL, path=path) from error
     match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     if match is None:
         shown = (done.stderr or done.stdout).strip().splitlines()
         raise RuntimeMissing(
-            f"The Java at {path} does not tell its version; it says {(shown[0] if shown else 'nothing')!r}.", hint=INSTALL, path=path
+            f"The Java at {path} does not tell its version; it says {(shown[0] if shown else 'nothing')!r}.",
+            hint=INSTALL,
+            path=path,
         )
     return match[1], frozenset()
 

@@ -19,7 +19,13 @@ from airflow_samza.launch.java import find_java
 from airflow_samza.launch.log_lines import telling_line
 from airflow_samza.launch.masters import CHOOSES_A_SPARK, YARN, Master, SubmitOptions, parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, POLL_SECONDS, RunnerSettings
-from airflow_samza.launch.spark_submit import check_hadoop_conf, find_spark_submit, properties_text, reach_master, submit_command
+from airflow_samza.launch.spark_submit import (
+    check_hadoop_conf,
+    find_spark_submit,
+    properties_text,
+    reach_master,
+    submit_command,
+)
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -43,7 +49,9 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
                 return runner
             runner.give_up(files)
         check_root(files, settings.submit)
-        check_place(parse_master(settings.master), settings.submit)  # said here, to the one who asks, instead of in the runner's log
+        check_place(
+            parse_master(settings.master), settings.submit
+        )  # said here, to the one who asks, instead of in the runner's log
         start_runner(files, run, settings)
 
 
@@ -56,7 +64,10 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
 
 
 def check_root(files: Filesystem, submit: SubmitOptions) -> None:
-    """Refuses a driver on a host that could not be handed anything: what it is handed holds secrets, and lies in files of their owner."""
+    """Refuses a driver on a host that could not be handed anything.
+
+    What it is handed holds secrets, and lies in files of their owner.
+    """
     if submit.in_cluster and files.local_path("") is None:
         raise ConfigError(
             f"The deploy mode cluster needs a root that the driver's host has as a folder, and {files.root} is none.",
@@ -67,7 +78,10 @@ def check_root(files: Filesystem, submit: SubmitOptions) -> None:
 
 
 def check_place(master: Master, submit: SubmitOptions) -> None:
-    """Refuses what would fail later and less clearly: no Java, no spark-submit, a cluster that is not named or does not answer."""
+    """Refuses what would fail later and less clearly.
+
+    No Java, no spark-submit, a cluster that is not named or does not answer.
+    """
     if not master.is_connect:
         find_java()
     if master.is_submitted:
@@ -98,7 +112,9 @@ def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Star
     assert process.stdin is not None
     try:
         with process.stdin as pipe:
-            pipe.write(json.dumps({**settings.to_json(), "starting_log": log, "output": scratch_path(files, log)}).encode())
+            pipe.write(
+                json.dumps({**settings.to_json(), "starting_log": log, "output": scratch_path(files, log)}).encode()
+            )
     except BrokenPipeError:  # it died at once; its log says why
         pass
     return _Started(process, log, CLAIM_TIMEOUT_SECONDS)
@@ -116,7 +132,10 @@ def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Sta
     handed = {**settings.to_json(), "starting_log": driver_log, "output": scratch_path(files, driver_log)}
     if submit.in_cluster:
         handed["driver_log"] = files.location(driver_log)
-    handover, properties = scratch_path(files, f"{place}/handover-{once}.json"), scratch_path(files, f"{place}/spark-{once}.conf")
+    handover, properties = (
+        scratch_path(files, f"{place}/handover-{once}.json"),
+        scratch_path(files, f"{place}/spark-{once}.conf"),
+    )
     leave_settings(handover, json.dumps(handed).encode())
     leave_settings(properties, properties_text(settings.conf).encode())
     command = submit_command(
@@ -126,7 +145,14 @@ def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Sta
         properties=properties,
         jar=local_copy(files, jar),
         driver=local_copy(files, driver),
-        arguments=[local_copy(files, settings.package), handover, settings.root, run.application, run.run_id, settings.key],
+        arguments=[
+            local_copy(files, settings.package),
+            handover,
+            settings.root,
+            run.application,
+            run.run_id,
+            settings.key,
+        ],
     )
     process = _spawn(files, command, log, subprocess.DEVNULL)
     return _Started(process, log, submit.start_seconds, submit.in_cluster, "spark-submit", [handover, properties])
@@ -148,7 +174,9 @@ def _spawn(files: Filesystem, command: Sequence[str], log: str, stdin: int) -> s
     return process
 
 
-def _await_claim(files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: _Started) -> None:
+def _await_claim(
+    files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: _Started
+) -> None:
     """Waits until the runner, or another, has taken the place."""
     deadline = time.monotonic() + started.patience
     here = False
@@ -164,9 +192,13 @@ def _await_claim(files: Filesystem, run: RunFolder, settings: RunnerSettings, be
             if exit_code == GAVE_WAY:
                 return
             if exit_code is not None and not (started.in_cluster and exit_code == 0):
-                raise _did_not_start(files, settings, started, f"{started.name} ended with exit code {exit_code}", _SHARED_ROOT)
+                raise _did_not_start(
+                    files, settings, started, f"{started.name} ended with exit code {exit_code}", _SHARED_ROOT
+                )
             time.sleep(POLL_SECONDS)
-        raise _did_not_start(files, settings, started, f"{started.patience:.0f} s were not enough", f"{_FULL_CLUSTER} {_SHARED_ROOT}")
+        raise _did_not_start(
+            files, settings, started, f"{started.patience:.0f} s were not enough", f"{_FULL_CLUSTER} {_SHARED_ROOT}"
+        )
     finally:
         for path in started.only_for_the_start:
             withdraw_settings(path)
@@ -184,9 +216,14 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of the runner: ours on its path, wherever it was imported from. Its settings alone choose a Spark."""
+    """The environment of the runner: ours on its path, wherever it was imported from.
+
+    Its settings alone choose a Spark.
+    """
     package = str(Path(__file__).resolve().parents[2])
-    paths: Sequence[str] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package]
+    paths: Sequence[str] = [
+        path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package
+    ]
     kept = {name: value for name, value in os.environ.items() if name not in CHOOSES_A_SPARK}
     return {**kept, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONUNBUFFERED": "1"}
 
@@ -205,10 +242,13 @@ def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Starte
     last = f" Its last line: {telling_line(lines)}" if lines else ""
     where = f"Its log is {files.location(started.log)}"
     if not started.in_cluster:
-        return StageFailed(f"The stage runner did not start: {what}.{last}", hint=where, log=files.location(started.log))
+        return StageFailed(
+            f"The stage runner did not start: {what}.{last}", hint=where, log=files.location(started.log)
+        )
     master = parse_master(settings.master).shown
     return StageFailed(
-        f"The driver that spark-submit started on {master} never reported under the root {settings.root}: {what}.{last}",
+        f"The driver that spark-submit started on {master} never reported under the root {settings.root}: "
+        f"{what}.{last}",
         hint=f"{hint} {where}; the driver's own is in the cluster",
         log=files.location(started.log),
     )

@@ -19,7 +19,8 @@ DOORS: Mapping[str, str] = {
     # Driver and executor are one process: nobody elsewhere has business with its ports.
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
-    # Other users of this machine reach loopback, too. Spark makes a secret of its own for a local master, and shows it nowhere.
+    # Other users of this machine reach loopback, too. Spark makes a secret of its own for a local master, and shows it
+    # nowhere.
     "spark.authenticate": "true",
 }
 """Settings of every Spark of this process alone; the user's own win."""

@@ -1,10 +1,11 @@
 """What a master URL means: where the stages run, which process of ours drives them, and who starts that process.
 
-=====================================  ===================================================================================
-``local``, ``local[4]``, ``local[*]``  a runner process of this machine with a Spark session of its own
-``spark://``, ``yarn``, ``k8s://``     a runner that ``spark-submit`` starts, on this machine (client) or in the cluster
-``sc://``                              a light runner process of this machine, which is a client of a Spark Connect server
-=====================================  ===================================================================================
+=====================================
+=================================================================================== ``local``, ``local[4]``,
+``local[*]``  a runner process of this machine with a Spark session of its own ``spark://``, ``yarn``, ``k8s://``     a
+runner that ``spark-submit`` starts, on this machine (client) or in the cluster ``sc://``                              a
+light runner process of this machine, which is a client of a Spark Connect server =====================================
+===================================================================================
 """
 
 from __future__ import annotations
@@ -83,9 +84,10 @@ class Master:
 class SubmitOptions:
     """How spark-submit starts a runner: only for masters that it serves.
 
-    ``deploy_mode`` is ``client`` (the driver on this machine) or ``cluster`` (in the cluster). ``binary`` is the spark-submit to call,
-    a path or a name on PATH; empty: the one of the installed pyspark. ``start_seconds`` is how long a driver may take until it reports:
-    a full cluster lets it wait. Everything else that spark-submit takes (queue, principal, packages, files) is a Spark setting.
+    ``deploy_mode`` is ``client`` (the driver on this machine) or ``cluster`` (in the cluster). ``binary`` is the
+    spark-submit to call, a path or a name on PATH; empty: the one of the installed pyspark. ``start_seconds`` is how
+    long a driver may take until it reports: a full cluster lets it wait. Everything else that spark-submit takes
+    (queue, principal, packages, files) is a Spark setting.
     """
 
     deploy_mode: str = "client"
@@ -96,7 +98,8 @@ class SubmitOptions:
         if self.deploy_mode not in DEPLOY_MODES:
             raise ConfigError(
                 f"{self.deploy_mode!r} is not a deploy mode of Spark.",
-                hint=f"{did_you_mean(self.deploy_mode, DEPLOY_MODES)}The driver runs on the submitting machine (client) or in the "
+                hint=f"{did_you_mean(self.deploy_mode, DEPLOY_MODES)}The driver runs on the submitting machine "
+                "(client) or in the "
                 "cluster (cluster).",
                 key="deploy-mode",
                 value=self.deploy_mode,
@@ -119,7 +122,10 @@ def parse_master(url: str) -> Master:
             return Master(url, cluster)
     shown = _without_token(url)
     raise ConfigError(
-        f"{shown!r} is not a master URL that Spark knows.", hint=f"Write one like {', '.join(_EXAMPLES)}.", key="master", value=shown
+        f"{shown!r} is not a master URL that Spark knows.",
+        hint=f"Write one like {', '.join(_EXAMPLES)}.",
+        key="master",
+        value=shown,
     )
 
 

@@ -26,14 +26,22 @@ class RootUpkeep:
     bindings: Mapping[str, SystemBinding] = field(repr=False)  # they may hold secrets
 
     def sweep(self, application: str, keep: Keep, *, seconds: float | None = SWEEP_SECONDS) -> SweptRuns:
-        """Deletes what has expired of one application, by its name; after ``seconds`` the rest is left to the next sweep."""
+        """Deletes what has expired of one application, by its name.
+
+        After ``seconds`` the rest is left to the next sweep.
+        """
         return sweep_application(self.files, self.systems_of, application, keep, seconds=seconds)
 
     def sweep_after(self, application: str, keep: Keep, tell: Callable[[str], None]) -> None:
-        """Does the same at the end of a run, which never fails by it; ``tell`` gets a line when something was deleted, or went wrong."""
+        """Does the same at the end of a run, which never fails by it.
+
+        ``tell`` gets a line when something was deleted, or went wrong.
+        """
         try:
             swept = self.sweep(application, keep)
-        except Exception as error:  # the run is over, and its results stand: the next sweep, or airflow-samza gc, tries again
+        except (
+            Exception
+        ) as error:  # the run is over, and its results stand: the next sweep, or airflow-samza gc, tries again
             log.debug("The sweep failed.", exc_info=True)
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             tell(f"What has expired of {application} could not be deleted, and stays for the next sweep: {said}")
@@ -45,7 +53,11 @@ class RootUpkeep:
     def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
         """Deletes what has expired of all applications and in all logs; ``dry`` only says what that would be."""
         logs = [LogSystem("log", SystemBinding("log"), self.files.root)]
-        logs += [LogSystem(name, binding, self.files.root) for name, binding in self.bindings.items() if binding.kind == "log"]
+        logs += [
+            LogSystem(name, binding, self.files.root)
+            for name, binding in self.bindings.items()
+            if binding.kind == "log"
+        ]
         places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names
         return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
 

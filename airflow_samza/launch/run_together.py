@@ -1,4 +1,7 @@
-"""Stages that run at the same time: submitted at once, watched together, and cancelled together when one of them fails."""
+"""Stages that run at the same time.
+
+Submitted at once, watched together, and cancelled together when one of them fails.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ POLL_SECONDS = 0.05
 class Stages(Protocol):
     """What is asked of the runtime."""
 
-    def submit(self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None) -> StageHandle:
+    def submit(
+        self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
+    ) -> StageHandle:
         """Starts a stage."""
         ...
 
@@ -43,7 +48,10 @@ def run_together(
     on_progress: Callable[[str, StageStatus], None] | None = None,
     on_result: Callable[[StageResult], None] | None = None,
 ) -> list[StageResult]:
-    """Runs all stages of a run at once; their results in the order of the plan. The first error cancels the rest and is raised."""
+    """Runs all stages of a run at once; their results in the order of the plan.
+
+    The first error cancels the rest and is raised.
+    """
     handles = {stage.stage_id: runtime.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages}
     results: dict[str, StageResult] = {}
     said: dict[str, str] = {}

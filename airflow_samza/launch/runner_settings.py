@@ -16,8 +16,11 @@ from airflow_samza.systems.system import SystemBinding
 POLL_SECONDS = 0.05
 
 DEFAULT_IDLE_SECONDS = 360.0
-"""How long a runner waits for the run's next stage: longer than Airflow's default delay before a retry (300 s), so it lives as long as
-the run; the end of a run closes it at once."""
+"""How long a runner waits for the run's next stage.
+
+Longer than Airflow's default delay before a retry (300 s), so it lives as long as the run; the end of a run closes it
+at once.
+"""
 
 GAVE_WAY = 3
 """The exit code of a runner that found another in its place."""
@@ -25,10 +28,12 @@ GAVE_WAY = 3
 
 @dataclass(frozen=True)
 class RunnerSettings:
-    """What a runner is started with. Those who agree in everything but secrets, idle time and archives of classes share a runner.
+    """What a runner is started with.
 
-    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the root.
-    ``owner``: who alone uses the runner, where it ends with its owner's container.
+    Those who agree in everything but secrets, idle time and archives of classes share a runner.
+
+    ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the
+    root. ``owner``: who alone uses the runner, where it ends with its owner's container.
     """
 
     root: str

@@ -1,6 +1,7 @@
 """The runtime: plans runs and runs their stages by a stage runner of the run's own, apart from whoever asks.
 
-``submit``, ``status``, ``cancel`` and ``finish`` are the whole interface; hook, command line and tests use it alike. No pyspark is
+``submit``, ``status``, ``cancel`` and ``finish`` are the whole interface; hook, command line and tests use it alike. No
+pyspark is
 loaded here: only the stage runner has it.
 """
 
@@ -37,19 +38,34 @@ from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
-from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.runs.stages.stage_state import (
+    SUCCEEDED,
+    UNFINISHED,
+    StageHandle,
+    StageStatus,
+    ask_to_cancel,
+    stage_status,
+)
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_finish import finish_push
 from airflow_samza.runs.tables.push_request import PushRequest, request_path
 from airflow_samza.runs.tables.versions import TableVersion
-from airflow_samza.runs.upkeep.topic_expiry import KEEP_AFTER_FAILURE_SECONDS, KEEP_AFTER_SUCCESS_SECONDS, expire_topics, reopen
+from airflow_samza.runs.upkeep.topic_expiry import (
+    KEEP_AFTER_FAILURE_SECONDS,
+    KEEP_AFTER_SUCCESS_SECONDS,
+    expire_topics,
+    reopen,
+)
 from airflow_samza.systems.filesystems.local_copies import local_copy
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
 POLL_SECONDS = 0.05
-"""How often a waiting caller looks; a look reads a few small files. No stage takes less time; one that has taken little more is looked
-at more often, so that waiting adds a tenth to it at most."""
+"""How often a waiting caller looks; a look reads a few small files.
+
+No stage takes less time; one that has taken little more is looked at more often, so that waiting adds a tenth to it at
+most.
+"""
 
 IDLE_OF_ONE_SECONDS = 30.0
 """How long a runner that one task alone uses waits for the next stage: nobody else will come."""
@@ -58,12 +74,14 @@ IDLE_OF_ONE_SECONDS = 30.0
 class SparkRuntime:
     """Runs stages where ``master`` says (:mod:`airflow_samza.launch.masters`), with everything it knows under ``root``.
 
-    ``submit`` says how spark-submit is called, for the masters that it serves.
-    ``systems`` binds the names that applications use; a name that is bound nowhere and declared with a kind uses that. Topics of
-    runs lie in the system ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are
-    further code and files for the workers; ``spark_conf`` are settings of every stage. ``class_archives`` is a folder of this host
-    for archives of Spark's classes, with which a local Spark starts sooner (None: as the environment says). With an ``owner`` (any text)
-    stage runners are shared only with runtimes of the same one: where a runner ends with the container of the task that started it.
+    ``submit`` says how spark-submit is called, for the masters that it serves. ``systems`` binds the names that
+    applications use; a name that is bound nowhere and declared with a kind uses that. Topics of runs lie in the system
+    ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are further code
+    and files for the workers; ``spark_conf`` are settings of every stage. ``class_archives`` is a folder of this host
+    for archives of Spark's classes, with which a local Spark starts sooner (None: as the environment says). With an
+    ``owner`` (any text)
+    stage runners are shared only with runtimes of the same one: where a runner ends with the container of the task that
+    started it.
     """
 
     def __init__(
@@ -117,19 +135,20 @@ class SparkRuntime:
     ) -> RunPlan:
         """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
 
-        ``application`` is ``module:attribute``; ``shape`` the fingerprint of the shape that the Dag was made of (a plan of another
-        shape is refused). Calling it again with the same generation returns the plan that stands.
+        ``application`` is ``module:attribute``; ``shape`` the fingerprint of the shape that the Dag was made of (a plan
+        of another shape is refused). Calling it again with the same generation returns the plan that stands.
 
-        ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and waits for it for
-        ``wait_seconds`` (None: as configured; ``on_wait`` is told for whom); ``fresh``, or the id of a run to start from, gives the run a
-        state of its own.
-        ``sections`` names, by shared stream, the run of the other application whose section is read (None: all that are new).
+        ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and
+        waits for it for ``wait_seconds`` (None: as configured; ``on_wait`` is told for whom); ``fresh``, or the id of a
+        run to start from, gives the run a state of its own. ``sections`` names, by shared stream, the run of the other
+        application whose section is read (None: all that are new).
 
-        ``tables`` names, by pushed table, the version that is read: ``current`` (unless said), ``as_of_interval`` (the one that was current
-        when the data interval began), or the id of a push.
+        ``tables`` names, by pushed table, the version that is read: ``current`` (unless said), ``as_of_interval`` (the
+        one that was current when the data interval began), or the id of a push.
 
-        ``mode``: ``staged`` (a stage is submitted when its producers have finished), or ``pipelined`` or ``continuous``: all stages are
-        submitted at once, in any order, and each waits for its producers to start (status ``waiting for …``).
+        ``mode``: ``staged`` (a stage is submitted when its producers have finished), or ``pipelined`` or
+        ``continuous``: all stages are submitted at once, in any order, and each waits for its producers to start
+        (status ``waiting for …``).
         """
         return prepare_run(
             self._files,
@@ -157,18 +176,21 @@ class SparkRuntime:
             generation = known[-1]
         if generation not in known:
             raise UnknownName(
-                f"The run {run_id!r} of {application!r} has no plan{f' of generation {generation}' if generation else ''}.",
+                f"The run {run_id!r} of {application!r} has no "
+                f"plan{f' of generation {generation}' if generation else ''}.",
                 hint="Its plan task has not run: run it first, or clear it with its downstream tasks.",
                 name=run_id,
             )
         return RunPlan.from_dict(must_read(self._files, folder.plan(generation)))
 
-    def submit(self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None) -> StageHandle:
+    def submit(
+        self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
+    ) -> StageHandle:
         """Has a stage run by the run's runner, and returns at once.
 
-        ``generation`` counts the clears of the stage from 1. Submitting the same generation again re-attaches to a live attempt or a
-        finished one; a dead or failed one is attempted anew, and keeps what its tasks had staged. A newer generation cancels an
-        older one that still runs, and supersedes its output.
+        ``generation`` counts the clears of the stage from 1. Submitting the same generation again re-attaches to a live
+        attempt or a finished one; a dead or failed one is attempted anew, and keeps what its tasks had staged. A newer
+        generation cancels an older one that still runs, and supersedes its output.
         """
         run.plan.stage(stage_id)
         refuse_fenced(self._files, run)
@@ -197,20 +219,34 @@ class SparkRuntime:
         spark_conf: Mapping[str, str] | None = None,
         **options: Any,
     ) -> StageHandle:
-        """Has a pushed table filled from what Spark reads, and returns at once; ``status``, ``wait`` and ``cancel`` serve it as a stage.
+        """Has a pushed table filled from what Spark reads, and returns at once.
 
-        ``source`` is a path, or a mapping with one of ``path`` (with ``format``, ``options``), ``table``, ``query``, ``jdbc`` (options) or
-        ``callable``; ``secrets`` are options of it that must lie in no file. ``options`` are those of :class:`PushRequest`. A push that was
-        made under this id is found again, one that died half-way goes on.
+        ``status``, ``wait`` and ``cancel`` serve it as a stage.
+
+        ``source`` is a path, or a mapping with one of ``path`` (with ``format``, ``options``), ``table``, ``query``,
+        ``jdbc`` (options) or ``callable``; ``secrets`` are options of it that must lie in no file. ``options`` are
+        those of :class:`PushRequest`. A push that was made under this id is found again, one that died half-way goes
+        on.
         """
         files = self._files
         request = prepare_push(
-            files, self._systems, application, table, source, push_id, self._default_system, interval=interval, config=config, **options
+            files,
+            self._systems,
+            application,
+            table,
+            source,
+            push_id,
+            self._default_system,
+            interval=interval,
+            config=config,
+            **options,
         )
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         bindings = push_bindings(self._systems, request, secrets or {})
         system = bind_systems({request.system: bindings[request.system]}, self._root)[request.system]
-        return submit_push(files, system, request, lambda: self._settings(request.reference, request.handle.run, bindings, conf), conf)
+        return submit_push(
+            files, system, request, lambda: self._settings(request.reference, request.handle.run, bindings, conf), conf
+        )
 
     def finish_push(self, handle: StageHandle) -> TableVersion:
         """The version that a push has become; rolls it forward if nobody did, raises the error that ended it."""
@@ -221,7 +257,9 @@ class SparkRuntime:
         bindings = push_bindings(self._systems, request, {})
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
 
-    def push_table(self, *given: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any) -> TableVersion:
+    def push_table(
+        self, *given: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any
+    ) -> TableVersion:
         """Pushes, waits, and returns the version."""
         handle = self.push(*given, **options)
         self.wait(handle, on_progress=on_progress)
@@ -229,7 +267,9 @@ class SparkRuntime:
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
         """Where the versions of a pushed table of an application lie."""
-        place = table_place(load_application(application).spec(config or {}), table, self._systems, self._default_system)
+        place = table_place(
+            load_application(application).spec(config or {}), table, self._systems, self._default_system
+        )
         return TableFolder(place.system, place.topic)
 
     def status(self, handle: StageHandle) -> StageStatus:
@@ -243,26 +283,37 @@ class SparkRuntime:
         return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
 
     def cancel(self, handle: StageHandle) -> None:
-        """Asks the runner to kill this stage's Spark jobs, and no other's. A stage that is committed already stays so."""
+        """Asks the runner to kill this stage's Spark jobs, and no other's.
+
+        A stage that is committed already stays so.
+        """
         ask_to_cancel(self._files, handle)
 
     def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Says that a stage failed and nobody will try it again in this generation: stages that read what it writes stop with an error.
+        """Says that a stage failed and nobody will try it again in this generation.
 
-        For runs whose stages run at the same time; to be called when retries are exhausted, or the stage was cancelled for good.
+        Stages that read what it writes stop with an error.
+
+        For runs whose stages run at the same time; to be called when retries are exhausted, or the stage was cancelled
+        for good.
         """
         abort(self._files, handle.folder, why)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
-        """Ends a continuous or pipelined run for good: what has arrived by now is processed, windows flush, stages end in order.
+        """Ends a continuous or pipelined run for good.
 
-        An input that is bounded ends where it has been read to. Returns at once; stages that are submitted later end so, too. ``who`` asks
-        is kept on record.
+        What has arrived by now is processed, windows flush, stages end in order.
+
+        An input that is bounded ends where it has been read to. Returns at once; stages that are submitted later end
+        so, too. ``who`` asks is kept on record.
         """
         ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
 
     def stop(self, run: RunPlan, who: str = "", *, at: float | None = None) -> None:
-        """Stops a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970): nothing flushes, state stays (C9)."""
+        """Stops a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970).
+
+        Nothing flushes, state stays (C9).
+        """
         folder = RunFolder(run.application, run.run_id)
         if at is None:
             ask_to_stop(self._files, folder, run.generation, who)
@@ -270,7 +321,10 @@ class SparkRuntime:
             set_deadline(self._files, folder, run.generation, at, who)
 
     def wait(
-        self, handle: StageHandle, timeout: float | None = None, on_progress: Callable[[StageStatus], None] | None = None
+        self,
+        handle: StageHandle,
+        timeout: float | None = None,
+        on_progress: Callable[[StageStatus], None] | None = None,
     ) -> StageStatus:
         """The final status of a stage; ``on_progress`` gets each status that differs from the one before."""
         began = time.monotonic()
@@ -328,8 +382,13 @@ class SparkRuntime:
         on_result: Callable[[StageResult], None] | None = None,
         mode: str = STAGED,
     ) -> list[StageResult]:
-        """Plans a run and runs all its stages in one call, one after the other or together; the runner ends afterwards."""
-        run = self.prepare(application, run_id, generation=generation, interval=interval, config=config, shape=shape, mode=mode)
+        """Plans a run and runs all its stages in one call, one after the other or together.
+
+        The runner ends afterwards.
+        """
+        run = self.prepare(
+            application, run_id, generation=generation, interval=interval, config=config, shape=shape, mode=mode
+        )
         results: list[StageResult] = []
         try:
             if run.waits_for_news:
@@ -344,11 +403,15 @@ class SparkRuntime:
         self.close(run)
         return results
 
-    def close(self, run: RunPlan, *, succeeded: bool = True, keep_seconds: float | None = None, wait_seconds: float = 0.0) -> list[str]:
-        """Ends the run: its runners stop, its topics are marked to expire (after a day, after failure a week). Deletes nothing.
+    def close(
+        self, run: RunPlan, *, succeeded: bool = True, keep_seconds: float | None = None, wait_seconds: float = 0.0
+    ) -> list[str]:
+        """Ends the run: its runners stop, its topics are marked to expire (after a day, after failure a week).
 
-        Returns the topics marked. ``wait_seconds`` waits for the runners' end that long. A run that is submitted to again is open
-        again.
+        Deletes nothing.
+
+        Returns the topics marked. ``wait_seconds`` waits for the runners' end that long. A run that is submitted to
+        again is open again.
         """
         folder = RunFolder(run.application, run.run_id)
         write_once(self._files, folder.closed, {"at": time.time(), "succeeded": succeeded})
@@ -369,7 +432,11 @@ class SparkRuntime:
 
     def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
         """The run's runners whose process lives."""
-        return [runner for runner in all_runners(self._files, RunFolder(run.application, run.run_id)) if runner.is_alive(self._files)]
+        return [
+            runner
+            for runner in all_runners(self._files, RunFolder(run.application, run.run_id))
+            if runner.is_alive(self._files)
+        ]
 
     def _settings(
         self, reference: str, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]

@@ -19,9 +19,11 @@ DEFAULTS: Mapping[str, str] = {
     # A cancelled or failed job's Python workers die at once instead of after two seconds.
     "spark.python.task.killTimeout": "100ms",
     "spark.python.daemon.module": "airflow_samza.spark.worker_daemon",
-    # Between the JVM and its Python workers TCP waits 40 ms for an acknowledgement, in every task; a Unix socket does not.
+    # Between the JVM and its Python workers TCP waits 40 ms for an acknowledgement, in every task; a Unix socket does
+    # not.
     UNIX_SOCKETS: "true",
-    # A retry reads the same slice again and its manifest is adopted, so retries are harmless where the master allows them.
+    # A retry reads the same slice again and its manifest is adopted, so retries are harmless where the master allows
+    # them.
     "spark.task.maxFailures": "4",
 }
 """Settings of every runner; the user's own win, except for those in FIXED."""
@@ -34,7 +36,13 @@ FIXED: Mapping[str, str] = {
     # A filter that is false for all messages must not remove the source: every task has to run and send end-of-stream.
     "spark.sql.optimizer.excludedRules": ",".join(
         "org.apache.spark.sql.catalyst.optimizer." + rule
-        for rule in ("PropagateEmptyRelation", "PruneFilters", "ConvertToLocalRelation", "EliminateLimits", "OptimizeOneRowPlan")
+        for rule in (
+            "PropagateEmptyRelation",
+            "PruneFilters",
+            "ConvertToLocalRelation",
+            "EliminateLimits",
+            "OptimizeOneRowPlan",
+        )
     ),
 }
 """Settings that the rules of SEMANTICS hang on; a user's other value is refused."""
@@ -42,12 +50,22 @@ FIXED: Mapping[str, str] = {
 
 def is_per_job(key: str) -> bool:
     """Whether a setting can differ between two stages of one runner; any other needs a runner of its own."""
-    static_sql = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation", "spark.sql.catalog.")
-    return key.startswith("spark.sql.") and not key.startswith(static_sql) and not is_secret_name(key)  # a stage's request is a file
+    static_sql = (
+        "spark.sql.extensions",
+        "spark.sql.warehouse.dir",
+        "spark.sql.catalogImplementation",
+        "spark.sql.catalog.",
+    )
+    return (
+        key.startswith("spark.sql.") and not key.startswith(static_sql) and not is_secret_name(key)
+    )  # a stage's request is a file
 
 
 def refuse_static(conf: Mapping[str, str]) -> None:
-    """Refuses settings that are made when a Spark Connect server starts: nobody who only connects to it can change them."""
+    """Refuses settings that are made when a Spark Connect server starts.
+
+    Nobody who only connects to it can change them.
+    """
     for key, value in conf.items():
         raise static_setting(key, shown({key: value})[key], "a Spark Connect server")
 
@@ -56,7 +74,8 @@ def static_setting(key: str, value: str, place: str) -> ConfigError:
     """Return the error for a setting that is made when something starts, and cannot be changed by a session of it."""
     return ConfigError(
         f"The Spark setting {key} is made when {place} starts, and a session of it cannot set it to {value!r}.",
-        hint="Set it there (spark-defaults.conf, or --conf of the server), or leave it out; settings that begin with spark.sql. "
+        hint="Set it there (spark-defaults.conf, or --conf of the server), or leave it out; settings that begin with "
+        "spark.sql. "
         "are mostly a session's own.",
         key=key,
         value=value,

@@ -32,17 +32,26 @@ _PORTS = {STANDALONE: 7077, KUBERNETES: 443, CONNECT: 15002}
 
 
 def find_spark_submit(binary: str) -> str:
-    """The path of spark-submit: the one named, else that of the installed pyspark; :class:`RuntimeMissing` when it is not there."""
+    """The path of spark-submit: the one named, else that of the installed pyspark.
+
+    :class:`RuntimeMissing` when it is not there.
+    """
     if not binary:
         spec = importlib.util.find_spec("pyspark")  # found, not loaded
         places = list(spec.submodule_search_locations or ()) if spec is not None else []
         found = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
         where = "in the installed pyspark"
-        hint = "Install pyspark 4.2 (not pyspark-client alone), or name a spark-submit in the Spark connection (spark-binary)."
+        hint = (
+            "Install pyspark 4.2 (not pyspark-client alone), or name a spark-submit in the Spark connection "
+            "(spark-binary)."
+        )
     else:
         found = shutil.which(binary)
         where = f"at {binary}" if os.sep in binary else f"named {binary!r} on PATH"
-        hint = "Put it there, or leave spark-binary out of the Spark connection: then that of the installed pyspark is taken."
+        hint = (
+            "Put it there, or leave spark-binary out of the Spark connection: then that of the installed pyspark "
+            "is taken."
+        )
     if found is None:
         raise RuntimeMissing(f"There is no spark-submit {where}.", hint=hint, binary=binary)
     return found
@@ -73,7 +82,11 @@ def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
     named = {name: environment[name] for name in names if environment.get(name)}
     hint = "It is the folder with the cluster's yarn-site.xml and core-site.xml; set it where Airflow's workers run."
     if not named:
-        raise ConfigError("The master is yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set.", hint=hint, key="HADOOP_CONF_DIR")
+        raise ConfigError(
+            "The master is yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set.",
+            hint=hint,
+            key="HADOOP_CONF_DIR",
+        )
     if not any((Path(folder) / "yarn-site.xml").is_file() for folder in named.values()):
         shown = " and ".join(f"{name} ({folder})" for name, folder in named.items())
         raise ConfigError(f"The master is yarn, and {shown} holds no yarn-site.xml.", hint=hint, key=next(iter(named)))
@@ -82,15 +95,16 @@ def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
 def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str], package: str) -> dict[str, str]:
     """The Spark settings of a runner in a cluster: the user's, and those that this package needs there.
 
-    ``package`` is the zip of our own code, under the root: executors have it on their path from the start, because their Python
-    daemon is ours and is started before any file is fetched.
+    ``package`` is the zip of our own code, under the root: executors have it on their path from the start, because
+    their Python daemon is ours and is started before any file is fetched.
     """
     workers_path = os.pathsep.join([package, *([conf[WORKERS_PATH]] if conf.get(WORKERS_PATH) else [])])
     found: dict[str, str] = {
         # A page on any free port: runs on one host would fight for Spark's sixteen.
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
-        # A driver that died is started again by the next attempt at its stage; one that YARN started would find no settings.
+        # A driver that died is started again by the next attempt at its stage; one that YARN started would find no
+        # settings.
         "spark.yarn.maxAppAttempts": "1",
         **conf,
         WORKERS_PATH: workers_path,
@@ -98,25 +112,50 @@ def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str],
     }
     if master.cluster == YARN:  # a container's folder for temporary files has a path that is too long for a socket
         found.setdefault("spark.python.unix.domain.socket.enabled", "false")
-    found.setdefault(WORKERS_PYTHON, "python3" if master.cluster == KUBERNETES else sys.executable)  # an image has its own
+    found.setdefault(
+        WORKERS_PYTHON, "python3" if master.cluster == KUBERNETES else sys.executable
+    )  # an image has its own
     if not submit.in_cluster:
         found["spark.pyspark.driver.python"] = sys.executable
     return found
 
 
 def submit_command(
-    master: Master, submit: SubmitOptions, *, name: str, properties: str, jar: str, driver: str, arguments: Sequence[str]
+    master: Master,
+    submit: SubmitOptions,
+    *,
+    name: str,
+    properties: str,
+    jar: str,
+    driver: str,
+    arguments: Sequence[str],
 ) -> list[str]:
     """The command line. It holds no setting and no secret: those are in ``properties`` and in the hand-over.
 
-    Spark's standalone master takes no Python program in cluster mode; it takes a Java program, and Spark has one that runs Python.
-    ``jar`` is a jar with nothing in it, for that program to have one.
+    Spark's standalone master takes no Python program in cluster mode; it takes a Java program, and Spark has one that
+    runs Python. ``jar`` is a jar with nothing in it, for that program to have one.
     """
-    command = [find_spark_submit(submit.binary), "--master", master.url, "--deploy-mode", submit.deploy_mode, "--name", name]
+    command = [
+        find_spark_submit(submit.binary),
+        "--master",
+        master.url,
+        "--deploy-mode",
+        submit.deploy_mode,
+        "--name",
+        name,
+    ]
     command += ["--properties-file", properties, "--load-spark-defaults"]
     if submit.in_cluster and master.cluster == STANDALONE:
         no_files = ""
-        return [*command, "--class", "org.apache.spark.deploy.PythonRunner", f"file:{jar}", driver, no_files, *arguments]
+        return [
+            *command,
+            "--class",
+            "org.apache.spark.deploy.PythonRunner",
+            f"file:{jar}",
+            driver,
+            no_files,
+            *arguments,
+        ]
     if submit.in_cluster and master.cluster == KUBERNETES:
         driver = f"local://{driver}"  # in the pod's own filesystem, where the root is mounted
     return [*command, driver, *arguments]

@@ -42,9 +42,12 @@ def submit(
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None] | None = None,
 ) -> StageHandle:
-    """Re-attaches to the stage's attempt if it lives or has succeeded, else starts a new one; the handle of that attempt.
+    """Re-attaches to the stage's attempt if it lives or has succeeded, else starts a new one.
 
-    ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is open again.
+    The handle of that attempt.
+
+    ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is
+    open again.
     """
     supersede_older(files, handle)
     status = stage_status(files, handle)
@@ -87,16 +90,20 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
         error.facts = {**about, **error.facts}
         return error
     if status.state == CANCELLED:
-        return StageCancelled(f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", **about)
+        return StageCancelled(
+            f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", **about
+        )
     if status.state == LOST and not status.attempt:
         return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
     staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
     if status.state == LOST and status.silent_since is not None:
         since = datetime.fromtimestamp(status.silent_since, timezone.utc)
         return StageLost(
-            f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since {since:%H:%M:%S} UTC: it is "
+            f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since "
+            f"{since:%H:%M:%S} UTC: it is "
             f"frozen, or its storage is; {staged}.",
-            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. Should it wake up, it ends.",
+            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. Should "
+            "it wake up, it ends.",
             log=status.log,
             **about,
         )
@@ -108,8 +115,12 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
             **about,
         )
     if status.state == FAILED:
-        return StageFailed(f"The stage {handle.stage_id} failed.", hint=f"The runner's log says more: {status.log}", **about)
-    return StageError(f"The stage {handle.stage_id} is not finished: it is {status}.", hint="Wait for it first.", **about)
+        return StageFailed(
+            f"The stage {handle.stage_id} failed.", hint=f"The runner's log says more: {status.log}", **about
+        )
+    return StageError(
+        f"The stage {handle.stage_id} is not finished: it is {status}.", hint="Wait for it first.", **about
+    )
 
 
 def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
@@ -118,7 +129,8 @@ def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
         if key in (MASTER_KEY, DEPLOY_MODE_KEY):
             raise ConfigError(
                 f"The Spark setting {key} is {value!r}, and where stages run is no setting of theirs.",
-                hint="Name it in the Spark connection (host, deploy-mode), or on the command line with --master and --deploy-mode.",
+                hint="Name it in the Spark connection (host, deploy-mode), or on the command line with --master and "
+                "--deploy-mode.",
                 key=key,
                 value=str(value),
             )
@@ -177,13 +189,18 @@ def _attempt(
 
 
 def _part_with_old_secrets(files: Filesystem, handle: StageHandle, wanted: RunnerSettings) -> None:
-    """After a failure, a runner that was given secrets takes no more requests: the failure may come from a secret that was changed."""
+    """After a failure, a runner that was given secrets takes no more requests.
+
+    The failure may come from a secret that was changed.
+    """
     if not any(binding.secret for binding in wanted.bindings.values()):
         return
     request = read(files, handle.folder.attempt(handle.attempt - 1, "request"))
     if request is not None and request["runner"] is not None:
         runner = RunnerFolder(handle.run, request["runner"]["key"], request["runner"]["number"])
-        write_once(files, runner.closed, {"why": "a stage failed; its successor gets the secrets of today", "at": time.time()})
+        write_once(
+            files, runner.closed, {"why": "a stage failed; its successor gets the secrets of today", "at": time.time()}
+        )
 
 
 def _cancel_asked(files: Filesystem, handle: StageHandle) -> bool:

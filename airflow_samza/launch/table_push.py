@@ -1,4 +1,7 @@
-"""A push on its way to the stage runner: the table looked up, the source put into words, and submitted once however often it is asked."""
+"""A push on its way to the stage runner.
+
+The table looked up, the source put into words, and submitted once however often it is asked.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,17 @@ class TablePlace:
     binding: SystemBinding
 
 
-def table_place(spec: ApplicationSpec, table: str, bindings: Mapping[str, SystemBinding], default_system: str | None) -> TablePlace:
+def table_place(
+    spec: ApplicationSpec, table: str, bindings: Mapping[str, SystemBinding], default_system: str | None
+) -> TablePlace:
     """The push stream of a pushed table of an application; any other table is refused."""
     known = spec.tables.get(table)
     stream = spec.side_inputs.get(f"{table}-push")
     if known is None:
         raise UnknownName(
             f"The application {spec.name!r} has no table {table!r}.",
-            hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are {', '.join(sorted(spec.tables)) or 'none'}.",
+            hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are "
+            f"{', '.join(sorted(spec.tables)) or 'none'}.",
             name=table,
         )
     if known.kind is not TableKind.PUSHED or stream is None:
@@ -94,9 +100,11 @@ def prepare_push(
     before = versions.newest(files, place.system, place.topic)
     if before is not None and before.key != place.stream.key:
         raise PushError(
-            f"The table {table!r} was pushed by the key {', '.join(before.key)} (version {before.number}), and {spec.name!r} declares it "
+            f"The table {table!r} was pushed by the key {', '.join(before.key)} (version {before.number}), and "
+            f"{spec.name!r} declares it "
             f"with {', '.join(place.stream.key)}.",
-            hint="Rows of one key have to lie in one partition in all versions: declare the same key, or push a table of another name.",
+            hint="Rows of one key have to lie in one partition in all versions: declare the same key, or push a table "
+            "of another name.",
             table=table,
         )
     made = versions.by_push_id(files, place.system, place.topic, push_id)
@@ -108,7 +116,8 @@ def prepare_push(
         known = system.admin.metadata([StreamSpec(place.topic)]).get(place.topic)
         if known is None:
             raise PushError(
-                f"The table {table!r} of {spec.name!r} does not say how many partitions it has, and nothing was pushed yet.",
+                f"The table {table!r} of {spec.name!r} does not say how many partitions it has, and nothing was "
+                "pushed yet.",
                 hint="Declare it: app.pushed_table(…, partitions=16), as many as the streams that are joined with it.",
                 table=table,
             )
@@ -148,7 +157,8 @@ def source_of(table: str, source: object) -> dict[str, Any]:
         return told
     raise PushError(
         f"The source of the push of table {table!r} is {source!r}.",
-        hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, or a function of a Spark session.',
+        hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, or a function of a '
+        "Spark session.",
         table=table,
     )
 
@@ -157,7 +167,8 @@ def _named(table: str, function: Any) -> str:
     module, name = str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", ""))
     if "<" in name or module in ("", "__main__"):
         raise PushError(
-            f"The source of the push of table {table!r} is {name or function!r} of {module or 'no module'}, which nobody else can import.",
+            f"The source of the push of table {table!r} is {name or function!r} of {module or 'no module'}, which "
+            "nobody else can import.",
             hint='Make it a function of a module, such as "pipelines.models:scores".',
             table=table,
         )
@@ -176,7 +187,9 @@ def _import(table: str, reference: str) -> None:
         ) from None
 
 
-def push_bindings(bindings: Mapping[str, SystemBinding], request: PushRequest, secrets: Mapping[str, str]) -> dict[str, SystemBinding]:
+def push_bindings(
+    bindings: Mapping[str, SystemBinding], request: PushRequest, secrets: Mapping[str, str]
+) -> dict[str, SystemBinding]:
     """What the runner of a push is given: the table's system, and those options of the source that lie in no file."""
     spec = load_application(request.reference).spec(request.config)
     found = run_bindings(declared_systems(spec, [request.system], bindings), bindings)
@@ -186,9 +199,16 @@ def push_bindings(bindings: Mapping[str, SystemBinding], request: PushRequest, s
 
 
 def submit_push(
-    files: Filesystem, system: System, request: PushRequest, settings: Callable[[], RunnerSettings], conf: Mapping[str, str]
+    files: Filesystem,
+    system: System,
+    request: PushRequest,
+    settings: Callable[[], RunnerSettings],
+    conf: Mapping[str, str],
 ) -> StageHandle:
-    """Re-attaches to the push if it lives or is over, else tries it, with what is asked now; what was staged for the same is kept."""
+    """Re-attaches to the push if it lives or is over, else tries it, with what is asked now.
+
+    What was staged for the same is kept.
+    """
     handle = request.handle
     if stage_status(files, handle).state not in (QUEUED, RUNNING) or not files.exists(request_path(handle)):
         known = versions.by_push_id(files, request.system, request.topic, request.push_id)

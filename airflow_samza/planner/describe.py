@@ -1,4 +1,7 @@
-"""Operators, streams and tables as the plan shows them: names and texts, never values of secrets, addresses or absolute paths."""
+"""Operators, streams and tables as the plan shows them.
+
+Names and texts, never values of secrets, addresses or absolute paths.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ def describe_operators(graph: JobGraph, in_task_0: Collection[str] = ()) -> tupl
                 name=op.name,
                 op=op.op,
                 inputs=tuple(source.op_id for source in op.inputs),
-                stream=op.stream.stream_id if isinstance(op, InputOperatorSpec | PartitionBySpec | BroadcastSpec | SendToSpec) else None,
+                stream=op.stream.stream_id
+                if isinstance(op, InputOperatorSpec | PartitionBySpec | BroadcastSpec | SendToSpec)
+                else None,
                 table=op.table.table_id if isinstance(op, TableJoinSpec | SendToTableSpec) else None,
                 schema=schema,
                 details=operator_details(op) + ((("broadcast_handled_by", "task-0"),) if op.op_id in in_task_0 else ()),
@@ -97,7 +102,14 @@ def describe_tables(spec: ApplicationSpec, graph: JobGraph) -> tuple[PlannedTabl
                 key=table.key,
                 schema=table.schema.ddl() if table.schema is not None else None,
                 side_inputs=tuple(table.side_inputs),
-                writers=tuple(sorted([*(op.op_id for op in graph.table_writers.get(table_id, ())), *(() if table.side_inputs else users)])),
+                writers=tuple(
+                    sorted(
+                        [
+                            *(op.op_id for op in graph.table_writers.get(table_id, ())),
+                            *(() if table.side_inputs else users),
+                        ]
+                    )
+                ),
                 readers=tuple(sorted([*(op.op_id for op in graph.table_readers.get(table_id, ())), *users])),
             )
         )
@@ -114,11 +126,21 @@ def operator_details(op: OperatorSpec) -> Details:
     elif isinstance(op, AggregateSpec):
         pairs += [("key", _names(op.key)), ("aggregations", _aggregations(op.aggregations))]
     elif isinstance(op, WindowOperatorSpec):
-        pairs += [("window", window_text(op.window)), ("key", _names(op.key)), ("aggregations", _aggregations(op.aggregations))]
-        pairs += [("fold", callable_name(op.fold)), ("initial", None if op.initial is None else type(op.initial).__name__)]
+        pairs += [
+            ("window", window_text(op.window)),
+            ("key", _names(op.key)),
+            ("aggregations", _aggregations(op.aggregations)),
+        ]
+        pairs += [
+            ("fold", callable_name(op.fold)),
+            ("initial", None if op.initial is None else type(op.initial).__name__),
+        ]
     elif isinstance(op, StreamJoinSpec):
         same = op.left_key == op.right_key
-        pairs += [("key", _names(op.left_key) if same else f"{_names(op.left_key)} = {_names(op.right_key)}"), ("how", op.how)]
+        pairs += [
+            ("key", _names(op.left_key) if same else f"{_names(op.left_key)} = {_names(op.right_key)}"),
+            ("how", op.how),
+        ]
         pairs += [("ttl_ms", op.ttl_ms), ("assume_partitioned_by", _names(op.assume_partitioned_by))]
     elif isinstance(op, TableJoinSpec):
         pairs += [("key", _names(op.key)), ("how", op.how), ("assume_partitioned_by", _names(op.assume_partitioned_by))]

@@ -1,4 +1,7 @@
-"""Two plans of one application compared, as sentences: what changed and why, for ``plan --diff`` and for people on call."""
+"""Two plans of one application compared, as sentences.
+
+What changed and why, for ``plan --diff`` and for people on call.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ T = TypeVar("T")
 
 
 def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
-    """What is different in ``new``, one sentence each: stages, streams, operators, tables, warnings. Empty when nothing is.
+    """What is different in ``new``, one sentence each: stages, streams, operators, tables, warnings.
+
+    Empty when nothing is.
 
     An operator or stream that says ``renamed_from=`` is compared with its former self.
     """
@@ -84,7 +89,9 @@ def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list
     if was.task_count != stage.task_count:
         sentences.append(f"{name} had {count_text(was.task_count, 'task')} and has {stage.task_count}.")
     if was.several_epochs != stage.several_epochs:
-        sentences.append(f"{name} {'reads what it writes now' if stage.several_epochs else 'no longer reads what it writes'}.")
+        sentences.append(
+            f"{name} {'reads what it writes now' if stage.several_epochs else 'no longer reads what it writes'}."
+        )
     for word, before, after in (
         ("reads", was.inputs, stage.inputs),
         ("writes", was.outputs, stage.outputs),
@@ -113,7 +120,9 @@ def _streams(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str])
         if was.stream_id != stream.stream_id:
             sentences.append(f"{kind} stream {was.stream_id!r} was renamed to {stream.stream_id!r}.")
         sentences.extend(_stream_changes(was, stream))
-    sentences.extend(f"{s.role.replace('_', ' ').capitalize()} stream {s.stream_id!r} is gone." for s in former.values())
+    sentences.extend(
+        f"{s.role.replace('_', ' ').capitalize()} stream {s.stream_id!r} is gone." for s in former.values()
+    )
     return sentences
 
 
@@ -121,9 +130,15 @@ def _stream_changes(was: PlannedStream, now: PlannedStream) -> list[str]:
     name = f"Stream {now.stream_id!r}"
     sentences = []
     if was.partitions != now.partitions:
-        sentences.append(f"{name} had {count_text(was.partitions, 'partition')} ({was.reason}) and has {now.partitions} ({now.reason}).")
+        sentences.append(
+            f"{name} had {count_text(was.partitions, 'partition')} ({was.reason}) and has {now.partitions} "
+            f"({now.reason})."
+        )
     elif was.reason != now.reason:
-        sentences.append(f"{name} keeps {count_text(now.partitions, 'partition')}, for another reason: {now.reason} (was: {was.reason}).")
+        sentences.append(
+            f"{name} keeps {count_text(now.partitions, 'partition')}, for another reason: {now.reason} (was: "
+            f"{was.reason})."
+        )
     if was.partitioning != now.partitioning:
         before, after = partitioning_text(was.partitioning), partitioning_text(now.partitioning)
         sentences.append(f"{name} was partitioned differently: {before}; now {after}.")
@@ -134,7 +149,9 @@ def _stream_changes(was: PlannedStream, now: PlannedStream) -> list[str]:
         ("boundedness", _bounded(was), _bounded(now)),
     ):
         if one != other:
-            sentences.append(f"{name} changed its {word}: it was {one or 'not declared'} and is {other or 'not declared'}.")
+            sentences.append(
+                f"{name} changed its {word}: it was {one or 'not declared'} and is {other or 'not declared'}."
+            )
     return sentences
 
 
@@ -153,7 +170,9 @@ def _operators(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str
         if was.op_id != operator.op_id:
             sentences.append(f"Operator {operator_title(was)} was renamed to {title}.")
         sentences.extend(_operator_changes(was, operator, title, now_of))
-    sentences.extend(f"Operator {operator_title(operator)} is gone." for operator in former.values() if operator.op != "input")
+    sentences.extend(
+        f"Operator {operator_title(operator)} is gone." for operator in former.values() if operator.op != "input"
+    )
     return sentences
 
 
@@ -166,12 +185,15 @@ def _operator_changes(was: PlannedOperator, now: PlannedOperator, title: str, no
             one, other = told_apart(before.get(name, "none"), after.get(name, "none"))
             sentences.append(f"Operator {title} changed its {word}: it was {one} and is {other}.")
     if tuple(now_of.get(op, op) for op in was.inputs) != now.inputs:
-        sentences.append(f"Operator {title} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}.")
+        sentences.append(
+            f"Operator {title} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}."
+        )
     if was.table != now.table:
         sentences.append(f"Operator {title} uses table {now.table!r}, no longer {was.table!r}.")
     if was.schema != now.schema:
         sentences.append(
-            f"Operator {title} emits other columns: they were {was.schema or 'not declared'} and are {now.schema or 'not declared'}."
+            f"Operator {title} emits other columns: they were {was.schema or 'not declared'} and are "
+            f"{now.schema or 'not declared'}."
         )
     return sentences
 
@@ -191,7 +213,9 @@ def _tables(old: ExecutionPlan, new: ExecutionPlan) -> list[str]:
             ("side inputs", ", ".join(was.side_inputs), ", ".join(table.side_inputs)),
         ):
             if one != other:
-                sentences.append(f"Table {table.table_id!r} changed its {word}: it was {one or 'none'} and is {other or 'none'}.")
+                sentences.append(
+                    f"Table {table.table_id!r} changed its {word}: it was {one or 'none'} and is {other or 'none'}."
+                )
     sentences.extend(f"Table {table_id!r} is gone." for table_id in former)
     return sentences
 

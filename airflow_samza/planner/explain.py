@@ -1,4 +1,7 @@
-"""The plan as a text that a person likes to read: the same in the command line, the log of the ``plan`` task and notebooks."""
+"""The plan as a text that a person likes to read.
+
+The same in the command line, the log of the ``plan`` task and notebooks.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,29 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, Stage
-from airflow_samza.planner.wording import count_text, operator_text, operator_title, partitioning_text, stage_operators, stream_kind
+from airflow_samza.planner.wording import (
+    count_text,
+    operator_text,
+    operator_title,
+    partitioning_text,
+    stage_operators,
+    stream_kind,
+)
 
 _WIDEST = 72
 """Characters of one cell; a longer expression ends in an ellipsis, the JSON has it whole."""
 
 
-def explain(plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes: Mapping[str, Mapping[str, str]] | None = None) -> str:
-    """The plan as text: stages with what they read, do and write, every partition count with its reason, tables, warnings.
+def explain(
+    plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
+    """The plan as text.
 
-    ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which the run-time layer
-    knows; it becomes a last column. ``notes`` are, per stage and stream, what less than the whole is read or sent; they stand below the
-    stream's line.
+    Stages with what they read, do and write, every partition count with its reason, tables, warnings.
+
+    ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which
+    the run-time layer knows; it becomes a last column. ``notes`` are, per stage and stream, what less than the whole is
+    read or sent; they stand below the stream's line.
     """
     operators = [operator for operator in plan.operators if operator.op != "input"]
     numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
@@ -28,12 +42,16 @@ def explain(plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes
     if plan.tables:
         blocks.append(_tables_block(plan))
     if plan.warnings:
-        lines = [textwrap.fill(warning, 140, initial_indent="  ! ", subsequent_indent="    ") for warning in plan.warnings]
+        lines = [
+            textwrap.fill(warning, 140, initial_indent="  ! ", subsequent_indent="    ") for warning in plan.warnings
+        ]
         blocks.append("\n".join(["Warnings", *lines]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _stage_block(plan: ExecutionPlan, stage: Stage, number: int, engines: Mapping[str, str], notes: Mapping[str, str]) -> str:
+def _stage_block(
+    plan: ExecutionPlan, stage: Stage, number: int, engines: Mapping[str, str], notes: Mapping[str, str]
+) -> str:
     facts = [] if plan.shape_only else [count_text(stage.task_count, "task")]
     if stage.upstream:
         facts.append("after " + ", ".join(stage.upstream))
@@ -41,7 +59,9 @@ def _stage_block(plan: ExecutionPlan, stage: Stage, number: int, engines: Mappin
         facts.append("reads what it writes, in several epochs")
     heading = f"{number}. {stage.stage_id}" + (f"   [{'; '.join(facts)}]" if facts else "")
     side_inputs = [name for name in stage.side_inputs if name not in stage.inputs]
-    streams = [("reads", plan.stream(name)) for name in stage.inputs] + [("side input", plan.stream(name)) for name in side_inputs]
+    streams = [("reads", plan.stream(name)) for name in stage.inputs] + [
+        ("side input", plan.stream(name)) for name in side_inputs
+    ]
     written = [("writes", plan.stream(name)) for name in stage.outputs]
     steps = _step_rows(plan, stage, engines)
     stream_rows = [_stream_cells(word, stream, plan.shape_only) for word, stream in (*streams, *written)]
@@ -100,10 +120,20 @@ def _tables_block(plan: ExecutionPlan) -> str:
     rows = []
     for table in plan.tables:
         fed = [f"fed by {', '.join(table.side_inputs)}"] if table.side_inputs else []
-        fed += [f"written by {', '.join(operator_title(plan.operator(op)) for op in table.writers)}"] if table.writers else []
+        fed += (
+            [f"written by {', '.join(operator_title(plan.operator(op)) for op in table.writers)}"]
+            if table.writers
+            else []
+        )
         used = ", ".join(operator_title(plan.operator(op)) for op in table.readers)
         rows.append(
-            [table.table_id, table.kind, f"by {', '.join(table.key)}", "; ".join(fed), f"looked up by {used}" if used else "not used"]
+            [
+                table.table_id,
+                table.kind,
+                f"by {', '.join(table.key)}",
+                "; ".join(fed),
+                f"looked up by {used}" if used else "not used",
+            ]
         )
     return "\n".join(["Tables", *_aligned(rows)])
 
@@ -116,7 +146,10 @@ def _aligned(rows: Sequence[Sequence[str]], shown: Sequence[bool] | None = None)
     """Rows as lines of equal columns; the first cell is left out where ``shown`` is False."""
     if not rows:
         return []
-    texts = [[cell if place or shown is None or shown[number] else "" for place, cell in enumerate(row)] for number, row in enumerate(rows)]
+    texts = [
+        [cell if place or shown is None or shown[number] else "" for place, cell in enumerate(row)]
+        for number, row in enumerate(rows)
+    ]
     widths = [max(len(row[place]) for row in texts) for place in range(len(texts[0]))]
     if shown is not None:
         widths[0] = len("side input")

@@ -19,8 +19,8 @@ _SHOWN = 3
 def name_stages(stages: Sequence[tuple[frozenset[str], frozenset[str], bool]]) -> list[str]:
     """The ids of stages given as (inputs, outputs, whether it reads what it writes), in the same order.
 
-    A stage is named after its inputs, a circular one after those that it does not write itself. Where that leaves two stages with one
-    name, their outputs tell them apart, and at last a number by the order of what they read and write.
+    A stage is named after its inputs, a circular one after those that it does not write itself. Where that leaves two
+    stages with one name, their outputs tell them apart, and at last a number by the order of what they read and write.
 
     >>> name_stages([(frozenset({"by-member"}), frozenset({"by-country"}), False)])
     ['by-member']
@@ -29,11 +29,15 @@ def name_stages(stages: Sequence[tuple[frozenset[str], frozenset[str], bool]]) -
     second = list(first)
     for places in _shared(first).values():
         for place in places:
-            second[place] = _safe(f"{first[place]}-to-{_listed(stages[place][1])}" if stages[place][1] else first[place])
+            second[place] = _safe(
+                f"{first[place]}-to-{_listed(stages[place][1])}" if stages[place][1] else first[place]
+            )
     taken = set(second)
     final = list(second)
     for name, places in sorted(_shared(second).items()):
-        ordered = sorted(places, key=lambda place: (sorted(stages[place][0]), sorted(stages[place][1]), stages[place][2]))
+        ordered = sorted(
+            places, key=lambda place: (sorted(stages[place][0]), sorted(stages[place][1]), stages[place][2])
+        )
         number = 2
         for place in ordered[1:]:
             while f"{name}-{number}" in taken:

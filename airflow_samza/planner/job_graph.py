@@ -1,9 +1,9 @@
 """The operator graph of an application, walked once from its inputs; every later pass reads it (SEMANTICS P1).
 
 Three kinds of edges lead from operator to operator: *real* ones (an operator's outputs), *virtual* ones (from each
-``send_to_table(T)`` to every join with T, linked by the table's id only; a remote table links nothing), and *stream* ones (from
-``partition_by`` or ``broadcast`` to the operator that reads the intermediate stream). Source: planner-with-tables, "OperatorSpec graph
-analysis"; SEMANTICS P2.
+``send_to_table(T)`` to every join with T, linked by the table's id only; a remote table links nothing), and *stream*
+ones (from ``partition_by`` or ``broadcast`` to the operator that reads the intermediate stream). Source:
+planner-with-tables, "OperatorSpec graph analysis"; SEMANTICS P2.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class JobGraph:
         found = (
             op
             for op in self.operators
-            if isinstance(op, StreamJoinSpec) or (isinstance(op, TableJoinSpec) and op.table.kind is not TableKind.REMOTE)
+            if isinstance(op, StreamJoinSpec)
+            or (isinstance(op, TableJoinSpec) and op.table.kind is not TableKind.REMOTE)
         )
         return tuple(sorted(found, key=lambda op: op.op_id))
 
@@ -109,10 +110,14 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
     )
 
 
-def in_order(operators: Iterable[OperatorSpec], outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> tuple[OperatorSpec, ...]:
+def in_order(
+    operators: Iterable[OperatorSpec], outputs: Mapping[str, tuple[OperatorSpec, ...]]
+) -> tuple[OperatorSpec, ...]:
     """The operators, each after its inputs, ties by id: the same order however they were declared (SEMANTICS P9)."""
     by_id = {op.op_id: op for op in operators}
-    waiting = {op_id: len({source.op_id for source in op.inputs if source.op_id in by_id}) for op_id, op in by_id.items()}
+    waiting = {
+        op_id: len({source.op_id for source in op.inputs if source.op_id in by_id}) for op_id, op in by_id.items()
+    }
     ready = [op_id for op_id, count in waiting.items() if count == 0]
     heapq.heapify(ready)
     ordered = []
@@ -128,7 +133,8 @@ def in_order(operators: Iterable[OperatorSpec], outputs: Mapping[str, tuple[Oper
         stuck = min(set(by_id) - {op.op_id for op in ordered})
         raise UnsupportedShape(
             f"Operator {stuck} is among its own inputs.",
-            hint="Send the messages back through a partition_by; a stage may read the intermediate stream that it writes.",
+            hint="Send the messages back through a partition_by; a stage may read the intermediate stream that it "
+            "writes.",
             operator=stuck,
         )
     return tuple(ordered)
@@ -140,9 +146,19 @@ def check_graph(spec: ApplicationSpec) -> list[PlanError]:
     seen: dict[str, OperatorSpec] = {}
     for op in spec.operators:
         if seen.setdefault(op.op_id, op) is not op:
-            errors.append(DuplicateId(f"Two operators have the id {op.op_id!r}.", hint="Give each an id= of its own.", operator=op.op_id))
+            errors.append(
+                DuplicateId(
+                    f"Two operators have the id {op.op_id!r}.", hint="Give each an id= of its own.", operator=op.op_id
+                )
+            )
         if isinstance(op, SendToTableSpec) and (op.table.kind is not TableKind.LOCAL or op.table.side_inputs):
-            fed = "a push" if op.table.kind is TableKind.PUSHED else "its side inputs" if op.table.side_inputs else "others"
+            fed = (
+                "a push"
+                if op.table.kind is TableKind.PUSHED
+                else "its side inputs"
+                if op.table.side_inputs
+                else "others"
+            )
             if op.table.kind is TableKind.REMOTE and op.table.writer is not None:
                 continue
             errors.append(

@@ -1,7 +1,8 @@
 """Which streams meet in which join, so that their partition counts must agree (SEMANTICS P2).
 
-A stream reaches a join over real and virtual edges. A broadcast stream counts only where it arrives over real edges: through a
-table every task holds all of it. Source: planner-with-tables, "Operator graph analysis" and "Conversion to StreamEdges".
+A stream reaches a join over real and virtual edges. A broadcast stream counts only where it arrives over real edges:
+through a table every task holds all of it. Source: planner-with-tables, "Operator graph analysis" and "Conversion to
+StreamEdges".
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class JoinedStreams:
-    """One join and the streams that meet there, sorted by id; ``through_table`` are those that only feed its table from outside."""
+    """One join and the streams that meet there, sorted by id.
+
+    ``through_table`` are those that only feed its table from outside.
+    """
 
     join: StreamJoinSpec | TableJoinSpec
     streams: tuple[str, ...]
@@ -49,7 +53,11 @@ def _side_inputs(table: TableDescriptor, edges: Mapping[str, StreamEdge]) -> tup
 
 
 def _starts(graph: JobGraph, edges: Mapping[str, StreamEdge], *, broadcast: bool) -> dict[str, frozenset[str]]:
-    return {op.op_id: frozenset((op.stream.stream_id,)) for op in graph.inputs if edges[op.stream.stream_id].broadcast == broadcast}
+    return {
+        op.op_id: frozenset((op.stream.stream_id,))
+        for op in graph.inputs
+        if edges[op.stream.stream_id].broadcast == broadcast
+    }
 
 
 def _union(sets: list[frozenset[str]]) -> frozenset[str]:

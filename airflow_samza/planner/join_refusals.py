@@ -14,12 +14,18 @@ from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.stream_edges import StreamEdge
 
 
-def refuse_mismatches(groups: Sequence[JoinedStreams], counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[PlanError]:
+def refuse_mismatches(
+    groups: Sequence[JoinedStreams], counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]
+) -> list[PlanError]:
     """An error for every stream of a group that does not have the count of the group's reference stream."""
     errors: list[PlanError] = []
     for group in groups:
         unknown = [stream_id for stream_id in group.streams if stream_id not in counts]
-        errors.extend(_unresolved(group, edges[stream_id]) for stream_id in unknown if edges[stream_id].role is not StreamRole.INPUT)
+        errors.extend(
+            _unresolved(group, edges[stream_id])
+            for stream_id in unknown
+            if edges[stream_id].role is not StreamRole.INPUT
+        )
         known = {counts[stream_id].count for stream_id in group.streams if stream_id in counts}
         if len(known) > 1:
             reference = reference_stream(group.streams, counts, edges)
@@ -39,8 +45,10 @@ def _mismatch(
     here, there = counts[reference], counts[other]
     path, other_path = (path_to_join(graph, edges, stream_id, join) for stream_id in (reference, other))
     return PartitionMismatch(
-        f"{operator_label(join)} joins {reference!r} ({_parts(here.count)}, {here.reason}) with {other!r} ({_parts(there.count)}, "
-        f"{there.reason}), which must have equally many; the messages come by {' → '.join(path)} and by {' → '.join(other_path)}.",
+        f"{operator_label(join)} joins {reference!r} ({_parts(here.count)}, {here.reason}) with {other!r} "
+        f"({_parts(there.count)}, "
+        f"{there.reason}), which must have equally many; the messages come by {' → '.join(path)} and by "
+        f"{' → '.join(other_path)}.",
         hint=_way_out(group, reference, other, counts, edges),
         join=join.name,
         operator=join.op_id,
@@ -59,14 +67,19 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     broad = [stream_id for stream_id in pair if edges[stream_id].broadcast]
     if broad:
         return (
-            f"Every task holds all of {broad[0]!r}: send it to a table (.send_to(app.local_table(…))) and join the table, "
+            f"Every task holds all of {broad[0]!r}: send it to a table (.send_to(app.local_table(…))) and join the "
+            "table, "
             "which fits any partition count."
         )
     through_table = [stream_id for stream_id in pair if stream_id in group.through_table]
     movable = [stream_id for stream_id in pair if stream_id not in through_table]
     if not movable:
-        return f"Both feed one table: give {other!r} {_parts(counts[reference].count)}, too (partitions= of the table, or of the topic)."
-    # An input can be re-partitioned before the join; the count of an intermediate stream follows what it is joined with.
+        return (
+            f"Both feed one table: give {other!r} {_parts(counts[reference].count)}, too (partitions= of the "
+            "table, or of the topic)."
+        )
+    # An input can be re-partitioned before the join; the count of an intermediate stream follows what it is joined
+    # with.
     inputs = [stream_id for stream_id in movable if edges[stream_id].role is StreamRole.INPUT]
     chosen = inputs[-1] if inputs else movable[-1]
     kept = other if chosen == reference else reference
@@ -90,7 +103,8 @@ def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:
     table = f" of the table {edge.side_input_of[0]!r}" if edge.side_input_of else ""
     return UnresolvedPartitions(
         f"{operator_label(group.join)} needs the partition count of {edge.stream_id!r}{table}, which nobody knows.",
-        hint=f"Declare it: partitions= {'on the table' if table else 'on the stream'}; a push then writes that many partitions.",
+        hint=f"Declare it: partitions= {'on the table' if table else 'on the stream'}; a push then writes that many "
+        "partitions.",
         join=group.join.name,
         operator=group.join.op_id,
         stream=edge.stream_id,

@@ -1,7 +1,7 @@
 """Joins, keyed windows and aggregations whose messages do not lie as they need (SEMANTICS P11).
 
-Equal partition counts are not co-partitioning: the rows of one key must lie in one partition, and for a join in the partition
-of the same number on both sides.
+Equal partition counts are not co-partitioning: the rows of one key must lie in one partition, and for a join in the
+partition of the same number on both sides.
 """
 
 from __future__ import annotations
@@ -100,7 +100,11 @@ class _Check:
 
     def stream_join(self, join: StreamJoinSpec) -> None:
         left, right = (
-            self._side(op, key or self.states[op.op_id].partitioning.key, _assumed(join.assume_partitioned_by, key, join.left_key))
+            self._side(
+                op,
+                key or self.states[op.op_id].partitioning.key,
+                _assumed(join.assume_partitioned_by, key, join.left_key),
+            )
             for op, key in zip(join.inputs, (join.left_key, join.right_key), strict=True)
         )
         if not self._types_agree(join, left, right) or _in_one_partition(left, right):
@@ -119,9 +123,12 @@ class _Check:
         constraining = [source for source in sources if source.partitioning.kind != "broadcast"]
         if not sources:
             self.findings.warnings.append(
-                f"Nothing fills the table {join.table.table_id!r} that {operator_label(join)} looks up: no send_to, no side input."
+                f"Nothing fills the table {join.table.table_id!r} that {operator_label(join)} looks up: no send_to, "
+                "no side input."
             )
-        if not constraining or _in_one_partition(stream, *constraining):  # every task holds the whole table, or one task everything
+        if not constraining or _in_one_partition(
+            stream, *constraining
+        ):  # every task holds the whole table, or one task everything
             return
         sound = [self._lies_by_key(join, side) for side in (stream, *constraining)]
         if sound[0]:
@@ -143,7 +150,8 @@ class _Check:
             why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges, several=len(names) > 1)
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(op)} is keyed by {_columns(op.key)}, but the rows of one key may lie in several partitions: {why}.",
+                f"{operator_label(op)} is keyed by {_columns(op.key)}, but the rows of one key may lie in several "
+                f"partitions: {why}.",
                 hint=f"Put .partition_by({_columns(op.key)}, id=…) before it.",
                 operator=op.op_id,
                 key=op.key,
@@ -154,13 +162,17 @@ class _Check:
         )
 
     def unkeyed_operator(self, op: AggregateSpec | WindowOperatorSpec) -> None:
-        """Each task makes a result of what it reads, as a window without a key does in Samza: worth a warning where there are several."""
+        """Each task makes a result of what it reads, as a window without a key does in Samza.
+
+        Worth a warning where there are several.
+        """
         state = self.states[op.inputs[0].op_id]
         if state.partitions in (0, 1) or state.partitioning.kind == "broadcast":  # 0: nobody has counted yet
             return
         count = "several" if state.partitions == DIFFERENT else state.partitions
         self.findings.warnings.append(
-            f"{operator_label(op)} has no key, so each task makes its own result of what it reads: {_listed(streams_arriving(op))} has "
+            f"{operator_label(op)} has no key, so each task makes its own result of what it reads: "
+            f"{_listed(streams_arriving(op))} has "
             f"{count} partitions. Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
         )
 
@@ -177,21 +189,32 @@ class _Check:
         for writer in self.graph.table_writers.get(table.table_id, ()):
             state = self.states[writer.op_id]
             schema = state.schema or table.schema
-            found.append(_Side(state.partitioning, table.key, schema, state.lost, state.partitions, writer, table=table.table_id))
+            found.append(
+                _Side(state.partitioning, table.key, schema, state.lost, state.partitions, writer, table=table.table_id)
+            )
         for stream_id in table.side_inputs:
             if stream_id in self.edges:
                 partitioning = self.streams[stream_id]
                 count = self.counts[stream_id].count if stream_id in self.counts else 0
-                found.append(_Side(partitioning, table.key, table.schema, stream_id, count, stream=stream_id, table=table.table_id))
+                found.append(
+                    _Side(
+                        partitioning, table.key, table.schema, stream_id, count, stream=stream_id, table=table.table_id
+                    )
+                )
         return found
 
     def _types_agree(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> bool:
-        types = zip(left.key, right.key, types_of(left.key, left.schema), types_of(right.key, right.schema), strict=False)
-        wrong = [(a, b, one, other) for a, b, one, other in types if one is not None and other is not None and one != other]
+        types = zip(
+            left.key, right.key, types_of(left.key, left.schema), types_of(right.key, right.schema), strict=False
+        )
+        wrong = [
+            (a, b, one, other) for a, b, one, other in types if one is not None and other is not None and one != other
+        ]
         for a, b, one, other in wrong:
             self.findings.errors.append(
                 PartitioningMismatch(
-                    f"{operator_label(join)} compares {a!r} of {left.name} ({one}) with {b!r} of {right.name} ({other}): equal values of "
+                    f"{operator_label(join)} compares {a!r} of {left.name} ({one}) with {b!r} of {right.name} "
+                    f"({other}): equal values of "
                     "different types lie in different partitions.",
                     hint=f'Cast one side before its partition_by: .select(…, "CAST({b} AS {one.upper()}) AS {b}").',
                     join=join.name,
@@ -206,14 +229,18 @@ class _Check:
         return not wrong
 
     def _lies_by_key(self, join: StreamJoinSpec | TableJoinSpec, side: _Side) -> bool:
-        """Whether the rows of one join key lie in one partition; an unknown partitioning warns and is not looked at further."""
+        """Whether the rows of one join key lie in one partition.
+
+        An unknown partitioning warns and is not looked at further.
+        """
         partitioning = side.partitioning
         if partitioning.kind == "broadcast":
             return False  # one partition that all tasks read: the counts alone decide (SEMANTICS P4)
         if partitioning.kind == "unknown":
             self.findings.warnings.append(
                 f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
-                f"would not meet. Re-partition it by {_columns(side.key)}, or say assume_partitioned_by={_columns(side.key)}."
+                f"would not meet. Re-partition it by {_columns(side.key)}, or say "
+                f"assume_partitioned_by={_columns(side.key)}."
             )
             return False
         if partitioning.kind == "keyed" and side.positions is not None:
@@ -223,7 +250,8 @@ class _Check:
         lies = self._how_side_lies(side)
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the messages come by {' → '.join(path)}.",
+                f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the messages come by "
+                f"{' → '.join(path)}.",
                 hint=_way_out(side),
                 join=join.name,
                 operator=join.op_id,
@@ -248,7 +276,8 @@ class _Check:
             return
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(join)} joins {left.name}, partitioned by {_described(one)}, with {right.name}, partitioned by "
+                f"{operator_label(join)} joins {left.name}, partitioned by {_described(one)}, with {right.name}, "
+                "partitioned by "
                 f"{_described(other)}: rows of one key lie in partitions of different numbers.",
                 hint=f"Re-partition {left.name} by all of the join's key: .partition_by({_columns(left.key)}, id=…); "
                 f"the other side by {_columns(right.key)}.",
@@ -263,7 +292,10 @@ class _Check:
 
 
 def _in_one_partition(*sides: _Side) -> bool:
-    """Whether all sides of a join lie in one partition: rows cannot lie apart there, whatever the keys (SEMANTICS P11)."""
+    """Whether all sides of a join lie in one partition.
+
+    Rows cannot lie apart there, whatever the keys (SEMANTICS P11).
+    """
     return all(side.partitions == 1 for side in sides)
 
 
@@ -277,13 +309,22 @@ def _assumed(assumed: tuple[str, ...], own: Sequence[str], left: Sequence[str]) 
 
 def _way_out(side: _Side) -> str:
     if side.op is None:
-        return f"Key the topic by {_columns(side.key)} (key= of the stream), or push the table with a TablePushOperator, which does."
+        return (
+            f"Key the topic by {_columns(side.key)} (key= of the stream), or push the table with a "
+            "TablePushOperator, which does."
+        )
     into = "sending it to the table" if side.table else "the join"
-    more = "" if side.partitioning.kind == "keyed" else f" If it is keyed already, declare key={_columns(side.key)} on the stream."
+    more = (
+        ""
+        if side.partitioning.kind == "keyed"
+        else f" If it is keyed already, declare key={_columns(side.key)} on the stream."
+    )
     return f"Put .partition_by({_columns(side.key)}, id=…) before {into}.{more}"
 
 
-def _how_it_lies(name: str, partitioning: Partitioning, lost: str, edges: Mapping[str, StreamEdge], *, several: bool) -> str:
+def _how_it_lies(
+    name: str, partitioning: Partitioning, lost: str, edges: Mapping[str, StreamEdge], *, several: bool
+) -> str:
     verb, whose = ("are", "their") if several else ("is", "its")
     if partitioning.kind == "keyed":
         return f"{name} {verb} partitioned by {_described(partitioning)}"

@@ -54,7 +54,10 @@ def lay_out(sizes: Mapping[str, tuple[float, float]], edges: Iterable[tuple[str,
         links += list(itertools.pairwise(chain))
     rows = _ordered_columns(columns, links)
     boxes = _placed(rows, extended, links)
-    routes = {edge: tuple(_point(boxes[name], start=place == 0) for place, name in enumerate(chain)) for edge, chain in chains.items()}
+    routes = {
+        edge: tuple(_point(boxes[name], start=place == 0) for place, name in enumerate(chain))
+        for edge, chain in chains.items()
+    }
     width = max((box.x + box.width for box in boxes.values()), default=0)
     height = max((box.y + box.height for box in boxes.values()), default=0)
     return Layout({name: boxes[name] for name in sizes}, routes, width, height)
@@ -98,7 +101,9 @@ def _ordered_columns(columns: Mapping[str, int], links: Sequence[tuple[str, str]
     return rows
 
 
-def _placed(rows: Sequence[Sequence[str]], sizes: Mapping[str, tuple[float, float]], links: Sequence[tuple[str, str]]) -> dict[str, Box]:
+def _placed(
+    rows: Sequence[Sequence[str]], sizes: Mapping[str, tuple[float, float]], links: Sequence[tuple[str, str]]
+) -> dict[str, Box]:
     neighbours: dict[str, list[str]] = defaultdict(list)
     for one, other in links:
         neighbours[one].append(other)
@@ -113,7 +118,10 @@ def _placed(rows: Sequence[Sequence[str]], sizes: Mapping[str, tuple[float, floa
             top += sizes[name][1] + ROW_GAP
     for _ in range(_SWEEPS):
         for row in rows:
-            wanted = [_mean([tops[n] + sizes[n][1] / 2 for n in neighbours[name]], tops[name] + sizes[name][1] / 2) for name in row]
+            wanted = [
+                _mean([tops[n] + sizes[n][1] / 2 for n in neighbours[name]], tops[name] + sizes[name][1] / 2)
+                for name in row
+            ]
             _settle(row, wanted, sizes, tops)
     lowest = min(tops.values(), default=0)
     boxes: dict[str, Box] = {}
@@ -127,7 +135,9 @@ def _placed(rows: Sequence[Sequence[str]], sizes: Mapping[str, tuple[float, floa
     return boxes
 
 
-def _settle(row: Sequence[str], wanted: Sequence[float], sizes: Mapping[str, tuple[float, float]], tops: dict[str, float]) -> None:
+def _settle(
+    row: Sequence[str], wanted: Sequence[float], sizes: Mapping[str, tuple[float, float]], tops: dict[str, float]
+) -> None:
     """Move the boxes of a column towards where they want to be, in their order and without overlap."""
     groups: list[tuple[list[str], float, float]] = []  # names, wished top, height; touching boxes move together
     for name, middle in zip(row, wanted, strict=True):

@@ -1,7 +1,7 @@
 """Partition counts, each with its reason: what is known, what joins spread, what configuration or the maximum gives.
 
-SEMANTICS P2 (groups, cap), P3 (configuration), P4 (broadcast), P6 (reasons). Source: planner-with-tables, "Processing joined
-streams".
+SEMANTICS P2 (groups, cap), P3 (configuration), P4 (broadcast), P6 (reasons). Source: planner-with-tables, "Processing
+joined streams".
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -
     errors: list[PlanError] = []
     for stream_id, edge in edges.items():
         said, declared = metadata.get(stream_id), edge.descriptor.partitions
-        if said is not None and (isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= MAX_PARTITIONS):
+        if said is not None and (
+            isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= MAX_PARTITIONS
+        ):
             errors.append(_no_count(edge, said))
         elif edge.broadcast:
             counts[stream_id] = PartitionCount(1, "broadcast: every task reads all of it")
@@ -44,7 +46,9 @@ def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -
             if declared is not None:
                 counts[stream_id] = PartitionCount(declared, "declared")
         elif said is not None:
-            counts[stream_id] = PartitionCount(said, _declared_where(edge) if said == declared else "as the system says")
+            counts[stream_id] = PartitionCount(
+                said, _declared_where(edge) if said == declared else "as the system says"
+            )
             if declared not in (None, said) and edge.role is not StreamRole.OUTPUT:
                 errors.append(_not_as_declared(edge, said))
         elif declared is not None:
@@ -73,12 +77,17 @@ def spread_over_joins(counts: Counts, groups: Sequence[JoinedStreams], edges: Ma
         finished.add(place)
         for stream_id in group.streams:
             if stream_id not in counts and edges[stream_id].is_intermediate:
-                counts[stream_id] = PartitionCount(counts[reference].count, f"joined with {reference} at {group.join.name}")
+                counts[stream_id] = PartitionCount(
+                    counts[reference].count, f"joined with {reference} at {group.join.name}"
+                )
                 waiting.extend(other for other in groups_of[stream_id] if other not in finished)
 
 
 def reference_stream(streams: Iterable[str], counts: Counts, edges: Mapping[str, StreamEdge]) -> str | None:
-    """The stream of a group by which the others go: one with a count, inputs before intermediate streams, then by id."""
+    """The stream of a group by which the others go.
+
+    One with a count, inputs before intermediate streams, then by id.
+    """
     known = [stream_id for stream_id in streams if stream_id in counts]
     return min(known, key=lambda stream_id: (edges[stream_id].is_intermediate, stream_id), default=None)
 
@@ -98,7 +107,9 @@ def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mappi
         # Side inputs do not count (SEMANTICS P2); streams that are inputs as well do.
         outer = (StreamRole.INPUT, StreamRole.OUTPUT)
         most = max((counts[s].count for s, edge in edges.items() if edge.role in outer and s in counts), default=1)
-        answer = PartitionCount(min(most, cap), "max of inputs and outputs" + (f", capped at {cap}" if most > cap else ""))
+        answer = PartitionCount(
+            min(most, cap), "max of inputs and outputs" + (f", capped at {cap}" if most > cap else "")
+        )
     for stream_id in open_streams:
         counts[stream_id] = answer
 
@@ -112,7 +123,10 @@ def _declared_where(edge: StreamEdge) -> str:
 def _no_count(edge: StreamEdge, said: object) -> UnresolvedPartitions:
     what, hint = "is not known", "Declare it with partitions=, or make the stream in its system first."
     if isinstance(said, int) and said > MAX_PARTITIONS:
-        what, hint = f"is {said}, and a stream has at most {MAX_PARTITIONS:,}", "Make the stream with fewer partitions in its system."
+        what, hint = (
+            f"is {said}, and a stream has at most {MAX_PARTITIONS:,}",
+            "Make the stream with fewer partitions in its system.",
+        )
     elif said is not None:
         what = f"is {said!r}, which is not a count"
     return UnresolvedPartitions(
@@ -134,7 +148,8 @@ def _wide_broadcast(edge: StreamEdge, count: int) -> PartitionMismatch:
 
 def _not_as_declared(edge: StreamEdge, said: int) -> PartitionMismatch:
     return PartitionMismatch(
-        f"The stream {edge.stream_id!r} is declared with {edge.descriptor.partitions} partitions, but its system says {said}.",
+        f"The stream {edge.stream_id!r} is declared with {edge.descriptor.partitions} partitions, but its system says "
+        f"{said}.",
         hint=f"Declare partitions={said}, or leave partitions= out and let the system say.",
         stream=edge.stream_id,
         partitions=said,

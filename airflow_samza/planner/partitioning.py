@@ -1,8 +1,8 @@
 """How the messages of every edge lie in their partitions: keyed, unknown, unkeyed or broadcast (SEMANTICS P11).
 
-The pass follows the key columns through the operators. It knows no SQL: a selection keeps a key column that it names plainly
-(``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable keeps a key column when its output schema has it
-with the same type. What is lost is *unknown*, never guessed.
+The pass follows the key columns through the operators. It knows no SQL: a selection keeps a key column that it names
+plainly (``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable keeps a key column when its output
+schema has it with the same type. What is lost is *unknown*, never guessed.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _LAST_NAME = re.compile(rf"({_NAME})\s*$")
 class EdgeState:
     """What is known of the messages that an operator emits.
 
-    ``partitions`` is their count, 0 where it is not known and :data:`DIFFERENT` where streams of several counts were merged;
-    ``lost`` names the operator at which the key was lost.
+    ``partitions`` is their count, 0 where it is not known and :data:`DIFFERENT` where streams of several counts were
+    merged; ``lost`` names the operator at which the key was lost.
     """
 
     partitioning: Partitioning
@@ -101,9 +101,12 @@ def stream_partitionings(
 def track_partitionings(
     spec: ApplicationSpec, graph: JobGraph, edges: Mapping[str, StreamEdge], counts: Counts, replication: Replication
 ) -> dict[str, EdgeState]:
-    """The state of what every operator emits, by operator id. What every task holds alike is broadcast, whatever made it.
+    """The state of what every operator emits, by operator id.
 
-    An intermediate stream may be read before its writer comes in the order of the graph, so writers are visited on demand.
+    What every task holds alike is broadcast, whatever made it.
+
+    An intermediate stream may be read before its writer comes in the order of the graph, so writers are visited on
+    demand.
     """
     states: dict[str, EdgeState] = {}
     for op in _writers_first(graph, edges):
@@ -112,12 +115,16 @@ def track_partitionings(
             partitioning = _of_stream(spec, edge, states)
             schema = op.schema or op.stream.schema or _schema_of_writer(edge, states)
             count = counts[edge.stream_id].count if edge.stream_id in counts else 0
-            states[op.op_id] = EdgeState(partitioning, schema, count, "" if partitioning.kind != "unkeyed" else edge.stream_id)
+            states[op.op_id] = EdgeState(
+                partitioning, schema, count, "" if partitioning.kind != "unkeyed" else edge.stream_id
+            )
         else:
             after = _after(op, [states[source.op_id] for source in op.inputs])
             if op.op_id in replication.replicated:
                 after = replace(after, partitioning=BROADCAST, partitions=1)
-            elif after.partitioning.kind == "broadcast":  # looked up in a table of which a task has only a part: task 0 alone does
+            elif (
+                after.partitioning.kind == "broadcast"
+            ):  # looked up in a table of which a task has only a part: task 0 alone does
                 after = replace(after, partitioning=UNKEYED, partitions=1, lost=op.name)
             states[op.op_id] = after
     return states
@@ -135,8 +142,13 @@ def _writers_first(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[Ope
                 waiting.pop()
                 continue
             before = [*op.inputs, *(edges[op.stream.stream_id].writers if isinstance(op, InputOperatorSpec) else ())]
-            # A stage that reads what it writes closes a cycle of streams: its types then come from the declaration only.
-            missing = [] if op.op_id in opened else [source for source in before if source.op_id not in done and source.op_id not in opened]
+            # A stage that reads what it writes closes a cycle of streams: its types then come from the declaration
+            # only.
+            missing = (
+                []
+                if op.op_id in opened
+                else [source for source in before if source.op_id not in done and source.op_id not in opened]
+            )
             opened.add(op.op_id)
             if missing:
                 waiting.extend(missing)
@@ -168,8 +180,8 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
 
 
 def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
-    # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not. (The stream of
-    # a push has the key of its table: SEMANTICS P11.)
+    # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not.
+    # (The stream of a push has the key of its table: SEMANTICS P11.)
     stream = edge.descriptor
     name = stream.system or spec.default_system or ""
     system = spec.systems.get(name)
@@ -256,7 +268,9 @@ def _merged(op: MergeSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     partitions = counts.pop() if len(counts) == 1 else DIFFERENT
     schema = op.schema or arriving[0].schema
     if same or _alike(arriving):
-        partitioning = max((state.partitioning for state in arriving), key=lambda p: sum(kind is not None for kind in p.types))
+        partitioning = max(
+            (state.partitioning for state in arriving), key=lambda p: sum(kind is not None for kind in p.types)
+        )
     else:
         # Two keys in one stream: rows of one key are known to lie apart. With an unknown part nobody can tell.
         partitioning = UNKNOWN if "unknown" in kinds and "unkeyed" not in kinds else UNKEYED

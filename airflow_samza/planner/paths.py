@@ -25,7 +25,9 @@ def operator_label(op: OperatorSpec) -> str:
     return operator_title(op)
 
 
-def path_to_join(graph: JobGraph, edges: Mapping[str, StreamEdge], stream_id: str, join: OperatorSpec) -> tuple[str, ...]:
+def path_to_join(
+    graph: JobGraph, edges: Mapping[str, StreamEdge], stream_id: str, join: OperatorSpec
+) -> tuple[str, ...]:
     """From the input behind a stream to the join, over real and virtual edges; a side input goes over its table."""
     steps = _within_stage(graph, stream_id, join)
     if steps is None:
@@ -45,7 +47,9 @@ def path_to_join(graph: JobGraph, edges: Mapping[str, StreamEdge], stream_id: st
 
 
 def _within_stage(graph: JobGraph, stream_id: str, join: OperatorSpec) -> list[str] | None:
-    came_from: dict[str, OperatorSpec | None] = {op.op_id: None for op in graph.inputs if op.stream.stream_id == stream_id}
+    came_from: dict[str, OperatorSpec | None] = {
+        op.op_id: None for op in graph.inputs if op.stream.stream_id == stream_id
+    }
     waiting: deque[OperatorSpec] = deque(op for op in graph.inputs if op.stream.stream_id == stream_id)
     while waiting:
         op = waiting.popleft()

@@ -1,4 +1,7 @@
-"""The plan as a picture: Mermaid and Graphviz text, and a self-contained SVG. Stages are boxes, topics pills with their counts."""
+"""The plan as a picture.
+
+Mermaid and Graphviz text, and a self-contained SVG. Stages are boxes, topics pills with their counts.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ def mermaid(plan: ExecutionPlan) -> str:
         lines.append(f'  {stages[stage.stage_id]}["{text}"]:::stage')
     for stream in plan.streams:
         if stream.stream_id in streams:
-            lines.append(f'  {streams[stream.stream_id]}(["{_mermaid_text(_stream_label(plan, stream))}"]):::{stream.role}')
+            lines.append(
+                f'  {streams[stream.stream_id]}(["{_mermaid_text(_stream_label(plan, stream))}"]):::{stream.role}'
+            )
     for table in plan.tables:
         if table.table_id in tables:
             lines.append(f'  {tables[table.table_id]}[("{_mermaid_text(table.table_id)}")]:::table')
@@ -51,16 +56,24 @@ def dot(plan: ExecutionPlan) -> str:
     for stream in plan.streams:
         if stream.stream_id in streams:
             tooltip = _dot_text(stream.reason or stream.role)
-            lines.append(f"  {streams[stream.stream_id]} [shape=oval, label={_dot_text(_stream_label(plan, stream))}, tooltip={tooltip}];")
+            lines.append(
+                f"  {streams[stream.stream_id]} [shape=oval, label={_dot_text(_stream_label(plan, stream))}, "
+                f"tooltip={tooltip}];"
+            )
     for table in plan.tables:
         if table.table_id in tables:
-            lines.append(f'  {tables[table.table_id]} [shape=cylinder, fillcolor="#fefce8", label={_dot_text(table.table_id)}];')
+            lines.append(
+                f'  {tables[table.table_id]} [shape=cylinder, fillcolor="#fefce8", label={_dot_text(table.table_id)}];'
+            )
     lines += [f"  {one} -> {other}{' [style=dashed]' if dashed else ''};" for one, other, dashed in _arrows(plan)]
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _numbers(plan: ExecutionPlan) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Plain node names, as ids may hold what the two languages refuse; streams and tables that no stage uses are left out."""
+    """Plain node names, as ids may hold what the two languages refuse.
+
+    Streams and tables that no stage uses are left out.
+    """
     used = {name for stage in plan.stages for name in (*stage.inputs, *stage.outputs, *stage.side_inputs)}
     fed = [table for table in plan.tables if _is_drawn(plan, table)]
     return (

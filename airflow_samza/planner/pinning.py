@@ -1,7 +1,7 @@
 """Partition counts that must not change under an application's state (SEMANTICS P10).
 
-State lies in the partitions in which its keys were hashed. So the counts that an earlier plan of a stateful application inferred
-are kept, and a stream that now has another count is refused.
+State lies in the partitions in which its keys were hashed. So the counts that an earlier plan of a stateful application
+inferred are kept, and a stream that now has another count is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from airflow_samza.planner.stream_edges import StreamEdge
 
 
 def keeps_state(op: OperatorSpec) -> bool:
-    """Whether an operator has state that outlives an epoch: joins, windows, aggregations, tables, low-level tasks with stores or timers."""
+    """Whether an operator has state that outlives an epoch.
+
+    Joins, windows, aggregations, tables, low-level tasks with stores or timers.
+    """
     if isinstance(op, TableJoinSpec):
         return op.table.kind is not TableKind.REMOTE
     if isinstance(op, TaskSpec):
@@ -54,7 +57,9 @@ def pin_counts(
     return errors
 
 
-def _changed(pinned: ExecutionPlan, was: PlannedStream, edge: StreamEdge, now: PartitionCount, stateful: Sequence[str]) -> PlanChanged:
+def _changed(
+    pinned: ExecutionPlan, was: PlannedStream, edge: StreamEdge, now: PartitionCount, stateful: Sequence[str]
+) -> PlanChanged:
     more = f" and {len(stateful) - 1} other operators" if len(stateful) > 1 else ""
     if edge.is_intermediate:
         back = f"Leave partitions= out, or set it back to {was.partitions}"

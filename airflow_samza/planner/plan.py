@@ -43,7 +43,8 @@ class Partitioning:
 class PlannedStream:
     """A stream of the plan, its partition count and the reason for it (SEMANTICS P6).
 
-    ``role`` is a :class:`~airflow_samza.application.descriptors.StreamRole` value. ``writers`` and ``readers`` are operator ids.
+    ``role`` is a :class:`~airflow_samza.application.descriptors.StreamRole` value. ``writers`` and ``readers`` are
+    operator ids.
     """
 
     stream_id: str
@@ -74,7 +75,9 @@ class PlannedTable:
 
 @dataclass(frozen=True)
 class PlannedOperator:
-    """An operator of the plan: its id, kind, inputs (operator ids), and what it names (stream, table, expressions, callable).
+    """An operator of the plan.
+
+    Its id, kind, inputs (operator ids), and what it names (stream, table, expressions, callable).
 
     ``details`` are (name, text) pairs for people and for the fingerprint; a callable is named, never shown by address.
     """
@@ -159,12 +162,16 @@ class ExecutionPlan:
         data = _as_dict(self)
         for name in ("operators", "tables", "join_groups", "stages"):
             data[name] = tuple(_as_dict(item) for item in data[name])
-        data["streams"] = tuple({**_as_dict(stream), "partitioning": _as_dict(stream.partitioning)} for stream in self.streams)
+        data["streams"] = tuple(
+            {**_as_dict(stream), "partitioning": _as_dict(stream.partitioning)} for stream in self.streams
+        )
         return data
 
     def to_json(self) -> str:
         """Canonical JSON: the same application and metadata give the same bytes (SEMANTICS P9)."""
-        by_role = {name: [s.stream_id for s in self.streams if s.role in roles] for name, roles in _ROLES_IN_JSON.items()}
+        by_role = {
+            name: [s.stream_id for s in self.streams if s.role in roles] for name, roles in _ROLES_IN_JSON.items()
+        }
         return _canonical({"fingerprint": self.fingerprint, **by_role, **self.to_dict()})
 
     @classmethod
@@ -202,7 +209,8 @@ class ExecutionPlan:
     def shape_fingerprint(self) -> str:
         """16 hex digits of what a Dag is made of: the stages, what each reads and writes, and their order.
 
-        Equal for :func:`~airflow_samza.planner.planner.plan_shape` and the full plan of the same code; a ``map`` more changes nothing.
+        Equal for :func:`~airflow_samza.planner.planner.plan_shape` and the full plan of the same code; a ``map`` more
+        changes nothing.
         """
         stages = [(s.stage_id, s.inputs, s.outputs, s.side_inputs, s.upstream, s.several_epochs) for s in self.stages]
         return _digest([self.application, self.app_id, stages])
@@ -250,4 +258,6 @@ def _build(kind: Any, data: dict[str, Any]) -> Any:
 
 def _stream(data: dict[str, Any]) -> PlannedStream:
     partitioning: Partitioning = _build(Partitioning, data["partitioning"])
-    return PlannedStream(**{**{name: _frozen(v) for name, v in data.items() if name != "partitioning"}, "partitioning": partitioning})
+    return PlannedStream(
+        **{**{name: _frozen(v) for name, v in data.items() if name != "partitioning"}, "partitioning": partitioning}
+    )

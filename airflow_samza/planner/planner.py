@@ -27,7 +27,13 @@ from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_opera
 from airflow_samza.planner.join_groups import group_joined_streams
 from airflow_samza.planner.join_refusals import refuse_mismatches
 from airflow_samza.planner.key_refusals import check_keys
-from airflow_samza.planner.partition_counts import Counts, PartitionCount, fill_the_rest, known_counts, spread_over_joins
+from airflow_samza.planner.partition_counts import (
+    Counts,
+    PartitionCount,
+    fill_the_rest,
+    known_counts,
+    spread_over_joins,
+)
 from airflow_samza.planner.partitioning import stream_partitionings, track_partitionings
 from airflow_samza.planner.pinning import pin_counts
 from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
@@ -50,11 +56,13 @@ class HostAffinityInBatch(ConfigError):
 class ExecutionPlanner:
     """Plans applications against one configuration and what the systems know of the streams.
 
-    ``config`` holds Samza's keys and overrides the application's own; ``stream_metadata`` maps stream ids to the partition counts
-    that their systems reported (one batched call per system, made by the caller).
+    ``config`` holds Samza's keys and overrides the application's own; ``stream_metadata`` maps stream ids to the
+    partition counts that their systems reported (one batched call per system, made by the caller).
     """
 
-    def __init__(self, config: Mapping[str, str] | None = None, stream_metadata: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, str] | None = None, stream_metadata: Mapping[str, int] | None = None
+    ) -> None:
         self._config = dict(config or {})
         self._metadata = dict(stream_metadata or {})
 
@@ -81,7 +89,9 @@ class ExecutionPlanner:
         spread_over_joins(counts, groups, edges)
         fill_the_rest(counts, edges, config)
         errors += refuse_mismatches(groups, counts, graph, edges)
-        replication = find_replication(graph.operators, lambda stream_id: stream_id in edges and edges[stream_id].broadcast)
+        replication = find_replication(
+            graph.operators, lambda stream_id: stream_id in edges and edges[stream_id].broadcast
+        )
         states = track_partitionings(spec, graph, edges, counts, replication)
         partitionings = stream_partitionings(spec, edges, states)
         findings = check_keys(graph, edges, states, partitionings, counts)
@@ -159,7 +169,9 @@ def _count_outputs(counts: Counts, stages: Sequence[Stage], edges: Mapping[str, 
     """An output whose count nobody says gets as many partitions as tasks write it."""
     for stage in stages:
         for stream_id in stage.outputs:
-            if edges[stream_id].role is StreamRole.OUTPUT and (stream_id not in counts or counts[stream_id].reason.startswith("one per")):
+            if edges[stream_id].role is StreamRole.OUTPUT and (
+                stream_id not in counts or counts[stream_id].reason.startswith("one per")
+            ):
                 former = counts[stream_id].count if stream_id in counts else 0
                 if stage.task_count > former:
                     counts[stream_id] = PartitionCount(stage.task_count, f"one per task of stage {stage.stage_id}")
@@ -179,7 +191,10 @@ def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> list[str]
 
 
 def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> list[str]:
-    """Task k holds partition k of a side input, so nobody holds those beyond the tasks. Joins are refused then, low-level tasks are not."""
+    """Task k holds partition k of a side input, so nobody holds those beyond the tasks.
+
+    Joins are refused then, low-level tasks are not.
+    """
     return [
         f"The side input {stream_id!r} has {counts[stream_id].count} partitions, and the stage {stage.stage_id} "
         f"{count_text(stage.task_count, 'task')}: the rows of the others are in no table. Give its inputs "

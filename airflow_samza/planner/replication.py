@@ -1,9 +1,12 @@
-"""Which tasks handle what is broadcast: every task fills its tables with it; along every other way task 0 handles it, alone.
+"""Which tasks handle what is broadcast: every task fills its tables with it.
 
-Every task reads all of a broadcast stream. Where its messages fill a table, that is the meaning: each task looks its own messages up in
-all of them. Anywhere else (a merge with messages that one task holds, an output, a result) each message counts once, so one task handles
-it. An operator that leads to a table and to something else is run by every task, and task 0 hands on what it gives to anything but the
-table. Low-level tasks are handed all of a broadcast, as Samza's ``task.broadcast.inputs``: what they make of it is their own affair.
+Along every other way task 0 handles it, alone.
+
+Every task reads all of a broadcast stream. Where its messages fill a table, that is the meaning: each task looks its
+own messages up in all of them. Anywhere else (a merge with messages that one task holds, an output, a result) each
+message counts once, so one task handles it. An operator that leads to a table and to something else is run by every
+task, and task 0 hands on what it gives to anything but the table. Low-level tasks are handed all of a broadcast, as
+Samza's ``task.broadcast.inputs``: what they make of it is their own affair.
 """
 
 from __future__ import annotations
@@ -13,12 +16,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, SendToTableSpec, TableJoinSpec, TaskSpec
+from airflow_samza.application.operator_specs import (
+    InputOperatorSpec,
+    OperatorSpec,
+    SendToTableSpec,
+    TableJoinSpec,
+    TaskSpec,
+)
 
 
 @dataclass(frozen=True)
 class Replication:
-    """What tasks hold alike. ``replicated``: operators (by id) whose messages every task would make in the same way, all of them.
+    """What tasks hold alike.
+
+    ``replicated``: operators (by id) whose messages every task would make in the same way, all of them.
 
     ``everywhere``: those of them that every task runs, because they lead to a table.
     """
@@ -36,7 +47,10 @@ class Replication:
 
 
 def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[str], bool]) -> Replication:
-    """The replication among operators; ``is_broadcast`` says it of a stream's id. One walk forward, one back: the cost is linear."""
+    """The replication among operators; ``is_broadcast`` says it of a stream's id.
+
+    One walk forward, one back: the cost is linear.
+    """
     known = list(operators)
     following: dict[str, list[OperatorSpec]] = defaultdict(list)
     readers: dict[str, list[OperatorSpec]] = defaultdict(list)

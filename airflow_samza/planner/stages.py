@@ -1,8 +1,8 @@
 """Stages: the parts of the operator graph between intermediate streams (SEMANTICS P7).
 
 Operators linked by their outputs, and the writers and readers of one local table, form a stage. Sharing an input links
-nothing. Stages that read exactly the same inputs and do not depend on each other are merged; stages that depend on each other
-in a circle become one.
+nothing. Stages that read exactly the same inputs and do not depend on each other are merged; stages that depend on each
+other in a circle become one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
             outputs=tuple(sorted(part.outputs)),
             side_inputs=tuple(sorted(part.side_inputs)),
             tables=tuple(sorted(part.tables)),
-            upstream=tuple(sorted({names[w] for s in part.inputs | part.side_inputs for w in writers.get(s, ()) if w != place})),
+            upstream=tuple(
+                sorted({names[w] for s in part.inputs | part.side_inputs for w in writers.get(s, ()) if w != place})
+            ),
             several_epochs=part.circular,
         )
     return _upstream_first(stages)
@@ -66,7 +68,12 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
 def with_task_counts(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> tuple[Stage, ...]:
     """A stage has as many tasks as its largest input that is not broadcast; 1 when all are."""
     return tuple(
-        replace(stage, task_count=max((counts[s].count for s in stage.inputs if not edges[s].broadcast and s in counts), default=1))
+        replace(
+            stage,
+            task_count=max(
+                (counts[s].count for s in stage.inputs if not edges[s].broadcast and s in counts), default=1
+            ),
+        )
         for stage in stages
     )
 
@@ -117,7 +124,9 @@ def _part(graph: JobGraph, places: Sequence[int], place_of: Mapping[str, int]) -
         for table in tables_of(op):
             tables.add(table.table_id)
             side_inputs.update(table.side_inputs)
-    return _Part(tuple(sorted(operators)), frozenset(inputs), frozenset(outputs), frozenset(tables), frozenset(side_inputs))
+    return _Part(
+        tuple(sorted(operators)), frozenset(inputs), frozenset(outputs), frozenset(tables), frozenset(side_inputs)
+    )
 
 
 def tables_of(op: OperatorSpec) -> tuple[TableDescriptor, ...]:
@@ -130,8 +139,9 @@ def tables_of(op: OperatorSpec) -> tuple[TableDescriptor, ...]:
 def _merge_equal_readers(parts: Sequence[_Part]) -> list[_Part]:
     """Stages of the same inputs become one, unless one depends on the other.
 
-    Of two stages that read the same streams, one depends on the other only when what they read is written behind one of them, which
-    then stands in a circle. So it is enough to leave those in circles alone; what a side input brings counts as an input here.
+    Of two stages that read the same streams, one depends on the other only when what they read is written behind one of
+    them, which then stands in a circle. So it is enough to leave those in circles alone; what a side input brings
+    counts as an input here.
     """
     writers = _writers(parts)
     in_circle = {place for circle in _circles(parts) for place in circle}
@@ -158,7 +168,9 @@ def _circles(parts: Sequence[_Part]) -> list[list[int]]:
     for place, part in enumerate(parts):
         for stream_id in part.inputs | part.side_inputs:
             readers[stream_id].append(place)
-    following = {str(place): [str(r) for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)}
+    following = {
+        str(place): [str(r) for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)
+    }
     found = strong_components(list(following), following)
     return [[int(vertex) for vertex in group] for group in found if len(group) > 1 or group[0] in following[group[0]]]
 
@@ -201,5 +213,7 @@ def _upstream_first(stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
                 heapq.heappush(ready, below)
     if len(ordered) < len(stages):  # cannot happen: circles are condensed; better an error than a Dag that never starts
         left = ", ".join(sorted(set(stages) - {stage.stage_id for stage in ordered}))
-        raise UnsupportedShape(f"The stages {left} wait for each other.", hint="Please report this application.", stages=left)
+        raise UnsupportedShape(
+            f"The stages {left} wait for each other.", hint="Please report this application.", stages=left
+        )
     return tuple(ordered)

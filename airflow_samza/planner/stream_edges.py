@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamEdge:
-    """One stream between operators. ``role`` is what it is to the application first: an input that also feeds a table is an input.
+    """One stream between operators.
+
+    ``role`` is what it is to the application first: an input that also feeds a table is an input.
 
     ``writer_of_key`` is the operator that made an intermediate stream; ``side_input_of`` the tables that it feeds.
     """
@@ -78,7 +80,9 @@ def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, Stre
             bounded=stream_id not in unbounded,
             broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in made_by),
             side_input_of=tuple(feeds[stream_id]),
-            renamed_from=next((op.renamed_from for op in made_by if isinstance(op, PartitionBySpec | BroadcastSpec)), None),
+            renamed_from=next(
+                (op.renamed_from for op in made_by if isinstance(op, PartitionBySpec | BroadcastSpec)), None
+            ),
         )
     return edges
 
@@ -101,10 +105,14 @@ def check_streams(spec: ApplicationSpec) -> list[PlanError]:
     return errors
 
 
-def _unbounded_streams(spec: ApplicationSpec, graph: JobGraph, readers: Mapping[str, list[InputOperatorSpec]]) -> set[str]:
+def _unbounded_streams(
+    spec: ApplicationSpec, graph: JobGraph, readers: Mapping[str, list[InputOperatorSpec]]
+) -> set[str]:
     """The declared unbounded streams, and everything that operators write that read one of them (tables play no part: SEMANTICS C7)."""
     declared = {**spec.outputs, **spec.side_inputs, **spec.inputs}
-    found = {stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs}
+    found = {
+        stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs
+    }
     waiting: list[OperatorSpec] = [op for stream_id in found for op in readers.get(stream_id, ())]
     seen = {op.op_id for op in waiting}
     while waiting:

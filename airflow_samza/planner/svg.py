@@ -1,4 +1,7 @@
-"""The plan as one self-contained SVG: stages as boxes with their operators, topics as pills with their counts, tables as drums."""
+"""The plan as one self-contained SVG.
+
+Stages as boxes with their operators, topics as pills with their counts, tables as drums.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ _COLOURS = {
 }
 
 _STYLE = (
-    "text{font-family:system-ui,-apple-system,'Segoe UI','Helvetica Neue',Helvetica,Arial,sans-serif;font-size:12px;fill:#0f172a}"
+    "text{font-family:system-ui,-apple-system,'Segoe UI','Helvetica "
+    "Neue',Helvetica,Arial,sans-serif;font-size:12px;fill:#0f172a}"
     ".title{font-size:16px;font-weight:600}.name{font-weight:600}.quiet{fill:#64748b;font-size:11px}.count{fill:#fff;font-weight:600;font-size:11px}"
 )
 
@@ -39,7 +43,8 @@ def svg(plan: ExecutionPlan) -> str:
     height = layout.height + _TITLE + 2 * _MARGIN + (28 if back else 0)
     told = [count_text(len(plan.stages), "stage"), "shape only" if plan.shape_only else f"plan {plan.fingerprint}"]
     body = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} '
+        f'{height:.0f}" '
         f'role="img" aria-label="{escape(f"Plan of {plan.application}")}">',
         f"<style>{_STYLE}</style>",
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
@@ -49,7 +54,11 @@ def svg(plan: ExecutionPlan) -> str:
         f'<tspan class="quiet" dx="10">{escape(", ".join(told))}</tspan></text>',
         f'<g transform="translate({_MARGIN} {_MARGIN + _TITLE - 16})">',
     ]
-    dashed = {edge for edge in edges if edge[0].startswith("table ") or edge[1].startswith("table ") or _is_broadcast(plan, edge[0])}
+    dashed = {
+        edge
+        for edge in edges
+        if edge[0].startswith("table ") or edge[1].startswith("table ") or _is_broadcast(plan, edge[0])
+    }
     body += [_edge(points, dashed=edge in dashed) for edge, points in layout.routes.items()]
     body += [_back_edge(layout, one, other) for one, other in back]
     for name, (_, parts) in nodes.items():
@@ -132,10 +141,14 @@ def _stage_box(plan: ExecutionPlan, stage: Stage, box: Box, lines: list[str]) ->
     note = " (reads what it writes, in several epochs)" if stage.several_epochs else ""
     parts = [
         f"<g><title>{escape(f'stage {stage.stage_id}{note}')}</title>",
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="8" fill="{fill}" stroke="{stroke}"'
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="8" fill="{fill}" '
+        f'stroke="{stroke}"'
         f'{" stroke-dasharray=" + chr(34) + "6 3" + chr(34) if stage.several_epochs else ""} stroke-width="1.2"/>',
         f'<text class="name" x="{x + 12:.1f}" y="{y + 20:.1f}">{escape(stage.stage_id)}</text>',
-        f'<text class="quiet" x="{x + box.width - 12:.1f}" y="{y + 20:.1f}" text-anchor="end">{escape(_tasks(plan, stage))}</text>',
+        (
+            f'<text class="quiet" x="{x + box.width - 12:.1f}" y="{y + 20:.1f}" '
+            f'text-anchor="end">{escape(_tasks(plan, stage))}</text>'
+        ),
         f'<path d="M{x:.1f} {y + 28:.1f}h{box.width:.1f}" stroke="{stroke}" stroke-opacity="0.25"/>',
     ]
     for number, line in enumerate(lines):
@@ -153,12 +166,15 @@ def _pill(stream: PlannedStream, box: Box, label: str, count: str) -> str:
     if count:
         wide = len(count) * 8 + 12
         badge = (
-            f'<rect x="{box.x + box.width - wide - 5:.1f}" y="{box.y + 5:.1f}" width="{wide}" height="18" rx="9" fill="{stroke}"/>'
-            f'<text class="count" x="{box.x + box.width - wide / 2 - 5:.1f}" y="{box.y + 18:.1f}" text-anchor="middle">{count}</text>'
+            f'<rect x="{box.x + box.width - wide - 5:.1f}" y="{box.y + 5:.1f}" width="{wide}" height="18" rx="9" '
+            f'fill="{stroke}"/>'
+            f'<text class="count" x="{box.x + box.width - wide / 2 - 5:.1f}" y="{box.y + 18:.1f}" '
+            f'text-anchor="middle">{count}</text>'
         )
     return (
         f"<g><title>{escape(told)}</title>"
-        f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="14" fill="{fill}" stroke="{stroke}"'
+        f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="14" '
+        f'fill="{fill}" stroke="{stroke}"'
         f"{' stroke-dasharray=' + chr(34) + '4 3' + chr(34) if stream.broadcast else ''}/>"
         f'<text x="{box.x + 14:.1f}" y="{box.y + 18:.1f}">{escape(label)}</text>{badge}</g>'
     )
@@ -170,7 +186,8 @@ def _drum(plan: ExecutionPlan, table_id: str, box: Box, label: str) -> str:
     told = f"{plan.table(table_id).kind} table {table_id}, by {', '.join(plan.table(table_id).key)}"
     return (
         f"<g><title>{escape(told)}</title>"
-        f'<path d="M{x:.1f} {y + r:.1f}v{h - 2 * r:.1f}a{w / 2:.1f} {r} 0 0 0 {w:.1f} 0v-{h - 2 * r:.1f}" fill="{fill}" stroke="{stroke}"/>'
+        f'<path d="M{x:.1f} {y + r:.1f}v{h - 2 * r:.1f}a{w / 2:.1f} {r} 0 0 0 {w:.1f} 0v-{h - 2 * r:.1f}" '
+        f'fill="{fill}" stroke="{stroke}"/>'
         f'<ellipse cx="{x + w / 2:.1f}" cy="{y + r:.1f}" rx="{w / 2:.1f}" ry="{r}" fill="{fill}" stroke="{stroke}"/>'
         f'<text x="{x + w / 2:.1f}" y="{y + h / 2 + 8:.1f}" text-anchor="middle">{escape(label)}</text></g>'
     )

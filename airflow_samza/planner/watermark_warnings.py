@@ -20,8 +20,10 @@ def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[
     for op in graph.operators:
         if isinstance(op, WindowOperatorSpec) and op.time_column is not None and op.op_id in behind:
             yield (
-                f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, makes no watermarks: its "
-                "windows close only when the application is drained. Say how late messages may come (max_delay= or watermarks=)."
+                f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, "
+                "makes no watermarks: its "
+                "windows close only when the application is drained. Say how late messages may come (max_delay= or "
+                "watermarks=)."
             )
 
 

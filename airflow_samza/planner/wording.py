@@ -1,4 +1,7 @@
-"""The words for operators, streams and counts in texts and pictures; one place, so that every face of a plan says the same."""
+"""The words for operators, streams and counts in texts and pictures.
+
+One place, so that every face of a plan says the same.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ def operator_text(operator: PlannedOperator) -> str:
     told = dict(operator.details)
     words: list[str] = []
     if operator.op == "join":
-        words.append(f"with table {operator.table}" if operator.table else f"within {duration_text(int(told.get('ttl_ms', '0')))}")
+        words.append(
+            f"with table {operator.table}"
+            if operator.table
+            else f"within {duration_text(int(told.get('ttl_ms', '0')))}"
+        )
     if "window" in told:
         words.append(told["window"])
     if told.get("key"):
@@ -51,7 +58,9 @@ def operator_text(operator: PlannedOperator) -> str:
 def partitioning_text(partitioning: Partitioning) -> str:
     """How messages lie: ``by member_id bigint``, ``not keyed``, ``to every task``."""
     if partitioning.kind == "keyed":
-        columns = (f"{name} {kind}" if kind else name for name, kind in zip(partitioning.key, partitioning.types, strict=True))
+        columns = (
+            f"{name} {kind}" if kind else name for name, kind in zip(partitioning.key, partitioning.types, strict=True)
+        )
         return "by " + ", ".join(columns)
     return {"unkeyed": "not keyed", "broadcast": "to every task"}.get(partitioning.kind, "partitioning unknown")
 
@@ -99,7 +108,8 @@ def told_apart(before: str, after: str) -> tuple[str, str]:
     differ = next((place for place, (one, other) in pairs if one != other), min(len(before), len(after)))
     start = max(0, differ - _TOLD // 4)
     one, other = (
-        f"{'…' if start else ''}{text[start : start + _TOLD]}{'…' if len(text) > start + _TOLD else ''}" for text in (before, after)
+        f"{'…' if start else ''}{text[start : start + _TOLD]}{'…' if len(text) > start + _TOLD else ''}"
+        for text in (before, after)
     )
     return one, other
 

@@ -1,7 +1,7 @@
 """The systems of a run: what each name in the application means here, and the systems themselves.
 
-A name is looked up in what the environment binds, then in what the application declares of it, and ``log`` (the name of the default
-system where nobody names another) is the log under the root.
+A name is looked up in what the environment binds, then in what the application declares of it, and ``log`` (the name of
+the default system where nobody names another) is the log under the root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ DATAFRAMES = "dataframe"
 _WITHOUT_TOPICS = frozenset({"files", "spark"})
 
 
-def system_name(spec: ApplicationSpec, stream: StreamDescriptor, bindings: Mapping[str, SystemBinding], default_system: str | None) -> str:
+def system_name(
+    spec: ApplicationSpec, stream: StreamDescriptor, bindings: Mapping[str, SystemBinding], default_system: str | None
+) -> str:
     """The name of the system in which a stream lives."""
     if stream.reader is not None:
         return DATAFRAMES
@@ -35,8 +37,12 @@ def system_name(spec: ApplicationSpec, stream: StreamDescriptor, bindings: Mappi
     return name
 
 
-def declared_systems(spec: ApplicationSpec, names: Iterable[str], bindings: Mapping[str, SystemBinding]) -> dict[str, dict[str, Any]]:
-    """What the run's record keeps of each system: its kind, and the options that the application's code itself declares.
+def declared_systems(
+    spec: ApplicationSpec, names: Iterable[str], bindings: Mapping[str, SystemBinding]
+) -> dict[str, dict[str, Any]]:
+    """What the run's record keeps of each system.
+
+    Its kind, and the options that the application's code itself declares.
 
     Options of the environment are not kept: they may be secret, and may change between two attempts.
     """
@@ -48,7 +54,8 @@ def declared_systems(spec: ApplicationSpec, names: Iterable[str], bindings: Mapp
             raise UnknownName(
                 f"{_whose(spec, name)} names the system {name!r}, which is not bound to anything.",
                 hint=f"{did_you_mean(name, known)}Bound or declared are {', '.join(known)}. Bind it: "
-                f'systems={{"{name}": "<connection id>"}} on the task group, or --system {name}=files:/path on the command line.',
+                f'systems={{"{name}": "<connection id>"}} on the task group, or --system {name}=files:/path on the '
+                "command line.",
                 name=name,
             )
         if kind == "memory":
@@ -64,14 +71,17 @@ def declared_systems(spec: ApplicationSpec, names: Iterable[str], bindings: Mapp
     return kept
 
 
-def run_bindings(kept: Mapping[str, Mapping[str, Any]], bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:
+def run_bindings(
+    kept: Mapping[str, Mapping[str, Any]], bindings: Mapping[str, SystemBinding]
+) -> dict[str, SystemBinding]:
     """The bindings of a run: the environment's where it has one, else what the run's record kept."""
     found: dict[str, SystemBinding] = {}
     for name, record in kept.items():
         bound = bindings.get(name)
         if bound is not None and bound.kind != record["kind"]:
             raise ConfigError(
-                f"The system {name!r} is bound to the kind {bound.kind!r}, and was bound to {record['kind']!r} when the run was planned.",
+                f"The system {name!r} is bound to the kind {bound.kind!r}, and was bound to {record['kind']!r} when "
+                "the run was planned.",
                 hint="Clear the plan task, so that the run is planned for the new binding.",
                 key=f"systems.{name}.kind",
                 value=bound.kind,

@@ -1,6 +1,9 @@
-"""The state of a run, as its ``plan`` step takes it: which version it starts from, under which lease, and what it reads of its inputs.
+"""The state of a run, as its ``plan`` step takes it.
 
-An application carries state from run to run when it reads an input that is not bounded (as one with ``slice="checkpoint"`` is not).
+Which version it starts from, under which lease, and what it reads of its inputs.
+
+An application carries state from run to run when it reads an input that is not bounded (as one with
+``slice="checkpoint"`` is not).
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ FRESH = "fresh"
 
 @dataclass(frozen=True)
 class TakenState:
-    """What a run starts from: ``version`` None means from nothing. ``lease`` only for runs that carry the lineage on."""
+    """What a run starts from: ``version`` None means from nothing.
+
+    ``lease`` only for runs that carry the lineage on.
+    """
 
     state: RunState
     version: Version | None = None
@@ -85,28 +91,41 @@ def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Ver
     lineage = LineageFolder(spec.name, spec.app_id)
     if not carries_state(spec) or asked == FRESH:
         return None
-    return find_version(files, lineage, newest_number(files, lineage)) if asked == LINEAGE else version_of_run(files, lineage, asked)
+    return (
+        find_version(files, lineage, newest_number(files, lineage))
+        if asked == LINEAGE
+        else version_of_run(files, lineage, asked)
+    )
 
 
-def patience_of(spec: ApplicationSpec, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None) -> Patience:
+def patience_of(
+    spec: ApplicationSpec, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None
+) -> Patience:
     """How long a run of an application waits for the one before, as configured where it is not said."""
     config = Config(spec.config)
     wait = config.state_lease_wait_ms / 1000 if wait_seconds is None else wait_seconds
     return Patience(wait, config.state_lease_grace_ms / 1000, on_wait)
 
 
-def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: Version | None, config: Mapping[str, str]) -> dict[str, Any]:
-    """What a run reads of an input that goes on: from where the version ends to the head as it is now. It ends no stream (C9).
+def carried_slice(
+    stream: StreamDescriptor, whole: Mapping[str, Any], version: Version | None, config: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a run reads of an input that goes on: from where the version ends to the head as it is now.
 
-    ``whole`` is the slice that the system gave: all that is there. A system without offsets gives just what its path or the data
-    interval selects. ``first`` are the offsets at which the state began to read the input, however many runs ago.
+    It ends no stream (C9).
+
+    ``whole`` is the slice that the system gave: all that is there. A system without offsets gives just what its path or
+    the data interval selects. ``first`` are the offsets at which the state began to read the input, however many runs
+    ago.
     """
     ranges = whole.get("offsets")
     if ranges is None:
         if stream.slice_by == "checkpoint":
             raise ConfigError(
-                f'The input {stream.stream_id!r} has slice="checkpoint", and its system counts no offsets, so nobody knows what is new.',
-                hint='Take the data interval: a path= over it, or slice="timestamp"; or write it to a log, and read that.',
+                f'The input {stream.stream_id!r} has slice="checkpoint", and its system counts no offsets, so nobody '
+                "knows what is new.",
+                hint='Take the data interval: a path= over it, or slice="timestamp"; or write it to a log, and read '
+                "that.",
                 key="slice",
                 value="checkpoint",
                 stream=stream.stream_id,
@@ -134,22 +153,29 @@ def carried_slice(stream: StreamDescriptor, whole: Mapping[str, Any], version: V
 def _made_anew(stream: StreamDescriptor, what: str) -> TopicError:
     return TopicError(
         f"The input {stream.stream_id!r} {what} by the run before: it was made anew.",
-        hint="Bring the former one back; or forget the state and read from the oldest offset: airflow-samza state reset.",
+        hint="Bring the former one back; or forget the state and read from the oldest offset: airflow-samza state "
+        "reset.",
         stream=stream.stream_id,
     )
 
 
-def _refuse_going_back(spec: ApplicationSpec, run_id: str, interval: DataInterval | None, version: Version | None) -> None:
+def _refuse_going_back(
+    spec: ApplicationSpec, run_id: str, interval: DataInterval | None, version: Version | None
+) -> None:
     """A data interval that lies before what the state has seen would be late in every window."""
-    by_time = [stream.stream_id for stream in spec.inputs.values() if is_carried_on(stream) and stream.slice_by == "timestamp"]
+    by_time = [
+        stream.stream_id for stream in spec.inputs.values() if is_carried_on(stream) and stream.slice_by == "timestamp"
+    ]
     if not by_time or interval is None or version is None or version.interval is None:
         return
     end = DataInterval.from_iso(*version.interval).end
     if interval.start < end:
         raise StateError(
-            f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run {version.run_id!r} has "
+            f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run "
+            f"{version.run_id!r} has "
             f"brought the state of {spec.name!r}.",
-            hint='Run it apart from the others, with a state of its own: state_from="fresh", or the id of the run before it.',
+            hint='Run it apart from the others, with a state of its own: state_from="fresh", or the id of the run '
+            "before it.",
             application=spec.name,
             run=run_id,
         )

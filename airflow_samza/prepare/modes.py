@@ -11,11 +11,15 @@ def check_mode(spec: ApplicationSpec, mode: str) -> None:
     """Refuses a mode that is none, or that does not fit the application."""
     if mode not in (STAGED, PIPELINED, CONTINUOUS):
         raise ConfigError(
-            f"The mode {mode!r} of a run is not known.", hint="Choose staged, pipelined or continuous.", key="mode", value=mode
+            f"The mode {mode!r} of a run is not known.",
+            hint="Choose staged, pipelined or continuous.",
+            key="mode",
+            value=mode,
         )
     if mode == CONTINUOUS and all(stream.bounded for stream in spec.inputs.values()):
         raise ConfigError(
-            f"The application {spec.name!r} has no input that goes on, so a continuous run of it would be a pipelined one.",
+            f"The application {spec.name!r} has no input that goes on, so a continuous run of it would be a pipelined "
+            "one.",
             hint="Declare an input unbounded (bounded=False), or choose pipelined.",
             key="mode",
             value=mode,

@@ -25,7 +25,15 @@ from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, SectionOp
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
-from airflow_samza.prepare.carried_state import FRESH, carried_slice, carries_state, is_carried_on, patience_of, previewed_state, take_state
+from airflow_samza.prepare.carried_state import (
+    FRESH,
+    carried_slice,
+    carries_state,
+    is_carried_on,
+    patience_of,
+    previewed_state,
+    take_state,
+)
 from airflow_samza.prepare.modes import check_mode
 from airflow_samza.prepare.serdes import check_serdes, serde_of
 from airflow_samza.prepare.shared_sections import check_names, refuse_shared_outputs, section_slice
@@ -80,8 +88,9 @@ def prepare_run(
 ) -> RunPlan:
     """The plan of a run, made and stored, or the one that stands; see the module's list of steps.
 
-    ``state``: ``lineage`` goes on from the run before, ``fresh`` and the id of another run give the run a state of its own. ``sections``
-    names, by shared stream, the run of another application whose section is read, ``tables`` by pushed table the version that is.
+    ``state``: ``lineage`` goes on from the run before, ``fresh`` and the id of another run give the run a state of its
+    own. ``sections`` names, by shared stream, the run of another application whose section is read, ``tables`` by
+    pushed table the version that is.
     """
     spec = load_application(reference).spec(config)
     folder = RunFolder(spec.name, run_id)
@@ -95,17 +104,34 @@ def prepare_run(
     check_names(spec, sections or {})
     if state not in (LINEAGE, FRESH) and not carries_state(spec):
         raise ConfigError(
-            f"The application {spec.name!r} carries no state from run to run, and this run is to go on from that of {state!r}.",
-            hint='Leave state_from out; an application carries state when an input of it goes on from run to run (slice="checkpoint").',
+            f"The application {spec.name!r} carries no state from run to run, and this run is to go on from that of "
+            f"{state!r}.",
+            hint="Leave state_from out; an application carries state when an input of it goes on from run to run "
+            '(slice="checkpoint").',
             key="state_from",
             value=state,
         )
-    taken = take_state(files, spec, run_id, generation, state, interval, wait_seconds, on_wait) if carries_state(spec) else None
+    taken = (
+        take_state(files, spec, run_id, generation, state, interval, wait_seconds, on_wait)
+        if carries_state(spec)
+        else None
+    )
     try:
         version = taken.version if taken is not None else None
         wait = patience_of(spec, wait_seconds).wait_seconds
         run = _planned(
-            files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, wait, tables or {}
+            files,
+            bindings,
+            spec,
+            reference,
+            run_id,
+            interval,
+            config,
+            default_system,
+            version,
+            sections or {},
+            wait,
+            tables or {},
         )
         run = dataclasses.replace(run, generation=generation, mode=mode)
         if taken is not None:
@@ -142,7 +168,20 @@ def preview_run(
     """The plan of a run as its first generation would get it: systems are asked, nothing is made or stored."""
     spec = load_application(reference).spec(config)
     version = previewed_state(files, spec, state)
-    return _planned(files, bindings, spec, reference, run_id, interval, config, default_system, version, sections or {}, 0.0, tables or {})
+    return _planned(
+        files,
+        bindings,
+        spec,
+        reference,
+        run_id,
+        interval,
+        config,
+        default_system,
+        version,
+        sections or {},
+        0.0,
+        tables or {},
+    )
 
 
 def _planned(
@@ -164,7 +203,9 @@ def _planned(
     kept = declared_systems(spec, places.values(), bindings)
     systems = bind_systems(run_bindings(kept, bindings), files.root)
     bound = {
-        stream_id: BoundStream(stream.stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id))
+        stream_id: BoundStream(
+            stream.stream_id, stream.role.value, places[stream_id], _describe(stream, spec, interval, run_id)
+        )
         for stream_id, stream in streams.items()
     }
     refuse_unreadable(spec, bound, kept)
@@ -174,9 +215,19 @@ def _planned(
         spec, pinned=version.plan if version is not None else None
     )
     bound = {stream_id: _with_plan(stream, plan) for stream_id, stream in bound.items()}
-    raise_all(refuse_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs}))
+    raise_all(
+        refuse_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
+    )
     side_inputs = SideInputSlices(files, spec, systems, tables, interval)
-    reading = _Reading(spec, systems, version, sections, wait_seconds, side_inputs, InputHistory(files, spec.name, spec.app_id, version))
+    reading = _Reading(
+        spec,
+        systems,
+        version,
+        sections,
+        wait_seconds,
+        side_inputs,
+        InputHistory(files, spec.name, spec.app_id, version),
+    )
     bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
@@ -212,14 +263,23 @@ def _planned(
     )
 
 
-def create_topics(run: RunPlan, systems: Mapping[str, System], stage_id: str | None = None, generation: int = 1) -> None:
-    """Makes the topics that stages write (all stages, or one) as this generation of them writes them; there already is fine."""
+def create_topics(
+    run: RunPlan, systems: Mapping[str, System], stage_id: str | None = None, generation: int = 1
+) -> None:
+    """Makes the topics that stages write (all stages, or one) as this generation of them writes them.
+
+    There already is fine.
+    """
     wanted: dict[str, list[StreamSpec]] = {}
     for stage in run.plan.stages:
         if stage_id is None or stage.stage_id == stage_id:
             for stream_id in stage.outputs:
                 own = run.is_own(stream_id)
-                stream = run.intermediate(stream_id, Generation(run.generation, generation)) if own else run.stream(stream_id)
+                stream = (
+                    run.intermediate(stream_id, Generation(run.generation, generation))
+                    if own
+                    else run.stream(stream_id)
+                )
                 if own and stream.spec.schema is None and stage_id is None:
                     continue  # its columns come out of Catalyst, so the stage that writes it makes it
                 wanted.setdefault(stream.system, []).append(stream.spec)
@@ -233,7 +293,8 @@ def _refuse_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSp
     first = read(files, folder.plan(planned[0])) if planned else None
     if first is not None and first["app_id"] != spec.app_id:
         raise ConfigError(
-            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first['app_id']!r}, not to the one "
+            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first['app_id']!r}, not to "
+            "the one "
             f"with {spec.app_id!r}.",
             hint="Give the run of each copy an id of its own (--run-id).",
             key="run_id",
@@ -253,7 +314,9 @@ def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:
         )
 
 
-def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInterval | None, run_id: str) -> StreamSpec:
+def _describe(
+    stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInterval | None, run_id: str
+) -> StreamSpec:
     """A stream as its system sees it, before its partition count is known."""
     path, below = stream.path, None
     if path is not None:
@@ -287,7 +350,9 @@ def _describe(stream: StreamDescriptor, spec: ApplicationSpec, interval: DataInt
     )
 
 
-def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream], spec: ApplicationSpec) -> dict[str, StreamMetadata]:
+def _metadata(
+    systems: Mapping[str, System], bound: Mapping[str, BoundStream], spec: ApplicationSpec
+) -> dict[str, StreamMetadata]:
     """What the systems know of the streams, by stream id; one call per system."""
     by_system: dict[str, list[BoundStream]] = {}
     for stream in bound.values():
@@ -301,15 +366,18 @@ def _metadata(systems: Mapping[str, System], bound: Mapping[str, BoundStream], s
                 found[stream.stream_id] = metadata[stream.spec.name]
             elif stream.role == StreamRole.INPUT.value and spec.inputs[stream.stream_id].shared:
                 raise SectionOpen(
-                    f"The shared stream {stream.stream_id!r} does not exist yet: the system {name!r} has no stream {stream.spec.name!r}.",
-                    hint="The plan of the application that writes it makes it (output_stream with shared=True); run that first.",
+                    f"The shared stream {stream.stream_id!r} does not exist yet: the system {name!r} has no stream "
+                    f"{stream.spec.name!r}.",
+                    hint="The plan of the application that writes it makes it (output_stream with shared=True); run "
+                    "that first.",
                     stream=stream.stream_id,
                     system=name,
                 )
             elif stream.role == StreamRole.INPUT.value and stream.spec.partitions is None:
                 systems[name].slice(stream.spec)  # the system's own words say best what is missing: root, path, topic
                 raise TopicError(
-                    f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream {stream.spec.name!r}.",
+                    f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream "
+                    f"{stream.spec.name!r}.",
                     hint="Create it, correct its name, or bind the system to where it lies.",
                     stream=stream.stream_id,
                     system=name,
@@ -324,28 +392,38 @@ def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[
     told: dict[str, Schema] = {}
     for stream in run.streams.values():
         if stream.role in (StreamRole.INPUT.value, SIDE_INPUT) and stream.spec.schema is None:
-            ddl = (stream.slice or {}).get("schema") or (metadata[stream.stream_id].schema if stream.stream_id in metadata else None)
+            ddl = (stream.slice or {}).get("schema") or (
+                metadata[stream.stream_id].schema if stream.stream_id in metadata else None
+            )
             if ddl is not None:
-                told[stream.stream_id] = told_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
+                told[stream.stream_id] = (
+                    told_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
+                )
     return told
 
 
 def _engines(plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, dict[str, tuple[str, str]]]:
     """Per stage each operator's engine and the reason, as far as it is known before the stage runs."""
     return {
-        stage.stage_id: {op_id: (compiled[op_id].engine, compiled[op_id].reason) for op_id in stage.operators if op_id in compiled}
+        stage.stage_id: {
+            op_id: (compiled[op_id].engine, compiled[op_id].reason) for op_id in stage.operators if op_id in compiled
+        }
         for stage in plan.stages
     }
 
 
-def _with_schemas(run: RunPlan, spec: ApplicationSpec, compiled: Mapping[str, CompiledOperator]) -> dict[str, BoundStream]:
+def _with_schemas(
+    run: RunPlan, spec: ApplicationSpec, compiled: Mapping[str, CompiledOperator]
+) -> dict[str, BoundStream]:
     """The run's own topics with the columns that reach them, where they are known before Catalyst has spoken."""
     streams = dict(run.streams)
     for stream_id in spec.intermediates:
         found = compiled.get(spec.input_operator(stream_id).op_id)
         if found is not None and found.schema is not None:
             bound = streams[stream_id]
-            streams[stream_id] = dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=found.schema.ddl()))
+            streams[stream_id] = dataclasses.replace(
+                bound, spec=dataclasses.replace(bound.spec, schema=found.schema.ddl())
+            )
     return streams
 
 

@@ -1,4 +1,7 @@
-"""Serdes in a run's plan: where they apply, and where they are rejected, because the system keeps columns and sends no bytes."""
+"""Serdes in a run's plan.
+
+Where they apply, and where they are rejected, because the system keeps columns and sends no bytes.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,13 @@ from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
 _WITHOUT_BYTES = {
     "log": (
         "which keeps columns and sends no bytes",
-        "Leave serde= out: schema= says it all. Serdes are for systems that send bytes, and tables of bytes that Spark reads or writes.",
+        "Leave serde= out: schema= says it all. Serdes are for systems that send bytes, and tables of bytes that "
+        "Spark reads or writes.",
     ),
-    "files": ("whose bytes are a matter of the file's format", "Say format= (parquet, json, csv, orc, avro) in place of serde=."),
+    "files": (
+        "whose bytes are a matter of the file's format",
+        "Say format= (parquet, json, csv, orc, avro) in place of serde=.",
+    ),
 }
 
 
@@ -25,13 +32,20 @@ def serde_of(stream: StreamDescriptor) -> str | None:
     """What a run's record keeps of a stream's serde: an Avro schema itself in the place of its file's name."""
     if stream.serde is None:
         return None
-    return with_schema_file(stream.serde, stream.stream_id, stream.location.file if stream.location is not None else None)
+    return with_schema_file(
+        stream.serde, stream.stream_id, stream.location.file if stream.location is not None else None
+    )
 
 
-def check_serdes(spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]) -> list[SamzaError]:
+def check_serdes(
+    spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
+) -> list[SamzaError]:
     """What is wrong with the serdes of an application where its streams lie here."""
     return [
-        error for stream in bound.values() if stream.spec.serde is not None for error in _wrong(spec, stream, kept[stream.system]["kind"])
+        error
+        for stream in bound.values()
+        if stream.spec.serde is not None
+        for error in _wrong(spec, stream, kept[stream.system]["kind"])
     ]
 
 

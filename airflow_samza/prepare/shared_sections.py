@@ -1,6 +1,9 @@
-"""Which sections of shared streams a run reads: those that its caller names, else all that were completed since the run before.
+"""Which sections of shared streams a run reads.
 
-A stream that is shared between Dags is written by runs of other applications; each of them is a section of it (SEMANTICS C10).
+Those that its caller names, else all that were completed since the run before.
+
+A stream that is shared between Dags is written by runs of other applications; each of them is a section of it
+(SEMANTICS C10).
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
         if stream.shared and len(writers) > 1:
             errors.append(
                 UnsupportedShape(
-                    f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): nobody could end it.",
+                    f"The shared output {stream_id!r} is written by {len(writers)} stages ({', '.join(writers)}): "
+                    "nobody could end it.",
                     hint="Merge the streams before, behind a partition_by, or write two shared outputs.",
                     stream=stream_id,
                 )
@@ -61,7 +65,8 @@ def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
         if stream.shared and kinds.get(stream_id) == "files":
             errors.append(
                 UnsupportedShape(
-                    f"The shared output {stream_id!r} lies in a system of kind files, where no end-of-stream can be written.",
+                    f"The shared output {stream_id!r} lies in a system of kind files, where no end-of-stream can be "
+                    "written.",
                     hint="Put it into a log.",
                     stream=stream_id,
                 )
@@ -80,12 +85,13 @@ def section_slice(
 ) -> dict[str, Any]:
     """What a run reads of a shared stream: ``sections``, and the offsets between which they lie.
 
-    A section that the state holds and that was written anew since is refused, whichever is asked for.
-    ``named`` is the run whose section it is; it is waited for so long, and refused with a :class:`SectionOpen` that can be tried again.
+    A section that the state holds and that was written anew since is refused, whichever is asked for. ``named`` is the
+    run whose section it is; it is waited for so long, and refused with a :class:`SectionOpen` that can be tried again.
     """
     if not isinstance(system, SharedSystem):
         raise ConfigError(
-            f"The shared stream {stream.stream_id!r} lies in the system {stream.system!r}, whose streams cannot be shared.",
+            f"The shared stream {stream.stream_id!r} lies in the system {stream.system!r}, whose streams cannot be "
+            "shared.",
             hint="Bind the system to the log in which the other application writes.",
             key=f"systems.{stream.system}.kind",
             stream=stream.stream_id,
@@ -107,24 +113,30 @@ def section_slice(
         **whole,
         "offsets": _offsets(whole, chosen),
         "sections": [described(section) for section in chosen],
-        "sections_final": final,  # whatever its writers say: to a reader that goes on, no section is the end of the stream (C9)
+        # whatever its writers say: to a reader that goes on, no section is the end of the stream (C9)
+        "sections_final": final,
         "read_sections": read,
     }
     return slice_ if final and chosen else {**slice_, "final": final}
 
 
-def _chosen(stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None) -> tuple[list[Section], list[str]]:
+def _chosen(
+    stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None
+) -> tuple[list[Section], list[str]]:
     """The sections to read, and the marks of all that the state then knows."""
     marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
     before = {mark.rpartition("@")[0]: mark for mark in marks}
     if named is None:
         chosen = [section for section in found if section.is_complete and section.run not in before]
     else:
-        chosen = [section for section in found if named in (section.run_id, section.run) or safe(named) == section.run_id]
+        chosen = [
+            section for section in found if named in (section.run_id, section.run) or safe(named) == section.run_id
+        ]
         if not chosen or not all(section.is_complete for section in chosen):
             progress = chosen[0].progress if chosen else "it has written nothing yet"
             raise SectionOpen(
-                f"The run {named!r} has not written its section of the shared stream {stream.stream_id!r} to the end: {progress}.",
+                f"The run {named!r} has not written its section of the shared stream {stream.stream_id!r} to the end: "
+                f"{progress}.",
                 hint="Try again when it is over, or start this run by its asset event. If it failed, clear it there.",
                 stream=stream.stream_id,
                 run=named,

@@ -1,6 +1,7 @@
 """The side inputs of a run: which streams feed its tables, what is read of each, and what its plan says of that.
 
-The plan fixes a slice from the oldest offset to the head, so that every task, retry and clear fills the same tables (SEMANTICS S1).
+The plan fixes a slice from the oldest offset to the head, so that every task, retry and clear fills the same tables
+(SEMANTICS S1).
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
     """The error for a side input of which its system knows nothing."""
     table = next(table for table in spec.tables.values() if stream.stream_id in table.side_inputs)
     return TopicError(
-        f"The side input {stream.stream_id!r} of the table {table.table_id!r} does not exist: the system {stream.system!r} has no stream "
+        f"The side input {stream.stream_id!r} of the table {table.table_id!r} does not exist: the system "
+        f"{stream.system!r} has no stream "
         f"{stream.spec.name!r}.",
-        hint="Push the table first (TablePushOperator, airflow-samza tables push): without a push there is nothing to look up."
+        hint=(
+            "Push the table first (TablePushOperator, airflow-samza tables push): without a push there is nothing to "
+            "look up."
+        )
         if push_stream(table) == stream.stream_id
         else "Create it, correct its name, or bind the system to where it lies.",
         stream=stream.stream_id,
@@ -90,7 +95,8 @@ def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) ->
     slice_ = system.slice(stream.spec)
     if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
         raise TopicError(
-            f"The system {stream.system!r} does not tell the head of the side input {stream.stream_id!r}, so nobody knows when its tables "
+            f"The system {stream.system!r} does not tell the head of the side input {stream.stream_id!r}, so nobody "
+            "knows when its tables "
             "are complete.",
             hint="Declare it bounded, or keep it in a log.",
             stream=stream.stream_id,
@@ -115,10 +121,13 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
     """Keeps the versions that a run reads until it is closed."""
     for pinned in run.tables.values():
         stream = run.side_input(pinned["stream_id"])
-        version = table_versions.pin(files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}")
+        version = table_versions.pin(
+            files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}"
+        )
         if not version.may_be_read(stream.slice or {}):
             raise NoSuchVersion(
-                f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and what it was made of is "
+                f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and "
+                "what it was made of is "
                 "given up.",
                 hint="Plan the run again.",
                 table=version.table,

@@ -1,4 +1,7 @@
-"""Streams of systems of kind ``spark`` in a run's plan: what is said of them, what is promised of outputs, and what is refused."""
+"""Streams of systems of kind ``spark`` in a run's plan.
+
+What is said of them, what is promised of outputs, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,33 @@ from airflow_samza.systems.system import System
 Notes = Mapping[str, Mapping[str, str]]
 
 
-def refuse_unreadable(spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuses what Spark's reading once, before a stage, cannot give: an input that goes on, a table's feed, rows that fail one by one."""
+def refuse_unreadable(
+    spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Refuses what Spark's reading once, before a stage, cannot give.
+
+    An input that goes on, a table's feed, rows that fail one by one.
+    """
     for stream in bound.values():
-        if kept[stream.system]["kind"] != KIND or stream.role not in (StreamRole.INPUT.value, StreamRole.SIDE_INPUT.value):
+        if kept[stream.system]["kind"] != KIND or stream.role not in (
+            StreamRole.INPUT.value,
+            StreamRole.SIDE_INPUT.value,
+        ):
             continue
         where = f"{stream.stream_id!r} lies in the system {stream.system!r} of kind spark"
         if stream.role == StreamRole.SIDE_INPUT.value:
             raise UnsupportedShape(
                 f"The side input {where}, where no store can follow it.",
-                hint="Push it: app.pushed_table(…) and a TablePushOperator, whose source may be anything that Spark reads.",
+                hint="Push it: app.pushed_table(…) and a TablePushOperator, whose source may be anything that Spark "
+                "reads.",
                 stream=stream.stream_id,
             )
         declared = spec.inputs[stream.stream_id]
         if declared.shared or not declared.bounded:
             raise UnsupportedShape(
                 f"The input {where}, which is read once and whole, and is declared as one that goes on.",
-                hint='Leave bounded= and slice="checkpoint" out; slice="timestamp" reads the rows of the data interval.',
+                hint='Leave bounded= and slice="checkpoint" out; slice="timestamp" reads the rows of the data '
+                "interval.",
                 stream=stream.stream_id,
             )
         if declared.on_error is not None:
@@ -49,7 +62,8 @@ def refuse_endless(run: RunPlan, systems: Mapping[str, System]) -> None:
         table = system.table(run.stream(stream_id).spec)
         if run.mode == CONTINUOUS and table.waits_for_the_end:
             raise ConfigError(
-                f"The output {stream_id!r} has mode={table.mode!r}, which is written when the stage ends, and a continuous run does not.",
+                f"The output {stream_id!r} has mode={table.mode!r}, which is written when the stage ends, and a "
+                "continuous run does not.",
                 hint='Write it with mode="append", or run it staged or pipelined.',
                 key="mode",
                 value=table.mode,
@@ -57,7 +71,9 @@ def refuse_endless(run: RunPlan, systems: Mapping[str, System]) -> None:
             )
 
 
-def with_spark_notes(notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]) -> dict[str, dict[str, str]]:
+def with_spark_notes(
+    notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]
+) -> dict[str, dict[str, str]]:
     """The notes of a plan, with what stages read by Spark, and what is promised of what Spark writes."""
     found = {stage: dict(told) for stage, told in notes.items()}
     outputs = dict(_outputs(run, systems))

@@ -13,10 +13,17 @@ _SHOWN = 3
 
 
 def with_state_notes(
-    notes: Mapping[str, Mapping[str, str]], plan: ExecutionPlan, streams: Mapping[str, BoundStream], version: Version | None
+    notes: Mapping[str, Mapping[str, str]],
+    plan: ExecutionPlan,
+    streams: Mapping[str, BoundStream],
+    version: Version | None,
 ) -> dict[str, dict[str, str]]:
     """The notes, by stage and stream, with what is said of the streams' slices behind them."""
-    said = {stream_id: text for stream_id, stream in streams.items() if (text := slice_note(stream.slice or {}, version)) is not None}
+    said = {
+        stream_id: text
+        for stream_id, stream in streams.items()
+        if (text := slice_note(stream.slice or {}, version)) is not None
+    }
     found = {stage_id: dict(texts) for stage_id, texts in notes.items()}
     for stage in plan.stages:
         for stream_id in stage.inputs:

@@ -1,7 +1,9 @@
-"""What each task of a run goes on from: found in the version that the run starts from, by the ids of operators, tables and streams.
+"""What each task of a run goes on from.
 
-An operator may have moved to another stage since, or have been renamed (``renamed_from=``): its state is where its former id is. Task *k*
-goes on from task *k*, because a key stays in its partition (SEMANTICS P10).
+Found in the version that the run starts from, by the ids of operators, tables and streams.
+
+An operator may have moved to another stage since, or have been renamed (``renamed_from=``): its state is where its
+former id is. Task *k* goes on from task *k*, because a key stays in its partition (SEMANTICS P10).
 """
 
 from __future__ import annotations
@@ -30,14 +32,18 @@ def write_starts(
     slices: Mapping[str, Mapping[str, Any] | None],
     version: Version | None,
 ) -> dict[str, str]:
-    """Writes a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths. Nothing where nothing is.
+    """Writes a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths.
+
+    Nothing where nothing is.
 
     ``slices`` are what the run reads of its inputs; only of those that go on from run to run is anything taken over.
     """
     if version is None or not version.stages:
         return {}
     names = former_names(spec, version)
-    going_on = {stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False}
+    going_on = {
+        stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False
+    }
     # Sections of a shared stream are chosen by their runs: a later one may begin before what was read.
     counted = {s for s, slice_ in going_on.items() if slice_.get("offsets") is not None and "sections" not in slice_}
     paths = {}
@@ -45,16 +51,23 @@ def write_starts(
         tasks = dict(_starts(stage, version, names, set(going_on), counted))
         if tasks:
             paths[stage.stage_id] = f"{folder.path}/start/{generation}/{safe(stage.stage_id)}.json"
-            write_once(files, paths[stage.stage_id], {"stage": stage.stage_id, "version": version.number, "tasks": tasks})
+            write_once(
+                files, paths[stage.stage_id], {"stage": stage.stage_id, "version": version.number, "tasks": tasks}
+            )
     return paths
 
 
 def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
     """The former id of every operator, table and stream that was renamed since a version was left, by the present one.
 
-    Tables stand as ``table:<id>``. What the version knows by its present id was renamed before: ``renamed_from=`` may stay in the code.
+    Tables stand as ``table:<id>``. What the version knows by its present id was renamed before: ``renamed_from=`` may
+    stay in the code.
     """
-    known = {name for stage in version.plan.stages for name in (*stage.operators, *(f"table:{table_id}" for table_id in stage.tables))}
+    known = {
+        name
+        for stage in version.plan.stages
+        for name in (*stage.operators, *(f"table:{table_id}" for table_id in stage.tables))
+    }
     found = {}
     for operator in spec.operators:
         former = getattr(operator, "renamed_from", None)
@@ -88,8 +101,15 @@ def _starts(
 def _checkpoint(
     left: list[Mapping[str, Any]], stage: Stage, external: list[str], counted: set[str], names: Mapping[str, str]
 ) -> TaskCheckpoint | None:
-    """The stage's part of what tasks of this number knew, whichever stages they belonged to; the same stage's word comes first."""
-    known = [TaskCheckpoint.from_dict(found["checkpoint"]).for_next_run(external) for found in left if found["checkpoint"] is not None]
+    """The stage's part of what tasks of this number knew, whichever stages they belonged to.
+
+    The same stage's word comes first.
+    """
+    known = [
+        TaskCheckpoint.from_dict(found["checkpoint"]).for_next_run(external)
+        for found in left
+        if found["checkpoint"] is not None
+    ]
     if not known:
         return None
     present = {former: name for name, former in names.items()}
@@ -130,8 +150,10 @@ def _refuse_fewer_tasks(stage: Stage, keys: list[str], former: list[Left], names
         for key in keys:
             if any(key_of in (tasks[task]["state"] or {}) for task in beyond for key_of in [names.get(key, key)]):
                 raise PlanChanged(
-                    f"The stage {stage.stage_id!r} has {stage.task_count} tasks, and {key!r} keeps state in {max(tasks) + 1}.",
-                    hint="Give its inputs their former partition counts; or start with fresh state: airflow-samza state reset.",
+                    f"The stage {stage.stage_id!r} has {stage.task_count} tasks, and {key!r} keeps state in "
+                    f"{max(tasks) + 1}.",
+                    hint="Give its inputs their former partition counts; or start with fresh state: airflow-samza "
+                    "state reset.",
                     stage=stage.stage_id,
                     operator=key,
                     tasks=stage.task_count,

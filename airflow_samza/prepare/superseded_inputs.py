@@ -1,8 +1,12 @@
-"""Refuses to go on from a state that holds what its writer has replaced since: a cleared run of another application, for instance.
+"""Refuses to go on from a state that holds what its writer has replaced since.
 
-The state of a run was made of messages that nobody can take out of it again. What replaces them would be read in addition, because it
-comes at new offsets; to pass it over would leave results that nobody sees are out of date. So there is one rule for all inputs that go on
-from run to run, and for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to be cleared.
+A cleared run of another application, for instance.
+
+The state of a run was made of messages that nobody can take out of it again. What replaces them would be read in
+addition, because it comes at new offsets; to pass it over would leave results that nobody sees are out of date. So
+there is one rule for all inputs that go on
+from run to run, and for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to
+be cleared.
 """
 
 from __future__ import annotations
@@ -26,14 +30,22 @@ from airflow_samza.systems.system import StreamSpec, System
 class SupersedingSystem(Protocol):
     """A system in which a newer generation of a writer takes the place of what the former one wrote."""
 
-    def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
-        """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""
+    def superseded(
+        self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
+    ) -> list[Superseded]:
+        """What was read up to the offsets ``read``, as of a slice, and was superseded since.
+
+        ``first`` is where the reading began.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class InputHistory:
-    """What the state of an application has read of its inputs; ``version`` is the one that a run starts from (None: nothing yet)."""
+    """What the state of an application has read of its inputs.
+
+    ``version`` is the one that a run starts from (None: nothing yet).
+    """
 
     files: Filesystem
     application: str
@@ -61,10 +73,19 @@ class InputHistory:
             mark = before.get(section.run, section.mark)
             if mark != section.mark:
                 reader = self._reader(lambda version: mark in version.sections.get(stream_id, ()))  # noqa: B023 - called at once
-                raise self._replaced(f"section of the shared stream {stream_id!r}", stream_id, section.producer, section.generation, reader)
+                raise self._replaced(
+                    f"section of the shared stream {stream_id!r}",
+                    stream_id,
+                    section.producer,
+                    section.generation,
+                    reader,
+                )
 
     def _reader(self, has_read: Callable[[Version], bool]) -> Version | None:
-        """The version of the first run that has read something which the present version holds; None when it is not kept any more."""
+        """The version of the first run that has read something which the present version holds.
+
+        None when it is not kept any more.
+        """
         lineage = LineageFolder(self.application, self.app_id)
         found = self.version
         while found is not None and found.parent:
@@ -93,16 +114,20 @@ class InputHistory:
 
     def _way_out(self, reader: Version | None) -> str:
         assert self.version is not None
-        reset = f"airflow-samza state reset {self.application}" + (f" --app-id {self.app_id}" if self.app_id != "1" else "")
+        reset = f"airflow-samza state reset {self.application}" + (
+            f" --app-id {self.app_id}" if self.app_id != "1" else ""
+        )
         if reader is None:
             return (
-                "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): remove what "
+                "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): "
+                "remove what "
                 f"earlier runs wrote, and forget the state, so that the next run reads anew all that is there: {reset}"
             )
         if reader.number == self.version.number:
             return f"Clear the run that read it, {reader.run_id!r}, from its plan on; then it reads the newer one."
         return (
-            f"First undo the run that read it, {reader.run_id!r}, and those after it: {reset} --to {reader.parent}; then clear them from "
+            f"First undo the run that read it, {reader.run_id!r}, and those after it: {reset} --to {reader.parent}; "
+            "then clear them from "
             "their plans on, in their order."
         )
 
@@ -111,9 +136,11 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
     """The error for a run that goes on, when what it has read was written anew meanwhile."""
     writer = Section(what.producer, what.newer)
     return StateError(
-        f"{_written_anew(f'part of the input {stream_id!r}', writer)}, and the run {run.run_id!r} of {run.application!r} goes on from what "
+        f"{_written_anew(f'part of the input {stream_id!r}', writer)}, and the run {run.run_id!r} of "
+        f"{run.application!r} goes on from what "
         "it had written before.",
-        hint=f"Clear {run.run_id!r} from its plan on (on the command line: --again): it goes back to the state with which it began; if "
+        hint=f"Clear {run.run_id!r} from its plan on (on the command line: --again): it goes back to the state with "
+        "which it began; if "
         "that holds it, too, the plan names the run to clear.",
         application=run.application,
         stream=stream_id,
@@ -124,7 +151,9 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
 
 def _written_anew(what: str, writer: Section) -> str:
     of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run_id else ""
-    return f"The run {writer.run_id or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
+    return (
+        f"The run {writer.run_id or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
+    )
 
 
 def _has_read(version: Version, stream_id: str, what: Superseded) -> bool:

@@ -1,6 +1,9 @@
-"""What the tables of one task are filled from in an epoch: its partitions of the side inputs, as far as the intent says.
+"""What the tables of one task are filled from in an epoch.
 
-Tables that an earlier epoch has left are read on; those of which the topic was made anew, or another version is read, begin anew.
+Its partitions of the side inputs, as far as the intent says.
+
+Tables that an earlier epoch has left are read on; those of which the topic was made anew, or another version is read,
+begin anew.
 """
 
 from __future__ import annotations
@@ -77,7 +80,9 @@ class SideInputs:
         if ranges is None:
             if former is None:
                 for partition in side_partitions(self._program, stream_id, task):
-                    yield TaskInput(stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None), system=system)
+                    yield TaskInput(
+                        stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None), system=system
+                    )
             return
         if former is not None and "sections" in slice_:
             found = sections_since(former["sections"], slice_, self._is_there)
@@ -132,7 +137,8 @@ class SideInputs:
         except TopicError as error:
             raise TopicError(
                 f"The side input {stream_id!r} cannot be read as it was planned: {error.sentence}",
-                hint="Its topic was deleted or made anew: clear the plan task with its downstream tasks, which build the tables anew.",
+                hint="Its topic was deleted or made anew: clear the plan task with its downstream tasks, which build "
+                "the tables anew.",
                 stream=stream_id,
             ) from error
 

@@ -1,4 +1,6 @@
-"""Shared streams as Airflow assets: a producer's run that has written its section starts the Dags that read it, and names itself.
+"""Shared streams as Airflow assets.
+
+A producer's run that has written its section starts the Dags that read it, and names itself.
 
     with DAG("consumer", schedule=[shared_stream("departures")]): SamzaTaskGroup(…)
 
@@ -22,19 +24,28 @@ SCHEME = "samza"
 
 
 def shared_stream(stream_id: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
-    """The asset of a shared stream. ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one."""
+    """The asset of a shared stream.
+
+    ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one.
+    """
     uri = f"{SCHEME}://{conn_id}/{stream_id}"
     return Asset(name=uri, uri=uri)
 
 
 def pushed_table(table: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
-    """The asset of a pushed table: each push, and each rollback, is an event of it, with the version in its ``extra``."""
+    """The asset of a pushed table.
+
+    Each push, and each rollback, is an event of it, with the version in its ``extra``.
+    """
     uri = f"{SCHEME}://{conn_id}/{table}-push"
     return Asset(name=uri, uri=uri)
 
 
 def announce_version(events: Any, asset: Asset, version: TableVersion, partition_key: str | None) -> None:
-    """Adds to the event of a push which version it made, and of how many rows; under a partition key where there is one."""
+    """Adds to the event of a push which version it made, and of how many rows.
+
+    Under a partition key where there is one.
+    """
     event = events[asset]
     event.extra = {**version_facts(version), "partition_key": partition_key}
     if partition_key is not None:
@@ -59,7 +70,10 @@ def version_facts(version: TableVersion) -> dict[str, Any]:
 
 
 def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset]:
-    """The assets of the shared streams that an application writes, by stream id; a templated connection has none while a Dag is read."""
+    """The assets of the shared streams that an application writes, by stream id.
+
+    A templated connection has none while a Dag is read.
+    """
     found = {}
     for stream_id, stream in spec.outputs.items():
         system = stream.system or spec.default_system
@@ -70,7 +84,10 @@ def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, st
 
 
 def announce(events: Any, outlets: Iterable[Any], run: RunPlan, results: Iterable[StageResult]) -> None:
-    """Adds to the events of shared streams which run wrote them, and how much; Airflow sends them when the task has succeeded."""
+    """Adds to the events of shared streams which run wrote them, and how much.
+
+    Airflow sends them when the task has succeeded.
+    """
     written = {output.stream_id: (result, output) for result in results for output in result.outputs}
     for outlet in outlets:
         if not (isinstance(outlet, Asset) and outlet.uri.startswith(f"{SCHEME}://")):
@@ -89,7 +106,10 @@ def announce(events: Any, outlets: Iterable[Any], run: RunPlan, results: Iterabl
 
 
 def consumed_sections(context: Mapping[str, Any], spec: ApplicationSpec) -> dict[str, list[str]]:
-    """The runs whose sections the asset events of this Dag run name, by shared stream that the application reads; oldest first."""
+    """The runs whose sections the asset events of this Dag run name, by shared stream that the application reads.
+
+    Oldest first.
+    """
     shared = {stream_id for stream_id, stream in spec.inputs.items() if stream.shared}
     found: dict[str, list[str]] = {}
     for events in (context.get("triggering_asset_events") or {}).values() if shared else ():

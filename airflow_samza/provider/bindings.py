@@ -1,7 +1,7 @@
 """Airflow connections → what the names of systems mean in this environment.
 
-Code names systems only; ``systems={name: conn_id}`` binds them here. Secrets stay in the connections: they are marked, so that no
-plan and no log shows them.
+Code names systems only; ``systems={name: conn_id}`` binds them here. Secrets stay in the connections: they are marked,
+so that no plan and no log shows them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from airflow_samza.systems.system import SystemBinding
 
 GetConnection = Callable[[str], Any]
 
-SUPPORTED = "samza (a log under a root), fs (files under a path), jdbc (a database) and spark_sql (what else Spark reads and writes)"
+SUPPORTED = (
+    "samza (a log under a root), fs (files under a path), jdbc (a database) and spark_sql (what else Spark "
+    "reads and writes)"
+)
 
 
 def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
@@ -34,7 +37,8 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
         if not path:
             raise ConfigError(
                 f"The connection {conn_id!r}, which binds the system {name!r}, has no path.",
-                hint=f'Set its path, for example: airflow connections add {conn_id} --conn-type fs --conn-extra \'{{"path": "/data"}}\'.',
+                hint=f"Set its path, for example: airflow connections add {conn_id} --conn-type fs --conn-extra "
+                '\'{"path": "/data"}\'.',
                 key="systems",
                 value=conn_id,
             )
@@ -55,12 +59,17 @@ def _with_access(kind: str, root: str, connection: Any) -> SystemBinding:
     """A system under a root; of one on HDFS the login says as whom, and the password is a delegation token."""
     options: dict[str, Any] = {"root": root}
     if is_hdfs(root):
-        options |= {name: value for name, value in (("user", connection.login), ("token", connection.password)) if value}
+        options |= {
+            name: value for name, value in (("user", connection.login), ("token", connection.password)) if value
+        }
     return SystemBinding(kind, options, frozenset({"token"} & set(options)))
 
 
 def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
-    """A database as Airflow's ``jdbc`` connections describe it: the URL is the host, the driver's class stands in the extra."""
+    """A database as Airflow's ``jdbc`` connections describe it.
+
+    The URL is the host, the driver's class stands in the extra.
+    """
     url = str(connection.host or "").strip()
     if not url.startswith("jdbc:"):
         raise ConfigError(
@@ -81,12 +90,16 @@ def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
 
 
 def root_of(conn_id: str, connection: Any) -> str:
-    """The root of topics and run records that a ``samza`` connection names: its field ``root``, else its host or URI path."""
+    """The root of topics and run records that a ``samza`` connection names.
+
+    Its field ``root``, else its host or URI path.
+    """
     root = str(extra_of(conn_id, connection).get("root") or connection.host or "").strip()
     if not root:
         raise ConfigError(
             f"The Samza connection {conn_id!r} has no root.",
-            hint=f'Set it, for example: airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\'.',
+            hint=f'Set it, for example: airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": '
+            '"/data/samza"}\'.',
             key="root",
             value=conn_id,
         )
@@ -104,7 +117,12 @@ def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
         extra = None
     if not isinstance(extra, dict):
         # Without the value: an extra field may hold a password.
-        raise ConfigError(f"The extra of the connection {conn_id!r} is not a JSON object.", hint="Correct it.", key="extra", value=conn_id)
+        raise ConfigError(
+            f"The extra of the connection {conn_id!r} is not a JSON object.",
+            hint="Correct it.",
+            key="extra",
+            value=conn_id,
+        )
     return extra
 
 
@@ -119,7 +137,10 @@ def text_map(name: str, value: Any) -> dict[str, str]:
             value = None
     if not isinstance(value, Mapping):
         raise ConfigError(
-            f"{name} is not a mapping of settings.", hint=f'Write {name} as {{"key": "value"}}.', key=name, value=type(value).__name__
+            f"{name} is not a mapping of settings.",
+            hint=f'Write {name} as {{"key": "value"}}.',
+            key=name,
+            value=type(value).__name__,
         )
     return {str(key): _text(item) for key, item in value.items()}
 

@@ -19,14 +19,15 @@ from airflow_samza.runs.records.run_plan import RunPlan
 class SamzaCleanupOperator(SamzaOperator):
     """Ends a run: its stage runners stop, and its intermediate topics are marked as expired.
 
-    What has expired of the application by then is deleted: topics of earlier runs, and runs beyond ``[samza] keep_runs`` and
-    ``keep_runs_days`` (:class:`~airflow_samza.provider.retention_operator.SamzaRetentionOperator`). That takes ten seconds at most; the
-    rest is left to the next run.
+    What has expired of the application by then is deleted: topics of earlier runs, and runs beyond ``[samza]
+    keep_runs`` and ``keep_runs_days`` (:class:`~airflow_samza.provider.retention_operator.SamzaRetentionOperator`).
+    That takes ten seconds at most; the rest is left to the next run.
 
     They are kept ``[samza] keep_topics_after_success`` hours when every stage has succeeded, else
     ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
 
-    :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is nothing to do.
+    :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is
+    nothing to do.
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan")

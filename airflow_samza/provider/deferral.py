@@ -1,4 +1,7 @@
-"""When a task may defer, and what it takes along: a stage goes on while no worker looks, so its runner has to outlive the worker."""
+"""When a task may defer, and what it takes along.
+
+A stage goes on while no worker looks, so its runner has to outlive the worker.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from airflow_samza.provider.bindings import extra_of
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
 LOST = "lost"
-"""Keys of a trigger's event: the deadline has passed; the text says why this triggerer cannot look; producers that failed for good."""
+"""Keys of a trigger's event: the deadline has passed.
+
+The text says why this triggerer cannot look; producers that failed for good.
+"""
 
 OUTLIVES = "runners_outlive_tasks"
 """The field of a Samza connection that says whether a process that a task leaves behind lives on."""
@@ -27,7 +33,8 @@ OF_ONE_TASK = ("kubernetes", "ecs", "batch", "lambda")
 def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> None:
     """Refuses to defer where the stage runner ends with the task.
 
-    ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is the task's own.
+    ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is
+    the task's own.
     """
     why = _why_it_ends(conn_id, connection, executor, in_cluster)
     if why is None:
@@ -42,7 +49,10 @@ def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: st
 
 
 def runner_outlives(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> bool:
-    """Whether a stage runner that a task starts lives on without the task; else it is that task's own, and no other task's."""
+    """Whether a stage runner that a task starts lives on without the task.
+
+    Else it is that task's own, and no other task's.
+    """
     return _why_it_ends(conn_id, connection, executor, in_cluster) is None
 
 
@@ -52,10 +62,18 @@ def _why_it_ends(conn_id: str, connection: Any, executor: str | None, in_cluster
         return None
     told = extra_of(conn_id, connection).get(OUTLIVES)
     name = _class_of(executor)
-    lasts = not any(part in name.lower() for part in OF_ONE_TASK) if told is None else str(told).lower() not in ("false", "0", "no")
+    lasts = (
+        not any(part in name.lower() for part in OF_ONE_TASK)
+        if told is None
+        else str(told).lower() not in ("false", "0", "no")
+    )
     if lasts:
         return None
-    return f"the connection {conn_id!r} says {OUTLIVES}: false" if told is not None else f"{name} ends a task's container with the task"
+    return (
+        f"the connection {conn_id!r} says {OUTLIVES}: false"
+        if told is not None
+        else f"{name} ends a task's container with the task"
+    )
 
 
 def _class_of(executor: str | None) -> str:
@@ -67,16 +85,22 @@ def _class_of(executor: str | None) -> str:
 
 
 def deadline_of(operator: Any) -> float | None:
-    """When the task's time is over (seconds since 1970): Airflow itself does not watch over ``execution_timeout`` while it is deferred."""
+    """When the task's time is over (seconds since 1970).
+
+    Airflow itself does not watch over ``execution_timeout`` while it is deferred.
+    """
     return time.time() + operator.execution_timeout.total_seconds() if operator.execution_timeout else None
 
 
 def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:
     """An event that says that waiting is over without an end: the time-out, or a triggerer that sees nothing."""
     if event and event.get(TIMED_OUT):
-        raise AirflowTaskTimeout(f"The task {task_id} took longer than its execution_timeout; its stages are cancelled.")
+        raise AirflowTaskTimeout(
+            f"The task {task_id} took longer than its execution_timeout; its stages are cancelled."
+        )
     if event and NOT_SEEN in event:
         raise RuntimeMissing(
             f"The task {task_id!r} cannot wait for its stage: {event[NOT_SEEN]}",
-            hint="The root has to be one folder that triggerers see, too, under the same path as workers; or leave deferrable out.",
+            hint="The root has to be one folder that triggerers see, too, under the same path as workers; or leave "
+            "deferrable out.",
         )

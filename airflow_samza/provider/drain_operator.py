@@ -25,7 +25,8 @@ DRAIN, STOP = "drain", "stop"
 class SamzaDrainOperator(SamzaOperator):
     """Ends running continuous (or pipelined) runs of an application, and waits until they are over.
 
-    A drain ends them for good: what has arrived is processed, windows and joins give what they hold, stages end one after the other. A
+    A drain ends them for good: what has arrived is processed, windows and joins give what they hold, stages end one
+    after the other. A
     stop ends them for now: nothing more is read, nothing flushes, and the next run goes on from the state that is left.
 
     :param run_id: The run, by its own id or by Airflow's; without one the newest that is on (templated).
@@ -58,7 +59,9 @@ class SamzaDrainOperator(SamzaOperator):
         self.missing_ok = missing_ok
         self.wait_for_completion = wait_for_completion
         self.poll_interval = poll_interval
-        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
         self._killed = False
 
     def execute(self, context: Any) -> str | None:
@@ -122,11 +125,15 @@ class SamzaDrainOperator(SamzaOperator):
         return run.run_id
 
     def _nothing_is_on(self, application: str) -> None:
-        wanted = ", ".join(f"{what} {value!r}" for what, value in (("run", self.run_id), ("Dag", self.dag_id_)) if value)
+        wanted = ", ".join(
+            f"{what} {value!r}" for what, value in (("run", self.run_id), ("Dag", self.dag_id_)) if value
+        )
         if not self.missing_ok:
             raise UnknownName(
-                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is on that could be asked to {self.action}.",
-                hint="Only continuous and pipelined runs are drained and stopped; missing_ok=True if there need not be one.",
+                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is on that could be asked to "
+                f"{self.action}.",
+                hint="Only continuous and pipelined runs are drained and stopped; missing_ok=True if there need not "
+                "be one.",
                 name=application,
             )
         self.tell(f"No run of {application} is on; there is nothing to {self.action}.")

@@ -18,7 +18,10 @@ _COMMAND = re.compile(r"\bairflow-samza (?:state|topics|tables|status|fsck|gc)\b
 
 
 def may_be_tried_again(error: SamzaError) -> bool:
-    """Whether another try of the task can help. A consumer of a cleared stage needs a generation of its own, which a clear brings."""
+    """Whether another try of the task can help.
+
+    A consumer of a cleared stage needs a generation of its own, which a clear brings.
+    """
     return error.retryable and not isinstance(error, UpstreamCleared)
 
 
@@ -39,8 +42,12 @@ class SamzaTaskRefused(AirflowFailException):  # type: ignore[misc]
 
 
 @contextmanager
-def mapped_failures(tell: Callable[[str], object] | None = None, root: Callable[[], str] | None = None) -> Iterator[None]:
-    """Turns a :class:`SamzaError` of the body into Airflow's exception; ``tell`` gets the sentence for the task's log first.
+def mapped_failures(
+    tell: Callable[[str], object] | None = None, root: Callable[[], str] | None = None
+) -> Iterator[None]:
+    """Turns a :class:`SamzaError` of the body into Airflow's exception.
+
+    ``tell`` gets the sentence for the task's log first.
 
     Commands in its hint get the ``root``, so that they work wherever they are pasted.
     """
@@ -69,7 +76,8 @@ def with_root(hint: str, root: str) -> str:
 def log_without_frames() -> None:
     """Let Airflow log our exceptions without their stack frames, which its task process does for every exception.
 
-    The sentence stands above already, and ten frames below it read like a crash. Exceptions of other kinds keep their frames.
+    The sentence stands above already, and ten frames below it read like a crash. Exceptions of other kinds keep their
+    frames.
     """
     import structlog  # comes with Airflow, whose task process logs by it
 

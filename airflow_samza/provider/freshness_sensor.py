@@ -24,7 +24,8 @@ CURRENT = "current"
 class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
     """Waits until every run of an application that is on reads a version of a pushed table, or a newer one.
 
-    A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the one of its plan.
+    A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the
+    one of its plan.
 
     :param application: The application whose runs read the table, as ``package.module:attribute`` (templated).
     :param table: The table (templated).
@@ -59,7 +60,9 @@ class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
         self.conn_id = conn_id
         self.systems = systems
         self.config = config
-        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
         self._asked: Freshness | None = None
 
     def execute(self, context: Any) -> Any:
@@ -76,7 +79,9 @@ class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
 
             from airflow_samza.provider.table_triggers import TableFreshnessTrigger  # a Dag file need not load it
 
-            trigger = TableFreshnessTrigger(root=self._hook.root, poll_interval=self.poke_interval, table=asked.to_dict())
+            trigger = TableFreshnessTrigger(
+                root=self._hook.root, poll_interval=self.poke_interval, table=asked.to_dict()
+            )
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
     def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -108,7 +113,10 @@ class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
             version = newest(files, place.system, place.topic)
             if version is None:
                 raise NoSuchVersion(
-                    f"The table {self.table!r} has no version to wait for.", hint="Push it first.", table=self.table, wanted=CURRENT
+                    f"The table {self.table!r} has no version to wait for.",
+                    hint="Push it first.",
+                    table=self.table,
+                    wanted=CURRENT,
                 )
         else:
             version = find_target(files, place.system, place.topic, str(self.version))

@@ -19,17 +19,24 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-samza",
         "name": "Samza",
-        "description": "Streams and batches in one Dag: a stream application planned into stages, each stage a task on Spark.",
+        "description": "Streams and batches in one Dag: a stream application planned into stages, each stage a task "
+        "on Spark.",
         "integrations": [
             {"integration-name": "Samza", "external-doc-url": "https://samza.apache.org/", "tags": ["apache"]},
         ],
         "operators": [
-            {"integration-name": "Samza", "python-modules": ["airflow_samza.provider.operators", "airflow_samza.provider.task_group"]},
+            {
+                "integration-name": "Samza",
+                "python-modules": ["airflow_samza.provider.operators", "airflow_samza.provider.task_group"],
+            },
         ],
         "sensors": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.freshness_sensor"]}],
         "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.hooks"]}],
         "triggers": [
-            {"integration-name": "Samza", "python-modules": ["airflow_samza.provider.triggers", "airflow_samza.provider.table_triggers"]}
+            {
+                "integration-name": "Samza",
+                "python-modules": ["airflow_samza.provider.triggers", "airflow_samza.provider.table_triggers"],
+            }
         ],
         "asset-uris": [{"schemes": ["samza"], "handler": None}],
         "connection-types": [_samza_connection()],
@@ -45,28 +52,32 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "1",
                     },
                     "progress_interval": {
-                        "description": "How often a task tells the progress of its stage, in its log and as metrics, in seconds.",
+                        "description": "How often a task tells the progress of its stage, in its log and as metrics, "
+                        "in seconds.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "300",
                         "default": "30",
                     },
                     "keep_topics_after_success": {
-                        "description": "For how many hours the intermediate topics of a run are kept after it has succeeded.",
+                        "description": "For how many hours the intermediate topics of a run are kept after it has "
+                        "succeeded.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "1",
                         "default": "24",
                     },
                     "keep_topics_after_failure": {
-                        "description": "For how many hours the topics of a failed run are kept, so that it can be cleared and resumed.",
+                        "description": "For how many hours the topics of a failed run are kept, so that it can be "
+                        "cleared and resumed.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "720",
                         "default": "168",
                     },
                     "keep_runs": {
-                        "description": "How many runs of an application stay on record. Older ones are deleted with their topics, but for "
+                        "description": "How many runs of an application stay on record. Older ones are deleted with "
+                        "their topics, but for "
                         "those that are open or still needed.",
                         "version_added": "0.1.0",
                         "type": "integer",
@@ -89,8 +100,10 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "600",
                     },
                     "class_archives": {
-                        "description": "A folder of the worker's host for archives of Spark's classes, with which a local Spark starts "
-                        "sooner. The first runner has one made when it ends. Whoever can write there can run code. Empty: none.",
+                        "description": "A folder of the worker's host for archives of Spark's classes, with which a "
+                        "local Spark starts "
+                        "sooner. The first runner has one made when it ends. Whoever can write there can run code. "
+                        "Empty: none.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "/var/lib/airflow/class-archives",
@@ -115,17 +128,20 @@ def _samza_connection() -> dict[str, Any]:
         "conn-fields": {
             "root": {
                 "label": "Root",
-                "description": "The folder of topics and run records, reachable under this path by Airflow's workers and by Spark.",
+                "description": "The folder of topics and run records, reachable under this path by Airflow's workers "
+                "and by Spark.",
                 "schema": dict(_TEXT),
             },
             "default_system": {
                 "label": "Default system",
-                "description": "The system of streams that name none; it is the log under the root unless systems= binds it.",
+                "description": "The system of streams that name none; it is the log under the root unless systems= "
+                "binds it.",
                 "schema": dict(_TEXT),
             },
             "spark_conn_id": {
                 "label": "Spark connection",
-                "description": "The id of a connection of type spark (local, standalone, YARN, Kubernetes) or spark_connect; "
+                "description": "The id of a connection of type spark (local, standalone, YARN, Kubernetes) or "
+                "spark_connect; "
                 "without one, stages run on this worker's machine, on local[*].",
                 "schema": dict(_TEXT),
             },
@@ -136,8 +152,10 @@ def _samza_connection() -> dict[str, Any]:
             },
             "runners_outlive_tasks": {
                 "label": "Runners outlive tasks",
-                "description": "Whether a process that a task leaves on its worker's host lives on: deferrable tasks need it. Without a "
-                "word, it does, except where the executor gives each task a container (Kubernetes, ECS, Batch, Lambda).",
+                "description": "Whether a process that a task leaves on its worker's host lives on: deferrable tasks "
+                "need it. Without a "
+                "word, it does, except where the executor gives each task a container (Kubernetes, ECS, Batch, "
+                "Lambda).",
                 "schema": {"type": ["boolean", "null"]},
             },
         },

@@ -62,16 +62,16 @@ class ClosedRun(NamedTuple):
 class SamzaHook(BaseHook):  # type: ignore[misc]
     """Plans applications, and submits, watches, cancels and finishes their stages.
 
-    A ``run`` is what :meth:`load_plan` or :meth:`load_run` gives (:meth:`plan` has it in its ``run``), a ``handle`` what :meth:`submit`
-    or :meth:`push` returned; ``application`` is ``module:attribute`` where one is planned or pushed to, else its name. What goes wrong is
-    a :class:`~airflow_samza.errors.SamzaError`; operators turn it into Airflow's exceptions.
+    A ``run`` is what :meth:`load_plan` or :meth:`load_run` gives (:meth:`plan` has it in its ``run``), a ``handle``
+    what :meth:`submit` or :meth:`push` returned; ``application`` is ``module:attribute`` where one is planned or pushed
+    to, else its name. What goes wrong is a :class:`~airflow_samza.errors.SamzaError`; operators turn it into Airflow's
+    exceptions.
 
-    :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection.
-    :param systems: Connection ids by the names of the application's systems.
-    :param spark_conf: Spark settings, over those of the connection.
-    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
-    :param archives: Archives that the workers unpack, by path.
-    :param executor: The executor of the task that uses the hook; None: Airflow's first. Where it gives each task a container of its own,
+    :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection. :param
+    systems: Connection ids by the names of the application's systems. :param spark_conf: Spark settings, over those of
+    the connection. :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
+    :param archives: Archives that the workers unpack, by path. :param executor: The executor of the task that uses the
+    hook; None: Airflow's first. Where it gives each task a container of its own,
         the stage runners that the hook starts are this task's own, too.
     """
 
@@ -131,7 +131,9 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         if not spark_conn_id:
             return SparkPlace()
         connection = self._connection(spark_conn_id)  # the Spark provider would take one that is not there for YARN
-        return spark_place(spark_conn_id, connection, conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0))
+        return spark_place(
+            spark_conn_id, connection, conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0)
+        )
 
     def plan(
         self,
@@ -150,9 +152,9 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     ) -> PlannedRun:
         """Plans the run ``run_id`` and stores the plan; the same generation again returns the plan that stands.
 
-        ``generation`` counts the clears of the plan task from 1. Another run that holds the application's state is a :class:`StateBusy` at
-        once; ``origin`` says where the run comes from, and is kept with its records. The other parameters are those of
-        ``SparkRuntime.prepare``.
+        ``generation`` counts the clears of the plan task from 1. Another run that holds the application's state is a
+        :class:`StateBusy` at once; ``origin`` says where the run comes from, and is kept with its records. The other
+        parameters are those of ``SparkRuntime.prepare``.
         """
         from airflow_samza.planner.explain import explain
 
@@ -201,7 +203,10 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return self.load_run(ticket.application, ticket.run_id, ticket.generation)
 
     def load_run(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
-        """The stored plan of the run ``run_id``, the newest without a ``generation``; UnknownName when there is none."""
+        """The stored plan of the run ``run_id``, the newest without a ``generation``.
+
+        UnknownName when there is none.
+        """
         return self.get_conn().load_plan(application, run_id, generation)
 
     @property
@@ -218,10 +223,15 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     def refuse_short_lived(self, task_id: str, executor: str | None = None) -> None:
         """Refuses to defer a task whose stage runner would end with it; ``executor`` is the task's own."""
-        refuse_short_lived(task_id, self.conn_id, self._connection(self.conn_id), executor, _is_in_cluster(self.spark_place()))
+        refuse_short_lived(
+            task_id, self.conn_id, self._connection(self.conn_id), executor, _is_in_cluster(self.spark_place())
+        )
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
-        """Has the stage ``stage_id`` run, or re-attaches to it; ``generation`` counts the stage's clears from 1. Returns at once."""
+        """Has the stage ``stage_id`` run, or re-attaches to it; ``generation`` counts the stage's clears from 1.
+
+        Returns at once.
+        """
         return self.get_conn().submit(run, stage_id, generation)
 
     def status(self, handle: StageHandle) -> StageStatus:
@@ -258,9 +268,9 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     ) -> StageHandle:
         """Has a table filled from what Spark reads, or re-attaches to the push ``push_id``; returns at once.
 
-        ``source`` is that of ``SparkRuntime.push``; ``source_conn_id`` says how to get at it. ``interval`` is the data interval that the
-        rows are of, ``config`` the application's further configuration. ``options`` are those of ``PushRequest``: mode, columns, deletes,
-        guards and so on.
+        ``source`` is that of ``SparkRuntime.push``; ``source_conn_id`` says how to get at it. ``interval`` is the data
+        interval that the rows are of, ``config`` the application's further configuration. ``options`` are those of
+        ``PushRequest``: mode, columns, deletes, guards and so on.
         """
         secrets = source_options(source_conn_id, self._connection(source_conn_id)) if source_conn_id else None
         given = {"interval": interval, "config": config, "secrets": secrets, **options}
@@ -277,10 +287,13 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     def rollback(
         self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
     ) -> tuple[TableVersion, str]:
-        """Makes what an older version of a table read current again; needs no Spark. Returns the new version, and a text that says so.
+        """Makes what an older version of a table read current again; needs no Spark.
 
-        ``to`` is the number or the push id of the older version, ``push_id`` what the new one is known by: under the same one it is made
-        once. A version that is not there or expired is a :class:`~airflow_samza.errors.NoSuchVersion`.
+        Returns the new version, and a text that says so.
+
+        ``to`` is the number or the push id of the older version, ``push_id`` what the new one is known by: under the
+        same one it is made once. A version that is not there or expired is a
+        :class:`~airflow_samza.errors.NoSuchVersion`.
         """
         from airflow_samza.runs.tables.rollback import rollback
         from airflow_samza.runs.tables.version_text import rollback_text
@@ -322,7 +335,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         files = self.files
         folder = RunFolder(run.application, run.run_id)
         for stage in run.plan.stages:
-            known = [generation for generation in folder.generations(files, stage.stage_id) if generation.plan == run.generation]
+            known = [
+                generation
+                for generation in folder.generations(files, stage.stage_id)
+                if generation.plan == run.generation
+            ]
             if not known:
                 return False
             handle = StageHandle(run.application, run.run_id, stage.stage_id, known[-1])
@@ -347,7 +364,10 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
             return False, str(error)
 
     def _owner(self, place: SparkPlace) -> str:
-        """Who alone uses the stage runners that this hook starts: this process, where they end with it; else nobody in particular."""
+        """Who alone uses the stage runners that this hook starts: this process, where they end with it.
+
+        Else nobody in particular.
+        """
         if runner_outlives(self.conn_id, self._connection(self.conn_id), self.executor, _is_in_cluster(place)):
             return ""
         return f"{liveness.place()}/{os.getpid()}"
@@ -358,7 +378,10 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         except AirflowNotFoundException:
             example = f'airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\''
             raise ConfigError(
-                f"The connection {conn_id!r} is not defined.", hint=f"Define it, for example: {example}.", key="conn_id", value=conn_id
+                f"The connection {conn_id!r} is not defined.",
+                hint=f"Define it, for example: {example}.",
+                key="conn_id",
+                value=conn_id,
             ) from None
 
 

@@ -1,4 +1,7 @@
-"""The operators: plan an application, run one stage or all of them, drain a run, clean up after one; push a table, and roll it back."""
+"""The operators: plan an application, run one stage or all of them, drain a run, clean up after one.
+
+Push a table, and roll it back.
+"""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ PLAN_TEXT = "plan_text"
 class SamzaPlanOperator(PlanningOperator):
     """Plans a run: fixes counts and slices, refuses what must be refused before anything runs, and stores the plan.
 
-    The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan to read.
-    Parameters as of :class:`PlanningOperator`.
+    The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan
+    to read. Parameters as of :class:`PlanningOperator`.
 
     :param expected_stages: The stages that the Dag has tasks for; a plan with others is refused.
     """
@@ -34,7 +34,9 @@ class SamzaPlanOperator(PlanningOperator):
         """Plans and returns the ticket."""
         return self._plan(context, deadline_of(self))
 
-    def execute_again(self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> dict[str, Any]:
+    def execute_again(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
         """Plans, now that the run that held the state has given it back."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
             raise_what_the_trigger_met(event, self.task_id)
@@ -61,6 +63,7 @@ def check_stages(ticket: PlanTicket, expected: Iterable[str] | None) -> None:
     if expected is not None and set(expected) != set(ticket.stages):
         raise PlanChanged(
             f"The Dag has tasks for the stages {', '.join(expected)}, but the plan has {', '.join(ticket.stages)}.",
-            hint="The application changed since the Dag file was read: clear this task with its downstream once it was read again.",
+            hint="The application changed since the Dag file was read: clear this task with its downstream once it "
+            "was read again.",
             found=", ".join(ticket.stages),
         )

@@ -12,7 +12,10 @@ from airflow_samza.records import decoder
 
 @dataclass(frozen=True)
 class PlanTicket:
-    """A generation of a run's plan, by name. ``shape`` is the fingerprint of the application as the Dag file saw it, "" when none did."""
+    """A generation of a run's plan, by name.
+
+    ``shape`` is the fingerprint of the application as the Dag file saw it, "" when none did.
+    """
 
     application: str
     run_id: str
@@ -42,5 +45,6 @@ class PlanTicket:
             shown = sorted(data) if isinstance(data, Mapping) else data
             raise PlanError(
                 f"The task got no plan to work from, but {shown!r}.",
-                hint="Pass plan=<the SamzaPlanOperator>.output, and clear the plan task with its downstream if its XCom is gone.",
+                hint="Pass plan=<the SamzaPlanOperator>.output, and clear the plan task with its downstream if its "
+                "XCom is gone.",
             ) from None

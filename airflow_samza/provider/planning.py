@@ -1,4 +1,7 @@
-"""What tasks that plan a run share: its mode, its slice of time, the state that it goes on from, the sections that it reads."""
+"""What tasks that plan a run share.
+
+Its mode, its slice of time, the state that it goes on from, the sections that it reads.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +34,26 @@ class PlanningOperator(SamzaOperator):
     """A task that plans a run.
 
     :param mode: How the stages run: ``staged``, ``fused`` (the same in one task), ``pipelined`` or ``continuous``.
-    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end`` (templated).
-    :param state_from: What a run starts from whose application carries state from run to run: ``lineage`` (what the run before left),
-        ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others carry the lineage on (templated).
-    :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default), ``as_of_interval`` (the one
+    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated). :param
+    data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end``
+    (templated). :param state_from: What a run starts from whose application carries state from run to run: ``lineage``
+    (what the run before left),
+        ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others carry the
+        lineage on (templated).
+    :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default),
+    ``as_of_interval`` (the one
         that was current when the run's data interval began), or the id of a push (templated).
-    :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be retried.
-    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
+    :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be
+    retried. :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
     """
 
-    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_for", "data_interval", "state_from", "table_versions")
+    template_fields: Sequence[str] = (
+        *SamzaOperator.template_fields,
+        "run_for",
+        "data_interval",
+        "state_from",
+        "table_versions",
+    )
 
     def __init__(
         self,
@@ -89,7 +101,9 @@ class PlanningOperator(SamzaOperator):
             self.tell(f"{busy.sentence} This task waits for it, deferred.")
             self._defer_for_state(hook, spec.name, spec.app_id, deadline)
         if self.run_for is not None:
-            hook.stop(planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}")
+            hook.stop(
+                planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
+            )
         return planned
 
     def _defer_for_state(self, hook: SamzaHook, application: str, app_id: str, deadline: float | None) -> None:
@@ -97,7 +111,11 @@ class PlanningOperator(SamzaOperator):
 
         self.defer(
             trigger=SamzaStateTrigger(
-                root=hook.root, poll_interval=STATE_POLL_SECONDS, deadline=deadline, application=application, app_id=app_id
+                root=hook.root,
+                poll_interval=STATE_POLL_SECONDS,
+                deadline=deadline,
+                application=application,
+                app_id=app_id,
             ),
             method_name="execute_again",
             kwargs={"deadline": deadline},
@@ -110,10 +128,17 @@ class PlanningOperator(SamzaOperator):
             return asked
         if asked:  # a run of the application, by its own id or by Airflow's
             return asked if hook.has_run(application, asked) else self._run_id({**context, "run_id": asked})
-        return FRESH if str(getattr(context.get("dag_run"), "run_type", "")).rpartition(".")[2].lower() == "backfill" else LINEAGE
+        return (
+            FRESH
+            if str(getattr(context.get("dag_run"), "run_type", "")).rpartition(".")[2].lower() == "backfill"
+            else LINEAGE
+        )
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str] | None:
-        """The section of each shared stream that this run's asset event names; several of them at once are all that are new."""
+        """The section of each shared stream that this run's asset event names.
+
+        Several of them at once are all that are new.
+        """
         found = consumed_sections(context, spec)
         for stream_id, runs in found.items():
             more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
@@ -124,7 +149,12 @@ class PlanningOperator(SamzaOperator):
 def check_mode(what: str, mode: str, run_for: Any = None) -> None:
     """Refuses a mode that is none, and a length of time for a run that ends by itself."""
     if mode not in MODES:
-        raise ConfigError(f"mode={mode!r} of {what!r} is not a mode.", hint=f"The modes are {', '.join(MODES)}.", key="mode", value=mode)
+        raise ConfigError(
+            f"mode={mode!r} of {what!r} is not a mode.",
+            hint=f"The modes are {', '.join(MODES)}.",
+            key="mode",
+            value=mode,
+        )
     if run_for is not None and mode != CONTINUOUS:
         raise ConfigError(
             f"run_for={run_for!r} was set on {what!r}, whose runs end by themselves (mode={mode!r}).",
@@ -140,5 +170,10 @@ def seconds_of(length: Any, what: str) -> float:
         length = float(length)
     found = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000
     if found <= 0:
-        raise ConfigError(f"run_for={length!r} of {what!r} is not a time.", hint="Give a time above 0.", key="run_for", value=str(length))
+        raise ConfigError(
+            f"run_for={length!r} of {what!r} is not a time.",
+            hint="Give a time above 0.",
+            key="run_for",
+            value=str(length),
+        )
     return found

@@ -1,6 +1,7 @@
 """The Airflow tasks of the stages that write what a stage reads, where stages run at the same time.
 
-Records tell when a stage has started, and when it gave up. Whether a task that died, or was marked, will be tried again, Airflow alone
+Records tell when a stage has started, and when it gave up. Whether a task that died, or was marked, will be tried
+again, Airflow alone
 knows: so consumers ask it now and then.
 """
 
@@ -52,11 +53,15 @@ class ProducerTasks:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         given: dict[str, Any] = {"map_index": self.map_index} if self.map_index >= 0 else {}
-        found = RuntimeTaskInstance.get_task_states(dag_id=self.dag_id, task_ids=list(self.tasks.values()), run_ids=[self.run_id], **given)
+        found = RuntimeTaskInstance.get_task_states(
+            dag_id=self.dag_id, task_ids=list(self.tasks.values()), run_ids=[self.run_id], **given
+        )
         of_run = found.get(self.run_id, {})
         suffix = f"_{self.map_index}" if self.map_index >= 0 else ""
         states = {stage: of_run.get(f"{task_id}{suffix}", of_run.get(task_id)) for stage, task_id in self.tasks.items()}
-        return {stage: None if state is None else str(getattr(state, "value", state)) for stage, state in states.items()}
+        return {
+            stage: None if state is None else str(getattr(state, "value", state)) for stage, state in states.items()
+        }
 
     def lost(self, files: Filesystem, run: RunPlan) -> list[str]:
         """The stages whose tasks are over although the stages are not."""
@@ -64,7 +69,10 @@ class ProducerTasks:
 
 
 def is_lost(files: Filesystem, run: RunPlan, stage_id: str, state: str | None) -> bool:
-    """Whether a stage will not write on: its task has failed for good, or was marked a success while the stage had not finished."""
+    """Whether a stage will not write on.
+
+    Its task has failed for good, or was marked a success while the stage had not finished.
+    """
     if state not in FAILED_STATES and state != "success":
         return False
     handle = _newest(files, run, stage_id)
@@ -87,7 +95,10 @@ def producer_state(files: Filesystem, run: RunPlan, stage_id: str, beyond: str |
 
 
 def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -> dict[str, str]:
-    """Generations of producers that are over although their tasks are on: they were cleared, and are about to start anew."""
+    """Generations of producers that are over although their tasks are on.
+
+    They were cleared, and are about to start anew.
+    """
     found = {}
     for stage_id, state in states.items():
         handle = _newest(files, run, stage_id)

@@ -54,7 +54,9 @@ class ProgressLog:
         """Takes notice of a stage's status; tells what is new, or due."""
         stage_id = handle.stage_id
         waits = status.progress.waiting_for if status.progress is not None else None
-        state = f"{status.state} (attempt {status.attempt})" + (f", waiting for the stage {waits} to start" if waits else "")
+        state = f"{status.state} (attempt {status.attempt})" + (
+            f", waiting for the stage {waits} to start" if waits else ""
+        )
         if self.said.get(stage_id) != state:
             self.said[stage_id] = state
             self._tell(f"Stage {stage_id}: {state}" + (f" on {status.runner}" if status.runner else ""))
@@ -63,7 +65,10 @@ class ProgressLog:
             self.report(handle, status)
 
     def report(self, handle: StageHandle, status: StageStatus, *, quietly: bool = False) -> None:
-        """Measures a stage now; ``quietly`` for the metrics only. That figures cannot be had is no reason to fail a stage."""
+        """Measures a stage now; ``quietly`` for the metrics only.
+
+        That figures cannot be had is no reason to fail a stage.
+        """
         self._due[handle.stage_id] = self._clock() + self._interval
         if self._measure is None:
             return
@@ -83,7 +88,14 @@ class ProgressLog:
 
     def _is_news(self, report: ProgressReport) -> bool:
         """Whether anything has happened since the last report that was told, or long enough nothing."""
-        now = (report.epochs, report.tasks_done, report.read, report.lag, report.watermark, sum(found.ends for found in report.partitions))
+        now = (
+            report.epochs,
+            report.tasks_done,
+            report.read,
+            report.lag,
+            report.watermark,
+            sum(found.ends for found in report.partitions),
+        )
         before, times = self._told.get(report.stage_id, (None, 0))
         again = now == before and times < QUIET_INTERVALS
         self._told[report.stage_id] = (now, times + 1 if again else 0)

@@ -33,10 +33,12 @@ TRIGGER_GRACE_SECONDS = 120.0
 
 
 class TableOperator(SamzaOperator):
-    """What tasks share that make a version of a table. Each of its versions is an event of the asset :func:`pushed_table`.
+    """What tasks share that make a version of a table.
 
-    :param table: The table, as the application names it (templated).
-    :param push_id: What makes the version unique; by default the Dag run and the task, so that a retry or a clear finds its version
+    Each of its versions is an event of the asset :func:`pushed_table`.
+
+    :param table: The table, as the application names it (templated). :param push_id: What makes the version unique; by
+    default the Dag run and the task, so that a retry or a clear finds its version
         (templated).
     :param partition_key: A partition key for the asset's event (templated).
     :param conn_id: The Samza connection (templated); further parameters as of :class:`SamzaOperator`.
@@ -69,33 +71,38 @@ class TableOperator(SamzaOperator):
         key = self.partition_key or context.get("partition_key")
         if events is not None and any(getattr(outlet, "uri", None) == asset.uri for outlet in self.outlets):
             announce_version(events, asset, version, str(key) if key else None)
-        return {**version_facts(version), "offsets": [list(span) for span in version.offsets], "topic_commits": version.commits}
+        return {
+            **version_facts(version),
+            "offsets": [list(span) for span in version.offsets],
+            "topic_commits": version.commits,
+        }
 
 
 class TablePushOperator(TableOperator):
     """Fills a pushed table from anything that Spark reads; readers that start afterwards see all of it, or nothing.
 
-    A retry goes on where the former try died; a second run of the same push id finds its version. Killing the task cancels its Spark
-    work. The return value holds ``version``, ``rows``, ``bytes``, ``offsets`` and more.
+    A retry goes on where the former try died; a second run of the same push id finds its version. Killing the task
+    cancels its Spark work. The return value holds ``version``, ``rows``, ``bytes``, ``offsets`` and more.
 
-    :param source: A path (``hdfs://``, ``s3a://``, …), or a mapping with one of ``path`` (with ``format``, ``options``), ``table`` (of the
-        catalog, Hive's for one), ``query`` (SQL), ``jdbc`` (options), ``callable`` (``module:function`` of a Spark session); or such a
-        function (templated).
-    :param source_conn_id: A connection of type jdbc, postgres or mysql with the source's URL, user and password (templated).
-    :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come (templated).
-    :param columns: Which columns of the source are taken, or SQL by the table's column; by default they have to be the same (templated).
-    :param deletes: A boolean column or SQL condition: rows of an incremental push for which it is true delete their key (templated).
-    :param on_null_key: ``fail`` or ``drop``.
-    :param on_duplicate: What happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or ``any``.
-    :param latest_by: The column that says which row is the last.
-    :param min_rows: The push is refused with fewer; default 1, for an incremental one 0 (templated).
-    :param max_change_ratio: A full push is refused whose rows differ by more from the current version's (0.2: a fifth), an incremental one
+    :param source: A path (``hdfs://``, ``s3a://``, …), or a mapping with one of ``path`` (with ``format``,
+    ``options``), ``table`` (of the
+        catalog, Hive's for one), ``query`` (SQL), ``jdbc`` (options), ``callable`` (``module:function`` of a Spark
+        session); or such a function (templated).
+    :param source_conn_id: A connection of type jdbc, postgres or mysql with the source's URL, user and password
+    (templated). :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come
+    (templated). :param columns: Which columns of the source are taken, or SQL by the table's column; by default they
+    have to be the same (templated). :param deletes: A boolean column or SQL condition: rows of an incremental push for
+    which it is true delete their key (templated). :param on_null_key: ``fail`` or ``drop``. :param on_duplicate: What
+    happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or ``any``. :param latest_by:
+    The column that says which row is the last. :param min_rows: The push is refused with fewer; default 1, for an
+    incremental one 0 (templated). :param max_change_ratio: A full push is refused whose rows differ by more from the
+    current version's (0.2: a fifth), an incremental one
         that changes more; default: a full push may not lose more than half; ``inf``: anything goes (templated).
-    :param keep_versions: How many versions are kept, for rollbacks and backfills.
-    :param compact_after: After so many incremental pushes on a full one, or many changes, the rows are written as one full section anew,
+    :param keep_versions: How many versions are kept, for rollbacks and backfills. :param compact_after: After so many
+    incremental pushes on a full one, or many changes, the rows are written as one full section anew,
         for new readers and further pushes; 0: never.
-    :param data_interval: Of when the rows are, instead of the run's data interval: two moments, or ``start/end`` (templated).
-    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
+    :param data_interval: Of when the rows are, instead of the run's data interval: two moments, or ``start/end``
+    (templated). :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
     :param deferrable: Gives the worker slot back while Spark works; default ``[operators] default_deferrable``.
     """
 
@@ -110,7 +117,11 @@ class TablePushOperator(TableOperator):
         "max_change_ratio",
         "data_interval",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {**TableOperator.template_fields_renderers, "source": "json", "columns": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **TableOperator.template_fields_renderers,
+        "source": "json",
+        "columns": "json",
+    }
 
     def __init__(
         self,
@@ -147,7 +158,9 @@ class TablePushOperator(TableOperator):
         self.compact_after = compact_after
         self.data_interval = data_interval
         self.poll_interval = poll_interval
-        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
         self._handle: StageHandle | None = None
         self._killed = False
 
@@ -195,7 +208,10 @@ class TablePushOperator(TableOperator):
             return self._finished(hook, handle, context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """As Airflow has it; a trigger that failed or timed out leaves nobody to look after the push, so it is cancelled."""
+        """As Airflow has it.
+
+        A trigger that failed or timed out leaves nobody to look after the push, so it is cancelled.
+        """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except (TaskDeferralError, TaskDeferralTimeout):
@@ -223,7 +239,9 @@ class TablePushOperator(TableOperator):
             trigger=TablePushTrigger(root=hook.root, poll_interval=self._poll_interval, deadline=deadline, push=push),
             method_name="execute_complete",
             kwargs={"push": push, "deadline": deadline},
-            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS) if deadline is not None else None,
+            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS)
+            if deadline is not None
+            else None,
         )
 
     def _wait(self, hook: SamzaHook, handle: StageHandle) -> None:
@@ -254,7 +272,9 @@ class TablePushOperator(TableOperator):
 
 
 class TableRollbackOperator(TableOperator):
-    """Makes what an older version of a table read current again, as a new version. Nothing is copied, and no Spark is needed.
+    """Makes what an older version of a table read current again, as a new version.
+
+    Nothing is copied, and no Spark is needed.
 
     :param to: ``previous``, a version's number, or the push id that made it (templated).
     """
@@ -281,4 +301,6 @@ def _number(name: str, value: Any, kind: type) -> Any:
     try:
         return kind(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{name}={value!r} is not a number.", hint=f"Give {name} as a number.", key=name, value=value) from None
+        raise ConfigError(
+            f"{name}={value!r} is not a number.", hint=f"Give {name} as a number.", key=name, value=value
+        ) from None

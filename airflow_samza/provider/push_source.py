@@ -17,7 +17,8 @@ _DRIVERS: Mapping[str, tuple[str, str, int]] = {
 def source_options(conn_id: str, connection: Any) -> dict[str, str]:
     """Options that the connection brings: ``url``, ``driver``, ``user`` and ``password``, as far as it has them.
 
-    A connection of type ``jdbc`` has the whole URL as its host, and may name the driver in its extra (``driver`` or ``driver_class``).
+    A connection of type ``jdbc`` has the whole URL as its host, and may name the driver in its extra (``driver`` or
+    ``driver_class``).
     """
     extra = extra_of(conn_id, connection)
     kind, host = str(connection.conn_type or ""), str(connection.host or "")

@@ -13,10 +13,13 @@ from airflow_samza.runs.upkeep.kept_runs import Keep
 
 
 class SamzaRetentionOperator(BaseOperator):  # type: ignore[misc]
-    """Deletes under the root of a connection: expired topics, runs beyond number and age, and what dead processes have left.
+    """Deletes under the root of a connection.
 
-    A run stays in any case while it is open, while its topics are kept, while the state of its application holds what it left, and while
-    another application has not read what it wrote. What was deleted is left in XCom, and told in the log.
+    Expired topics, runs beyond number and age, and what dead processes have left.
+
+    A run stays in any case while it is open, while its topics are kept, while the state of its application holds what
+    it left, and while another application has not read what it wrote. What was deleted is left in XCom, and told in the
+    log.
 
     :param conn_id: The Samza connection whose root is swept (templated).
     :param systems: Connection ids by the names of systems: logs among them are swept, too (templated).
@@ -47,12 +50,16 @@ class SamzaRetentionOperator(BaseOperator):  # type: ignore[misc]
         self.only_tell = dry_run
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Deletes, and returns what: ``runs``, ``topics``, ``folders``, ``kept`` (reasons by run), ``files`` and ``bytes``."""
+        """Deletes, and returns what.
+
+        ``runs``, ``topics``, ``folders``, ``kept`` (reasons by run), ``files`` and ``bytes``.
+        """
         with mapped_failures(self.log.error):
             hook = SamzaHook(self.conn_id, systems=self.systems)
             known = hook.keep
             keep = Keep(
-                known.runs if self.keep_runs is None else self.keep_runs, known.days if self.keep_runs_days is None else self.keep_runs_days
+                known.runs if self.keep_runs is None else self.keep_runs,
+                known.days if self.keep_runs_days is None else self.keep_runs_days,
             )
             swept = hook.get_conn().upkeep.sweep_root(keep, dry=self.only_tell)
         logs = swept.logs.values()

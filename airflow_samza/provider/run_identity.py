@@ -18,8 +18,8 @@ from airflow_samza.runs.records.names import safe
 def run_id_of(context: Mapping[str, Any], scope: str) -> str:
     """The runtime's id of this run: Dag, scope (task group or task) and Airflow run together.
 
-    Two Dags may run one application, and scheduled runs of both have the same Airflow run id; a Dag may hold the application twice; a
-    mapped task runs it once per index.
+    Two Dags may run one application, and scheduled runs of both have the same Airflow run id; a Dag may hold the
+    application twice; a mapped task runs it once per index.
     """
     ti = _task_instance(context)
     parts = [ti.dag_id, scope] if scope else [ti.dag_id]
@@ -33,8 +33,8 @@ def run_id_of(context: Mapping[str, Any], scope: str) -> str:
 def generation_of(context: Mapping[str, Any]) -> int:
     """The number of the first try since this task was last cleared: the same for all retries, another after a clear.
 
-    A clear sets ``max_tries`` to the tries so far plus ``retries``; a retry leaves it alone. Airflow's task runner computes
-    the same number for the first reschedule date.
+    A clear sets ``max_tries`` to the tries so far plus ``retries``; a retry leaves it alone. Airflow's task runner
+    computes the same number for the first reschedule date.
     """
     ti = _task_instance(context)
     task = getattr(ti, "task", None) or context.get("task")
@@ -42,7 +42,8 @@ def generation_of(context: Mapping[str, Any]) -> int:
     max_tries = getattr(ti, "max_tries", None)
     if max_tries is None:
         return 1
-    # A task whose retries were raised after the run was made would come out below 1; a try is never a later generation than its own number.
+    # A task whose retries were raised after the run was made would come out below 1; a try is never a later generation
+    # than its own number.
     return max(1, min(int(max_tries) - int(retries) + 1, int(getattr(ti, "try_number", 1) or 1)))
 
 
@@ -59,7 +60,10 @@ def airflow_run_of(context: Mapping[str, Any]) -> dict[str, str]:
 
 
 def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval | None:
-    """The run's slice of time: ``given`` (two texts or moments) when there is one, else the data interval, else None."""
+    """The run's slice of time.
+
+    ``given`` (two texts or moments) when there is one, else the data interval, else None.
+    """
     if given:
         return _given(given)
     dag_run = context.get("dag_run")
@@ -85,6 +89,9 @@ def _task_instance(context: Mapping[str, Any]) -> Any:
     ti = context.get("ti") or context.get("task_instance")
     if ti is None:
         raise ConfigError(
-            "The context holds no task instance.", hint="Run the operator in a Dag, or pass a context with ti.", key="ti", value=None
+            "The context holds no task instance.",
+            hint="Run the operator in a Dag, or pass a context with ti.",
+            key="ti",
+            value=None,
         )
     return ti

@@ -1,7 +1,7 @@
 """A Spark connection of Airflow → where stages run and how their driver gets there, as plain values.
 
-The Spark provider reads its own connections (its hooks know every form that they may have, and unpack a keytab); what it found
-becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow.
+The Spark provider reads its own connections (its hooks know every form that they may have, and unpack a keytab); what
+it found becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPla
     if kind not in SUBMIT_TYPES:
         raise ConfigError(
             f"The connection {conn_id!r} of type {kind!r} is no Spark.",
-            hint="Stages run on a connection of type spark (local[*], spark://host:7077, yarn, k8s://…) or spark_connect.",
+            hint="Stages run on a connection of type spark (local[*], spark://host:7077, yarn, k8s://…) or "
+            "spark_connect.",
             key="spark_conn_id",
             value=conn_id,
         )
@@ -64,7 +65,8 @@ def _resolved(conn_id: str) -> dict[str, Any]:
         resolved: dict[str, Any] = SparkSubmitHook(conn_id=conn_id)._connection
     except (RuntimeError, NameError) as error:  # it asks for the client of Kubernetes, or trips over its absence
         raise RuntimeMissing(
-            f"The connection {conn_id!r} names a Kubernetes, which Airflow's Spark provider reads only with its Kubernetes part.",
+            f"The connection {conn_id!r} names a Kubernetes, which Airflow's Spark provider reads only with its "
+            "Kubernetes part.",
             hint="Install it: pip install 'apache-airflow-providers-apache-spark[cncf.kubernetes]'.",
         ) from error
     except ValueError as error:

@@ -13,7 +13,10 @@ LONGEST_LIST = 50
 
 
 def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
-    """What the XCom of stages holds, by stream: what was read, the slices, the rows and where they are; seconds; generation."""
+    """What the XCom of stages holds, by stream: what was read, the slices, the rows and where they are.
+
+    Seconds; generation.
+    """
     found = list(results)
     outputs = [output for result in found for output in result.outputs]
     inputs = [read for result in found for read in result.inputs]
@@ -22,7 +25,9 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
         "stages": [result.stage_id for result in found],
         "generation": found[-1].generation if found else None,
         "seconds": round(sum(result.seconds for result in found), 3),
-        "read": {read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs},
+        "read": {
+            read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
+        },
         "slices": {read.stream_id: _slice_of(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)},
         "rows": {output.stream_id: output.messages for output in outputs},
         "outputs": {
@@ -42,7 +47,9 @@ def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
     """What was fixed for an input from outside: counts and offsets, without lists of files."""
     known = run.stream(stream_id).slice or {}
     return {
-        name: len(value) if name == "files" else value for name, value in known.items() if name in ("files", "bytes", "offsets") and value
+        name: len(value) if name == "files" else value
+        for name, value in known.items()
+        if name in ("files", "bytes", "offsets") and value
     }
 
 

@@ -1,7 +1,10 @@
-"""Drives stages to their end from one Airflow task: submit in order, ask for the state, finish, cancel when the task is killed.
+"""Drives stages to their end from one Airflow task.
 
-Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one in. A task that
-waits itself calls :meth:`StageWatch.run`; one that defers calls :meth:`StageWatch.advance` each time that it is back.
+Submit in order, ask for the state, finish, cancel when the task is killed.
+
+Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one
+in. A task that waits itself calls :meth:`StageWatch.run`; one that defers calls :meth:`StageWatch.advance` each time
+that it is back.
 """
 
 from __future__ import annotations
@@ -19,10 +22,17 @@ from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 
 LONGEST_NAP = 0.5
-"""Seconds. A kill comes as a signal, after which a sleep goes on to its end; the task has 5 s until it is killed outright."""
+"""Seconds.
+
+A kill comes as a signal, after which a sleep goes on to its end; the task has 5 s until it is killed outright.
+"""
 
 SHORTEST_NAP = 0.1
-"""Seconds. A warm stage on little data takes 0.2 s: what has just begun is asked more often, so that waiting adds a fifth to it at most."""
+"""Seconds.
+
+A warm stage on little data takes 0.2 s: what has just begun is asked more often, so that waiting adds a fifth to it at
+most.
+"""
 
 GUARD_SECONDS = 10.0
 
@@ -51,7 +61,9 @@ class StageService(Protocol):
 
 
 class StageWatch:
-    """One try of an Airflow task at one or several stages of a run; whatever fails cancels what is still on, and is raised.
+    """One try of an Airflow task at one or several stages of a run.
+
+    Whatever fails cancels what is still on, and is raised.
 
     :param poll_interval: Seconds between two questions for the state of a stage that has run for a while.
     :param on_result: Told each result as soon as it is there.
@@ -91,7 +103,9 @@ class StageWatch:
         submitted: Mapping[str, StageHandle] | None = None,
         told: Collection[str] = (),
     ) -> None:
-        """Which stages are to run; ``submitted`` are those that an earlier part of this try has submitted, ``told`` saw to their end.
+        """Which stages are to run.
+
+        ``submitted`` are those that an earlier part of this try has submitted, ``told`` saw to their end.
 
         A stage starts when its upstream stages among them have ended; where stages run at the same time, at once.
         """
@@ -151,7 +165,9 @@ class StageWatch:
                 del self._waiting[stage_id]
                 self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
                 self._submitted = time.monotonic()
-            found = {stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final}
+            found = {
+                stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final
+            }
             for stage_id, status in found.items():
                 self.results[stage_id] = self._ended(stage_id, status)
             ended = bool(found)
@@ -169,7 +185,10 @@ class StageWatch:
         return status
 
     def _not_seen(self, handle: StageHandle, error: Exception) -> StageStatus:
-        """The state as it was, while the root's storage does not answer: the stage goes on, and a shared filesystem comes back."""
+        """The state as it was, while the root's storage does not answer.
+
+        The stage goes on, and a shared filesystem comes back.
+        """
         now = time.monotonic()
         if self._blind_since is None:
             self._blind_since = now

@@ -21,8 +21,16 @@ def metrics_of(report: ProgressReport) -> dict[str, float]:
         "watermark_age_seconds": None if report.watermark is None else report.at - report.watermark / 1000,
         "read": report.read,
         "sent": report.sent,
-        "read_per_second": report.now.read if report.now is not None else report.overall.read if report.overall is not None else None,
-        "sent_per_second": report.now.sent if report.now is not None else report.overall.sent if report.overall is not None else None,
+        "read_per_second": report.now.read
+        if report.now is not None
+        else report.overall.read
+        if report.overall is not None
+        else None,
+        "sent_per_second": report.now.sent
+        if report.now is not None
+        else report.overall.sent
+        if report.overall is not None
+        else None,
         "late": report.late,
         "dropped": report.dropped,
         "dead_letters": report.dead_letters,
@@ -42,14 +50,18 @@ def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable
     def emit(report: ProgressReport) -> None:
         place = ".".join((PREFIX, _part(application), _part(report.stage_id)))
         for name, value in metrics_of(report).items():
-            stats.gauge(f"{place}.{name}", value, tags={"application": application, "stage": report.stage_id, **(tags or {})})
+            stats.gauge(
+                f"{place}.{name}", value, tags={"application": application, "stage": report.stage_id, **(tags or {})}
+            )
 
     return emit
 
 
 def start_stats() -> None:
     """For processes that Airflow has not prepared for metrics of tasks: a triggerer."""
-    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on"))
+    stats.initialize(
+        factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on")
+    )
 
 
 def _part(name: str) -> str:

@@ -23,7 +23,15 @@ from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import PlanningOperator
-from airflow_samza.provider.producer_tasks import ABORTED, STARTED, ProducerTasks, cleared, is_lost, producer_failed, producer_state
+from airflow_samza.provider.producer_tasks import (
+    ABORTED,
+    STARTED,
+    ProducerTasks,
+    cleared,
+    is_lost,
+    producer_failed,
+    producer_state,
+)
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.stage_summary import summary
@@ -44,20 +52,20 @@ LOOK_AGAIN_SECONDS = 15.0
 class SamzaStreamOperator(PlanningOperator):
     """Runs one stage of an application, or the whole of it, on Spark.
 
-    A retry re-attaches to what still runs and never doubles output; a clear starts a new generation, whose output replaces the
-    former one's. Killing the task cancels its Spark work and no other, deferred or not. The return value holds ``rows``, ``outputs`` and
-    ``offsets`` by stream, ``seconds`` and the ``generation``.
+    A retry re-attaches to what still runs and never doubles output; a clear starts a new generation, whose output
+    replaces the former one's. Killing the task cancels its Spark work and no other, deferred or not. The return value
+    holds ``rows``, ``outputs`` and ``offsets`` by stream, ``seconds`` and the ``generation``.
 
-    In a run whose stages run at the same time, a stage waits, deferred, until its producers have started; if one of them fails for good,
-    it stops, too.
+    In a run whose stages run at the same time, a stage waits, deferred, until its producers have started; if one of
+    them fails for good, it stops, too.
 
-    :param stage: The stage to run; None runs the whole application in this one task.
-    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes the parameters of
+    :param stage: The stage to run; None runs the whole application in this one task. :param plan: The output of a
+    :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes the parameters of
         :class:`PlanningOperator`.
-    :param producers: The tasks of the stages that write what this one reads, task ids by stage; where stages run at the same time.
-    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
-    :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``.
-    :param deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
+    :param producers: The tasks of the stages that write what this one reads, task ids by stage; where stages run at the
+    same time. :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
+    :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``. :param
+    deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
     """
 
     template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan")
@@ -87,17 +95,23 @@ class SamzaStreamOperator(PlanningOperator):
         self.producers = dict(producers or {})
         self.poll_interval = poll_interval
         self.progress_interval = progress_interval
-        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
         self._watch: StageWatch | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Submits, waits or defers, finishes; returns what was read and written."""
         return self._begin(context, deadline_of(self))
 
-    def execute_again(self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> dict[str, Any]:
+    def execute_again(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
         """Begins, now that what the task waited for is there: the application's state, or its producers."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
-            if not (event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)):  # it was only time to look again
+            if not (
+                event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
+            ):  # it was only time to look again
                 raise_what_the_trigger_met(event, self.task_id)
         return self._begin(context, deadline)
 
@@ -133,7 +147,10 @@ class SamzaStreamOperator(PlanningOperator):
             return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """As Airflow has it; a trigger that failed or timed out leaves nobody to look after the stages, so they are cancelled."""
+        """As Airflow has it.
+
+        A trigger that failed or timed out leaves nobody to look after the stages, so they are cancelled.
+        """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except (TaskDeferralError, TaskDeferralTimeout):
@@ -195,8 +212,13 @@ class SamzaStreamOperator(PlanningOperator):
         announce(context.get("outlet_events"), self.outlets, run, results)
         return summary(run, results)
 
-    def _give_up(self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any) -> None:
-        """What follows from an error that no further try can mend: a run of this task's own is closed, readers of its stages stop."""
+    def _give_up(
+        self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any
+    ) -> None:
+        """What follows from an error that no further try can mend.
+
+        A run of this task's own is closed, readers of its stages stop.
+        """
         if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
             return
         if run.waits_for_news:
@@ -205,16 +227,24 @@ class SamzaStreamOperator(PlanningOperator):
         if self._is_alone:
             close_run(hook, run, self.tell)
 
-    def _wait_for_producers(self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None) -> None:
+    def _wait_for_producers(
+        self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
+    ) -> None:
         """Returns when all stages that this one reads from have started; defers until then."""
         upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
         asked = self._producer_tasks(context)
         states = asked.states() if asked is not None else {}
         beyond = cleared(hook.files, run, states)
         found = {name: producer_state(hook.files, run, name, beyond.get(name)) for name in upstream}
-        lost = [n for n in upstream if found[n] == ABORTED or (n not in beyond and is_lost(hook.files, run, n, states.get(n)))]
+        lost = [
+            n
+            for n in upstream
+            if found[n] == ABORTED or (n not in beyond and is_lost(hook.files, run, n, states.get(n)))
+        ]
         if lost:
-            own = replace(hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context)))
+            own = replace(
+                hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
+            )
             hook.abort(own, f"{lost[0]} failed for good")  # its own readers stop, too
             raise producer_failed(stage_id, run, lost[0])
         waited_for = [name for name in upstream if found[name] != STARTED]
@@ -264,7 +294,9 @@ class SamzaStreamOperator(PlanningOperator):
             method_name="execute_complete",
             kwargs={"stages": submitted, "told": list(watch.ended), "generation": generation, "deadline": deadline},
             # Should no triggerer be there at the deadline, Airflow ends the wait a little later.
-            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS) if deadline is not None else None,
+            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS)
+            if deadline is not None
+            else None,
         )
 
     def _producer_tasks(self, context: Any) -> ProducerTasks | None:
@@ -272,7 +304,9 @@ class SamzaStreamOperator(PlanningOperator):
 
     def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any, said: Mapping[str, str] | None) -> StageWatch:
         tags = getattr(context["ti"], "stats_tags", None)
-        progress = ProgressLog(self.tell, hook.progress, self._progress_interval, emitter(run.application, tags), said=said)
+        progress = ProgressLog(
+            self.tell, hook.progress, self._progress_interval, emitter(run.application, tags), said=said
+        )
         asked = self._producer_tasks(context)
 
         def refuse_lost() -> None:
@@ -297,7 +331,9 @@ class SamzaStreamOperator(PlanningOperator):
         if self.plan is not None:
             run = hook.load_plan(PlanTicket.from_dict(self.plan))
         else:
-            run = hook.load_run(load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context))
+            run = hook.load_run(
+                load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
+            )
         for stage in run.plan.stages:
             if self.stage in (None, stage.stage_id):
                 hook.cancel(hook.newest_handle(run, stage.stage_id))
@@ -309,12 +345,14 @@ class SamzaStreamOperator(PlanningOperator):
             if ticket.shape and self.shape and ticket.shape != self.shape:
                 raise PlanChanged(
                     f"The application {ticket.application!r} changed since this run was planned.",
-                    hint="Clear the plan task with its downstream, so that all stages of the run come from one version of the code.",
+                    hint="Clear the plan task with its downstream, so that all stages of the run come from one "
+                    "version of the code.",
                     planned=ticket.shape,
                     found=self.shape,
                 )
             return hook.load_plan(ticket), own
-        # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application supersedes all.
+        # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application
+        # supersedes all.
         planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
         self.tell(planned.text)
         return planned.run, own if self.stage is not None else 1

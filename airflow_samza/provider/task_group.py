@@ -1,6 +1,7 @@
 """SamzaTaskGroup: an application as a task group, plan → one task per stage → cleanup.
 
-The Dag file is parsed all the time, so only the application's shape is planned here: no counts, no I/O, no Spark, milliseconds.
+The Dag file is parsed all the time, so only the application's shape is planned here: no counts, no I/O, no Spark,
+milliseconds.
 """
 
 from __future__ import annotations
@@ -30,28 +31,27 @@ CLEANUP_TASK = "cleanup"
 class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
     """The tasks of one application.
 
-    ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all stages.
-    ``mode="pipelined"``: a task per stage, all at the same time; each waits, deferred, until its producers run, and ends when its inputs
-    have ended. ``mode="continuous"``: the same over inputs that go on, until the run is drained or stopped, or ``run_for`` is over.
+    ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all
+    stages. ``mode="pipelined"``: a task per stage, all at the same time; each waits, deferred, until its producers run,
+    and ends when its inputs have ended. ``mode="continuous"``: the same over inputs that go on, until the run is
+    drained or stopped, or ``run_for`` is over.
 
-    :param group_id: The group's id; it also tells this use of the application from others in the Dag.
-    :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
-    :param conn_id: The Samza connection (templated).
-    :param systems: Connection ids by the names of the application's systems (templated).
-    :param mode: ``staged``, ``fused``, ``pipelined`` or ``continuous``.
-    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param stages: Settings by stage id: ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an operator takes.
-    :param config: Samza's configuration keys, over those of the application (values templated).
-    :param spark_conf: Spark settings of all stages, over those of the connection (templated).
-    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
-    :param archives: Archives that the workers unpack, by path (templated).
-    :param data_interval: The slice of time instead of the run's data interval (templated).
-    :param state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state (templated).
-    :param table_versions: Which version of a pushed table a run reads, by table: ``current``, ``as_of_interval`` or a push id (templated).
-    :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may be retried.
-    :param poll_interval: Seconds between two questions for a stage's state.
-    :param progress_interval: Seconds between two reports of a stage's progress.
-    :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators] default_deferrable``.
+    :param group_id: The group's id; it also tells this use of the application from others in the Dag. :param
+    application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed. :param conn_id:
+    The Samza connection (templated). :param systems: Connection ids by the names of the application's systems
+    (templated). :param mode: ``staged``, ``fused``, ``pipelined`` or ``continuous``. :param run_for: A continuous run
+    stops after this long: ``"10 minutes"``, a timedelta or seconds (templated). :param stages: Settings by stage id:
+    ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an operator takes. :param config:
+    Samza's configuration keys, over those of the application (values templated). :param spark_conf: Spark settings of
+    all stages, over those of the connection (templated). :param py_modules: Further code for the workers: files,
+    package folders, zips or wheels, by path (templated). :param archives: Archives that the workers unpack, by path
+    (templated). :param data_interval: The slice of time instead of the run's data interval (templated). :param
+    state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state
+    (templated). :param table_versions: Which version of a pushed table a run reads, by table: ``current``,
+    ``as_of_interval`` or a push id (templated). :param wait_for_state: Whether ``plan`` waits, deferred, while another
+    run holds the state; else it fails, and may be retried. :param poll_interval: Seconds between two questions for a
+    stage's state. :param progress_interval: Seconds between two reports of a stage's progress. :param deferrable:
+    Whether tasks give their worker slot back while their stage runs; default ``[operators] default_deferrable``.
     """
 
     def __init__(
@@ -117,7 +117,9 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                 "deferrable": deferrable,
             }
             if mode == FUSED:
-                run = SamzaStreamOperator(task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), outlets=list(assets.values()), **watched)
+                run = SamzaStreamOperator(
+                    task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), outlets=list(assets.values()), **watched
+                )
                 self.stage_tasks = {RUN_TASK: run}
             else:
                 self.stage_tasks = {
@@ -132,7 +134,10 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                                 [assets[stream_id] for stream_id in stage.outputs if stream_id in assets],
                                 settings.get(stage.stage_id, {}).get("outlets"),
                             ),
-                            "spark_conf": {**(spark_conf or {}), **settings.get(stage.stage_id, {}).get("spark_conf", {})},
+                            "spark_conf": {
+                                **(spark_conf or {}),
+                                **settings.get(stage.stage_id, {}).get("spark_conf", {}),
+                            },
                         }
                     )
                     for stage in shape.stages
@@ -141,7 +146,8 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
                     self._join(stage, together=mode in (PIPELINED, CONTINUOUS))
             self.cleanup_task = SamzaCleanupOperator(task_id=CLEANUP_TASK, plan=self.plan_task.output, **shared)
             self.cleanup_task << list(self.stage_tasks.values())
-            # A teardown runs after a failure, too, and plays no part in the state of the Dag run, so it cannot turn a failed run green.
+            # A teardown runs after a failure, too, and plays no part in the state of the Dag run, so it cannot turn a
+            # failed run green.
             self.cleanup_task.as_teardown(on_failure_fail_dagrun=False)
 
     def _join(self, stage: Stage, *, together: bool) -> None:
@@ -156,32 +162,42 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
 
 
 def _words(stage: Stage, shape: ExecutionPlan) -> str:
-    """What a stage reads and writes, for its task's page: Airflow's arrows do not tell it where stages run at the same time."""
+    """What a stage reads and writes, for its task's page.
+
+    Airflow's arrows do not tell it where stages run at the same time.
+    """
     writers = {stream_id: other.stage_id for other in shape.stages for stream_id in other.outputs}
     reads = [f"{name} (written by the stage {writers[name]})" if name in writers else name for name in stage.inputs]
     return f"Reads {', '.join(reads)}. Writes {', '.join(stage.outputs) or 'nothing'}."
 
 
 def _outlets(ours: Sequence[Any], given: Any) -> list[Any]:
-    """The assets of a stage's shared outputs, and those that the user's settings add; one that is named twice counts once."""
+    """The assets of a stage's shared outputs, and those that the user's settings add.
+
+    One that is named twice counts once.
+    """
     added = [] if given is None else given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     known = {outlet.uri for outlet in ours}
     return [*ours, *(outlet for outlet in added if getattr(outlet, "uri", None) not in known)]
 
 
-def _stage_settings(group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _stage_settings(
+    group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     known = [stage.stage_id for stage in shape.stages]
     for name in stages:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             raise UnknownName(
-                f"The task group {group_id!r} has settings for the stage {name!r}, which the application does not have.",
+                f"The task group {group_id!r} has settings for the stage {name!r}, which the application does not "
+                "have.",
                 hint=(f"Did you mean {close[0]!r}? " if close else "") + f"Its stages are {', '.join(known)}.",
                 name=name,
             )
     if mode == FUSED and stages:
         raise ConfigError(
-            f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have nowhere to go.",
+            f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have "
+            "nowhere to go.",
             hint='Set them for the group (default_args, spark_conf), or use mode="staged".',
             key="stages",
             value=", ".join(stages),

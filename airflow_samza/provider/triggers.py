@@ -1,6 +1,9 @@
-"""Triggers: what a deferred task waits for. They read the run's records under the root, and nothing else: no Spark, no connection.
+"""Triggers: what a deferred task waits for.
 
-Looks go through threads, so that a slow shared filesystem holds up nobody else's trigger. That a triggerer stops, or hands a trigger to
+They read the run's records under the root, and nothing else: no Spark, no connection.
+
+Looks go through threads, so that a slow shared filesystem holds up nobody else's trigger. That a triggerer stops, or
+hands a trigger to
 another one, cancels nothing: only a user's act does (``on_kill``).
 """
 
@@ -35,8 +38,11 @@ PATIENCE_SECONDS = 300.0
 """For how long a root that cannot be read is asked again: a shared filesystem comes back, or somebody has to look."""
 
 SETTLE_SECONDS = 5.0
-"""For how long a trigger says nothing. Airflow's scheduler hears of the end of the process that deferred a second or three later; when the
-task is queued again by then, it takes that for a process that has died, and fails or retries the task."""
+"""For how long a trigger says nothing.
+
+Airflow's scheduler hears of the end of the process that deferred a second or three later; when the task is queued again
+by then, it takes that for a process that has died, and fails or retries the task.
+"""
 
 
 class RunTrigger(BaseTrigger):  # type: ignore[misc]
@@ -63,7 +69,12 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Class path and arguments, for another process."""
         place = f"{type(self).__module__}.{type(self).__qualname__}"
-        return place, {"root": self.root, "poll_interval": self.poll_interval, "deadline": self.deadline, **self.given()}
+        return place, {
+            "root": self.root,
+            "poll_interval": self.poll_interval,
+            "deadline": self.deadline,
+            **self.given(),
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: what was found, that the time is over, or that nothing can be seen from here."""
@@ -86,7 +97,10 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
                 blind_since = blind_since or time.monotonic()
                 if time.monotonic() - blind_since >= PATIENCE_SECONDS:
                     return TriggerEvent(
-                        {NOT_SEEN: f"the triggerer on {socket.gethostname()} cannot read the run under {self.root}: {error}"}
+                        {
+                            NOT_SEEN: f"the triggerer on {socket.gethostname()} cannot read the run under "
+                            f"{self.root}: {error}"
+                        }
                     )
             if found is not None:
                 return TriggerEvent(found)
@@ -141,7 +155,9 @@ class SamzaStageTrigger(RunTrigger):
             start_stats()
             tell = self.log.info
             emit = emitter(first.application)
-            self._progress = ProgressLog(lambda line: tell("%s", line), self._measure, self.progress_interval, emit, said=self.said)
+            self._progress = ProgressLog(
+                lambda line: tell("%s", line), self._measure, self.progress_interval, emit, said=self.said
+            )
         found = {}
         for handle in self._handles:
             status = stage_status(files, handle)
@@ -217,8 +233,13 @@ class SamzaProducersTrigger(RunTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """That all have started, or that one was given up."""
         if self._run is None:
-            self._run = RunPlan.from_dict(must_read(files, RunFolder(self.application, self.run_id).plan(self.generation)))
-        states = {stage_id: producer_state(files, self._run, stage_id, self.beyond.get(stage_id)) for stage_id in self.upstream}
+            self._run = RunPlan.from_dict(
+                must_read(files, RunFolder(self.application, self.run_id).plan(self.generation))
+            )
+        states = {
+            stage_id: producer_state(files, self._run, stage_id, self.beyond.get(stage_id))
+            for stage_id in self.upstream
+        }
         return {"producers": states} if ABORTED in states.values() or set(states.values()) <= {STARTED} else None
 
 
@@ -265,5 +286,7 @@ class SamzaRunTrigger(RunTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """That it is over."""
         if self._run is None:
-            self._run = RunPlan.from_dict(must_read(files, RunFolder(self.application, self.run_id).plan(self.generation)))
+            self._run = RunPlan.from_dict(
+                must_read(files, RunFolder(self.application, self.run_id).plan(self.generation))
+            )
         return {"run": "over"} if is_over(files, self._run) else None

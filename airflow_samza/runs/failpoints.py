@@ -1,7 +1,8 @@
 """Places where a process can be told to die, so that tests can prove that nothing is lost or doubled there.
 
-Nothing happens unless the environment says so: ``AIRFLOW_SAMZA_FAILPOINT=<name>@<file>`` kills the process that first reaches
-the named place and can make the file (so each failpoint strikes once); ``<name>*<n>@<file>`` one that reaches it for the nth time.
+Nothing happens unless the environment says so: ``AIRFLOW_SAMZA_FAILPOINT=<name>@<file>`` kills the process that first
+reaches the named place and can make the file (so each failpoint strikes once); ``<name>*<n>@<file>`` one that reaches
+it for the nth time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ STATE_PLACES = (
     "state-after-end",
     "state-after-version",
 )
-"""Every place in the life of a run that carries state on, beside its stages': when it is planned, and when it leaves a version."""
+"""Every place in the life of a run that carries state on, beside its stages'.
+
+When it is planned, and when it leaves a version.
+"""
 
 PUSH_PLACES = (
     "push-after-staging-began",

@@ -1,7 +1,9 @@
-"""Rolls a stage forward: commits its open epoch, publishes it to every output, and writes the result after the last one.
+"""Rolls a stage forward.
 
-Each step is decided or idempotent by itself, so a process may die between any two of them and another goes on: whoever calls it, and
-however often, the outcome is one.
+Commits its open epoch, publishes it to every output, and writes the result after the last one.
+
+Each step is decided or idempotent by itself, so a process may die between any two of them and another goes on: whoever
+calls it, and however often, the outcome is one.
 """
 
 from __future__ import annotations
@@ -27,12 +29,17 @@ Facts = Mapping[str, Mapping[str, Any]]
 
 
 def finish_stage(
-    files: Filesystem, systems: Mapping[str, System], run_plan: RunPlan, stage_id: str, generation: Generation, folder: StageFolder
+    files: Filesystem,
+    systems: Mapping[str, System],
+    run_plan: RunPlan,
+    stage_id: str,
+    generation: Generation,
+    folder: StageFolder,
 ) -> StageResult:
     """The result of a stage whose tasks have ended; commits and publishes whatever is not yet committed and published.
 
-    An epoch that is open is rolled forward also when it is not the last one; the stage is then :class:`StageLost` all the same, until
-    it is submitted again.
+    An epoch that is open is rolled forward also when it is not the last one; the stage is then :class:`StageLost` all
+    the same, until it is submitted again.
     """
     known = read(files, folder.result)
     if known is not None:
@@ -49,7 +56,8 @@ def finish_stage(
     committed, facts = finish_epoch(files, systems, run_plan, generation, folder, intent, manifests)
     if not committed.is_last:
         raise StageLost(
-            f"The stage {stage_id} (generation {generation}) is not over: {committed.totals.epochs} epochs are committed, and "
+            f"The stage {stage_id} (generation {generation}) is not over: {committed.totals.epochs} epochs are "
+            "committed, and "
             f"{intent.tasks - len(committed.ended)} of its {intent.tasks} tasks go on.",
             hint="Submit it again: it goes on with the next epoch, and nothing is doubled.",
             stage=stage_id,
@@ -68,14 +76,21 @@ def finish_epoch(
     manifests: Sequence[Manifest],
     former: Commit | None = None,
 ) -> tuple[Commit, Facts]:
-    """Commits an epoch and publishes it to every output. ``former`` is the commit before it, where the caller has it at hand."""
+    """Commits an epoch and publishes it to every output.
+
+    ``former`` is the commit before it, where the caller has it at hand.
+    """
     reach("before-commit")
     before_commit(files, run_plan)
     committed = commit(files, folder, intent, manifests, former)
     reach("after-commit")
     facts: dict[str, Mapping[str, Any]] = {}
     for stream_id in intent.outputs:
-        staged = {manifest.task: manifest.staged[stream_id].described for manifest in manifests if stream_id in manifest.staged}
+        staged = {
+            manifest.task: manifest.staged[stream_id].described
+            for manifest in manifests
+            if stream_id in manifest.staged
+        }
         messages = sum(manifest.staged[stream_id].messages for manifest in manifests if stream_id in manifest.staged)
         control = committed.control.get(stream_id, ())
         if not run_plan.is_own(stream_id):  # the run's section of a stream that applications share (SEMANTICS C10)
@@ -137,7 +152,9 @@ def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed
                 unit=run_plan.unit(stream_id),
             )
         )
-    outputs = [_output(run_plan, stream_id, generation, committed, facts.get(stream_id, {})) for stream_id in intent.outputs]
+    outputs = [
+        _output(run_plan, stream_id, generation, committed, facts.get(stream_id, {})) for stream_id in intent.outputs
+    ]
     return StageResult(
         application=run_plan.application,
         run_id=run_plan.run_id,
@@ -153,7 +170,9 @@ def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed
     )
 
 
-def _output(run_plan: RunPlan, stream_id: str, generation: Generation, committed: Commit, facts: Mapping[str, Any]) -> OutputResult:
+def _output(
+    run_plan: RunPlan, stream_id: str, generation: Generation, committed: Commit, facts: Mapping[str, Any]
+) -> OutputResult:
     bound = output_stream(run_plan, stream_id, generation)
     partitions = run_plan.plan.stream(stream_id).partitions
     counts = committed.totals.written.get(stream_id, {})
@@ -168,6 +187,8 @@ def _output(run_plan: RunPlan, stream_id: str, generation: Generation, committed
         bytes=counts.get("bytes", 0) or (int(told) if isinstance(told, int | float) else 0),
         own=run_plan.is_own(stream_id),
         # Of several epochs only the last one's numbers were told, and would be taken for the stage's.
-        facts=facts if committed.totals.epochs == 1 else {name: value for name, value in facts.items() if isinstance(value, str)},
+        facts=facts
+        if committed.totals.epochs == 1
+        else {name: value for name, value in facts.items() if isinstance(value, str)},
         unit=run_plan.unit(stream_id),
     )

@@ -49,14 +49,16 @@ def dataclass_columns(declared: type, inside: tuple[type, ...] = ()) -> tuple[Fi
     except (NameError, TypeError, SyntaxError) as error:
         raise SchemaError(
             f"The annotations of the dataclass {declared.__name__} cannot be resolved: {error}.",
-            hint="Define or import what they name at the top of the module, not inside a function or for type checkers only.",
+            hint="Define or import what they name at the top of the module, not inside a function or for type "
+            "checkers only.",
             value=declared.__name__,
         ) from error
     fields = []
     for field in dataclasses.fields(declared):
         if not field.init:
             raise SchemaError(
-                f"The field {declared.__name__}.{field.name} is not set by the constructor, so no message can be made with it.",
+                f"The field {declared.__name__}.{field.name} is not set by the constructor, so no message can be made "
+                "with it.",
                 hint="Leave out init=False; make a derived value a property.",
                 column=field.name,
             )
@@ -92,6 +94,7 @@ def _from_annotation(annotation: Any, where: str, inside: tuple[type, ...] = ())
         return DataType("struct", children=tuple(f.type for f in inner), names=tuple(f.name for f in inner)), False
     raise SchemaError(
         f"The type {annotation!r} of {where} has no column type.",
-        hint='Use bool, int, float, str, bytes, date, datetime, Decimal, list, dict, a dataclass, or Annotated[int, "smallint"].',
+        hint="Use bool, int, float, str, bytes, date, datetime, Decimal, list, dict, a dataclass, or Annotated[int, "
+        '"smallint"].',
         column=where,
     )

@@ -50,7 +50,9 @@ class DataType:
         if self.name == "decimal":
             return f"decimal({self.precision},{self.scale})"
         if self.name == "struct":
-            inner = ",".join(f"{quoted(name)}:{child.ddl()}" for name, child in zip(self.names, self.children, strict=True))
+            inner = ",".join(
+                f"{quoted(name)}:{child.ddl()}" for name, child in zip(self.names, self.children, strict=True)
+            )
             return f"struct<{inner}>"
         if self.children:
             return f"{self.name}<{','.join(child.ddl() for child in self.children)}>"
@@ -102,7 +104,11 @@ class DataType:
             return all(own.reads_as(other) for own, other in zip(self.children, declared.children, strict=True))
         if self.is_integer:
             return declared.is_integer or declared.name in ("float", "double", "decimal")
-        return (self.name, declared.name) in (("float", "double"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"))
+        return (self.name, declared.name) in (
+            ("float", "double"),
+            ("timestamp", "timestamp_ntz"),
+            ("timestamp_ntz", "timestamp"),
+        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,10 @@ def quoted(name: str) -> str:
 
 
 def type_from_arrow(kind: pyarrow.DataType) -> DataType:
-    """The column type of an Arrow type; unsigned integers take the next wider signed type, dictionaries their values'."""
+    """The column type of an Arrow type.
+
+    Unsigned integers take the next wider signed type, dictionaries their values'.
+    """
     import pyarrow as pa
 
     simple = {
@@ -161,5 +170,11 @@ def type_from_arrow(kind: pyarrow.DataType) -> DataType:
         return DataType("map", children=(type_from_arrow(kind.key_type), type_from_arrow(kind.item_type)))
     if pa.types.is_struct(kind):
         parts = [kind.field(place) for place in range(kind.num_fields)]
-        return DataType("struct", children=tuple(type_from_arrow(p.type) for p in parts), names=tuple(p.name for p in parts))
-    raise SchemaError(f"The Arrow type {kind} has no column type here.", hint="Cast the column to a supported type first.", value=str(kind))
+        return DataType(
+            "struct", children=tuple(type_from_arrow(p.type) for p in parts), names=tuple(p.name for p in parts)
+        )
+    raise SchemaError(
+        f"The Arrow type {kind} has no column type here.",
+        hint="Cast the column to a supported type first.",
+        value=str(kind),
+    )

@@ -8,7 +8,14 @@ from typing import NoReturn
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field
 
-_ALIASES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float", "bool": "boolean"}
+_ALIASES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "bool": "boolean",
+}
 
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`?|'[^']*'?|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
 """Each branch takes what it began, also a quotation without an end, so that no text is looked through twice."""
@@ -108,7 +115,11 @@ class _Parser:
         return int(self.tokens[self.place - 1])
 
     def string(self) -> None:
-        if self.at_end() or len(self.tokens[self.place]) < 2 or self.tokens[self.place][0] + self.tokens[self.place][-1] != "''":
+        if (
+            self.at_end()
+            or len(self.tokens[self.place]) < 2
+            or self.tokens[self.place][0] + self.tokens[self.place][-1] != "''"
+        ):
             self.fail("a quoted text")
         self.place += 1
 

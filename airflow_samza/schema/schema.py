@@ -32,7 +32,9 @@ class Schema:
         for field in self.fields:
             if field.name in seen:
                 raise SchemaError(
-                    f"Column {field.name!r} appears twice in the schema.", hint="Give each column a name of its own.", column=field.name
+                    f"Column {field.name!r} appears twice in the schema.",
+                    hint="Give each column a name of its own.",
+                    column=field.name,
                 )
             seen.add(field.name)
 
@@ -65,11 +67,15 @@ class Schema:
         for field in self.fields:
             if field.name == name:
                 return field
-        raise SchemaError(f"There is no column {name!r}.", hint=f"The columns are {', '.join(self.names)}.", column=name)
+        raise SchemaError(
+            f"There is no column {name!r}.", hint=f"The columns are {', '.join(self.names)}.", column=name
+        )
 
     def ddl(self) -> str:
         """The schema as a Spark DDL string; :func:`parse_ddl` reads it back."""
-        return ", ".join(f"{quoted(field.name)} {field.type.ddl()}{'' if field.nullable else ' not null'}" for field in self.fields)
+        return ", ".join(
+            f"{quoted(field.name)} {field.type.ddl()}{'' if field.nullable else ' not null'}" for field in self.fields
+        )
 
     def to_arrow(self) -> pyarrow.Schema:
         """The Arrow schema."""

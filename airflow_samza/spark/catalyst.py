@@ -1,6 +1,7 @@
 """The parts of a stage that Catalyst runs: built, analysed before the job runs, and kept narrow.
 
-``mapInArrow → DataFrame operators → mapInArrow``, all in one job without a shuffle: partition k stays task k from end to end.
+``mapInArrow → DataFrame operators → mapInArrow``, all in one job without a shuffle: partition k stays task k from end
+to end.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
     """The program with the columns that Catalyst gives; refuses what is not narrow, and what Spark cannot analyse."""
     while True:
         program = source.load()
-        waiting = [op for op, compiled in program.operators.items() if compiled.engine == CATALYST and op not in source.schemas]
+        waiting = [
+            op for op, compiled in program.operators.items() if compiled.engine == CATALYST and op not in source.schemas
+        ]
         if not waiting:
             return source, program
         operator = program.operators[waiting[0]]
@@ -46,8 +49,13 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
 
-def stage_frame(spark: SparkSession, program: StageProgram, task: EpochTask, tasks: int, source: DataFrame | None = None) -> DataFrame:
-    """The whole stage as one narrow DataFrame; collecting it runs every task. ``source`` has a partition for each of them."""
+def stage_frame(
+    spark: SparkSession, program: StageProgram, task: EpochTask, tasks: int, source: DataFrame | None = None
+) -> DataFrame:
+    """The whole stage as one narrow DataFrame; collecting it runs every task.
+
+    ``source`` has a partition for each of them.
+    """
     frame = spark.range(0, tasks, 1, tasks) if source is None else source
     for number, section in enumerate(program.sections):
         if section.kind == CATALYST:
@@ -57,7 +65,12 @@ def stage_frame(spark: SparkSession, program: StageProgram, task: EpochTask, tas
             schema = RESULT_SCHEMA if section.boundary is None else program.section_schema(number).ddl()
             frame = frame.mapInArrow(dataclasses.replace(task, section=number), schema)
     if len(program.sections) > 1:
-        last = next(op for section in reversed(program.sections) if section.kind == CATALYST for op in reversed(section.operators))
+        last = next(
+            op
+            for section in reversed(program.sections)
+            if section.kind == CATALYST
+            for op in reversed(section.operators)
+        )
         refuse_wide(frame, program.operators[last].spec)
     return frame
 
@@ -74,12 +87,19 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
         result: Any = operator.function(frame)
         if isinstance(result, DataFrame):
             return result
-    raise _refused(operator, f"returned {type(result).__name__}, not a DataFrame", "Return the DataFrame that you made of the one given.")
+    raise _refused(
+        operator,
+        f"returned {type(result).__name__}, not a DataFrame",
+        "Return the DataFrame that you made of the one given.",
+    )
 
 
 @contextmanager
 def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
-    """What Spark, or a transform's function, refuses: in our words, with the operator's place. ``frame`` is what the operator was given."""
+    """What Spark, or a transform's function, refuses: in our words, with the operator's place.
+
+    ``frame`` is what the operator was given.
+    """
     from pyspark.errors import PySparkException
 
     try:
@@ -89,7 +109,10 @@ def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
     except PySparkException as error:
         if is_gone(error):
             raise
-        hint = f"The columns are {', '.join(frame.columns)}. Correct the {'function' if isinstance(operator, TransformSpec) else 'SQL'}."
+        hint = (
+            f"The columns are {', '.join(frame.columns)}. Correct the "
+            f"{'function' if isinstance(operator, TransformSpec) else 'SQL'}."
+        )
         raise _refused(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error
     except USER_ERRORS as error:
         let_interrupts_through(error)
@@ -114,13 +137,18 @@ def refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
         if "Exchange" in node.name:
             text = str(node)
             raise UnsupportedShape(
-                f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), and inside a stage nothing may.",
+                f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), and inside a "
+                "stage nothing may.",
                 hint=_way_out(_keys(text)),
                 operator=operator.op_id,
                 exchange=text,
             )
         if node.is_a("InMemoryTableScan"):
-            raise _refused(operator, "reads its DataFrame from a cache", "Do without cache and persist: a stage reads its input once.")
+            raise _refused(
+                operator,
+                "reads its DataFrame from a cache",
+                "Do without cache and persist: a stage reads its input once.",
+            )
     sources = sum(1 for root in (plan.root, *plan.subqueries) for _ in _paths(root))
     if sources != 1:
         raise _refused(
@@ -139,8 +167,8 @@ def refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
 
 _TIMES = {0: "not at all", 2: "twice"}
 
-# Operators whose partition k is made of partition k of what they read, and of nothing else. An operator that is not known to be one
-# of them is refused: were it wrong, a task's messages would be lost or doubled.
+# Operators whose partition k is made of partition k of what they read, and of nothing else. An operator that is not
+# known to be one of them is refused: were it wrong, a task's messages would be lost or doubled.
 _KEEP_PARTITIONS = frozenset(
     (
         "KEEP_PARTITIONS",
@@ -174,7 +202,8 @@ _KEEP_PARTITIONS = frozenset(
 
 # A nested loop join whose broadcast side keeps its unmatched rows adds partitions for them.
 _NESTED_LOOPS = re.compile(
-    r"BroadcastNestedLoopJoin (?:(?:Inner|Cross) Build(?:Left|Right)|(?:LeftOuter|LeftSemi|LeftAnti|ExistenceJoin\(.*\)) BuildRight"
+    r"BroadcastNestedLoopJoin (?:(?:Inner|Cross) "
+    r"Build(?:Left|Right)|(?:LeftOuter|LeftSemi|LeftAnti|ExistenceJoin\(.*\)) BuildRight"
     r"|RightOuter BuildLeft)"
 )
 
@@ -184,7 +213,10 @@ def _keeps_partitions(node: PlanNode) -> bool:
 
 
 def _paths(node: PlanNode) -> Iterator[list[PlanNode]]:
-    """The ways from a node down to each source: a ``mapInArrow`` with no other below it, which is the stage's first section."""
+    """The ways from a node down to each source.
+
+    A ``mapInArrow`` with no other below it, which is the stage's first section.
+    """
     below = [path for child in node.children for path in _paths(child)]
     if below:
         yield from ([node, *path] for path in below)
@@ -201,7 +233,8 @@ def _way_out(keys: list[str]) -> str:
         return "Put a .partition_by(…, id=…) before it, or do it in an application of its own."
     columns = ", ".join(repr(key) for key in keys)
     return (
-        f"Put .partition_by({columns}, id=…) before it, which replaces the exchange; then do what needs all rows of a key "
+        f"Put .partition_by({columns}, id=…) before it, which replaces the exchange; then do what needs all rows of a "
+        "key "
         "with .aggregate(…), or with a transform that stays within its partition."
     )
 
@@ -222,8 +255,8 @@ def _arrow_schema(frame: DataFrame) -> pa.Schema:
 class _Nothing:
     """Stands for the section before while a plan is only analysed.
 
-    ``number`` makes each different from all others: if a transform caches its DataFrame, Spark replaces every equal plan by what was
-    cached, for all sessions of a server.
+    ``number`` makes each different from all others: if a transform caches its DataFrame, Spark replaces every equal
+    plan by what was cached, for all sessions of a server.
     """
 
     number: str

@@ -29,7 +29,9 @@ def train(spark: SparkSession, folder: str) -> None:
         path = os.path.join(folder, kind)
         rows.write.format(kind).options(header="true").save(path)
         read = spark.read.format(kind).options(header="true", inferSchema="true").load(path)
-        taken = read.selectExpr("CAST(id AS int) AS id", "name", "coalesce(CAST(value AS double), 0) AS value", "id > 3 AS is_late")
+        taken = read.selectExpr(
+            "CAST(id AS int) AS id", "name", "coalesce(CAST(value AS double), 0) AS value", "id > 3 AS is_late"
+        )
         placed = taken.repartition(2, "name").sortWithinPartitions("name", "id")
         placed.mapInArrow(_same, "id int, name string, value double, is_late boolean").where("NOT is_late").collect()
         taken.join(taken.groupBy("name").agg({"value": "max"}), "name").count()
@@ -42,7 +44,8 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def main(arguments: Sequence[str]) -> int:
     """The process; it waits until Java has written the archive."""
-    os.setpgrp()  # so that all of it can be ended at once; in a session of its own it would not be as low in priority as its maker
+    # so that all of it can be ended at once; in a session of its own it would not be as low in priority as its maker
+    os.setpgrp()
     file, extra_class_path = arguments[0], "".join(arguments[1:])
     own = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = f'{own} "-XX:ArchiveClassesAtExit={file}" -Xlog:cds=error -Xlog:cds+dynamic=error'

@@ -59,7 +59,10 @@ class ClassicSession:
 
     @contextmanager
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:
-        """A session of the stage's settings. Stages with the same settings share one, unless they register names in it."""
+        """A session of the stage's settings.
+
+        Stages with the same settings share one, unless they register names in it.
+        """
         key = tuple(sorted(conf.items()))
         with self._making:
             session = None if own else self._shared.get(key)
@@ -98,7 +101,11 @@ class ClassicSession:
         for number, preferred in enumerate(locations):
             values = gateway.new_array(jvm.java.lang.Object, 1)
             values[0] = number
-            rows.append(jvm.scala.Tuple2(jvm.org.apache.spark.sql.RowFactory.create(values), jvm.PythonUtils.toSeq(list(preferred))))
+            rows.append(
+                jvm.scala.Tuple2(
+                    jvm.org.apache.spark.sql.RowFactory.create(values), jvm.PythonUtils.toSeq(list(preferred))
+                )
+            )
         kind = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.spark.sql.Row"))
         java: Any = spark
         made = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), kind).toJavaRDD()
@@ -107,7 +114,13 @@ class ClassicSession:
 
     @contextmanager
     def tagged(
-        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+        self,
+        spark: SparkSession,
+        tag: str,
+        description: str,
+        *,
+        pool: str = "",
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> Iterator[None]:
         """Tags are job groups; every stage has a thread of its own, so that nobody needs the former group back."""
         interrupt_workers = True

@@ -1,8 +1,9 @@
 """Sessions of a Spark Connect server, from a stage runner that needs no Java: ``sc://host:port/;token=…``.
 
-Code and archives belong to a session, and so do the Python workers that have loaded them: a new session costs a second and a half
-before its first task starts, the same session 0.1 s. So stages with the same settings share one; only a stage with a ``transform``
-has its own, because what a function registers by name (temporary views) would be seen by all in it.
+Code and archives belong to a session, and so do the Python workers that have loaded them: a new session costs a second
+and a half before its first task starts, the same session 0.1 s. So stages with the same settings share one; only a
+stage with a ``transform`` has its own, because what a function registers by name (temporary views) would be seen by all
+in it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from airflow_samza.systems.system import SystemBinding
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# About seven seconds in all, where Spark would try for ten minutes: enough for a proxy that restarts. A server that restarted has lost
-# the session anyway.
+# About seven seconds in all, where Spark would try for ten minutes: enough for a proxy that restarts. A server that
+# restarted has lost the session anyway.
 _RETRIES = {"max_retries": 5, "max_backoff": 3000}
 
 
@@ -48,7 +49,9 @@ class ConnectSession:
         self._open: list[SparkSession] = []
         self._sealed: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = (
+            "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
+        )
         try:
             self._spare: SparkSession | None = self._connect()
             version = str(self._spare.version)
@@ -113,7 +116,13 @@ class ConnectSession:
 
     @contextmanager
     def tagged(
-        self, spark: SparkSession, tag: str, description: str, *, pool: str = "", properties: Mapping[str, str] = NO_PROPERTIES
+        self,
+        spark: SparkSession,
+        tag: str,
+        description: str,
+        *,
+        pool: str = "",
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> Iterator[None]:
         """Tags belong to a thread and a session; how jobs share the cores is the server's to say."""
         spark.addTag(tag)
@@ -152,7 +161,8 @@ class ConnectSession:
         try:
             session.conf.get("spark.sql.session.timeZone")
         except Exception as error:
-            # A server that says that it does not know the session any more has answered: what runs in it hears of that by itself.
+            # A server that says that it does not know the session any more has answered: what runs in it hears of that
+            # by itself.
             return "UNAVAILABLE" not in f"{_status(error)} {error}"
         return True
 
@@ -199,7 +209,10 @@ class ConnectSession:
         text = str(error)
         if "UNAUTHENTICATED" in f"{_status(error)} {text}":
             return ConfigError(
-                f"{self._a_server} does not accept the token.", hint="Correct the token in the connection.", key="token", value="…"
+                f"{self._a_server} does not accept the token.",
+                hint="Correct the token in the connection.",
+                key="token",
+                value="…",
             )
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
         return StageFailed(

@@ -1,7 +1,10 @@
-"""What Spark reads for a stage: each input of kind ``spark``, and each ``from_dataframe``, goes into a topic of the run, once.
+"""What Spark reads for a stage.
 
-The topic belongs to the run and its plan's generation, not to the stage: every stage that reads the input, every retry and every clear
-of a stage reads the same rows. The record of what was read decides: who dies before it reads anew, who comes later adopts it.
+Each input of kind ``spark``, and each ``from_dataframe``, goes into a topic of the run, once.
+
+The topic belongs to the run and its plan's generation, not to the stage: every stage that reads the input, every retry
+and every clear of a stage reads the same rows. The record of what was read decides: who dies before it reads anew, who
+comes later adopts it.
 """
 
 from __future__ import annotations
@@ -45,7 +48,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_samza.runner")
 
 _AS_USUAL = {"spark.sql.adaptive.enabled": "true", "spark.sql.optimizer.excludedRules": ""}
-"""A reader is an ordinary Spark job: what stages forbid themselves (their partitions are their tasks) is of use to it."""
+"""A reader is an ordinary Spark job.
+
+What stages forbid themselves (their partitions are their tasks) is of use to it.
+"""
 
 _READING: dict[str, threading.Lock] = {}
 """Stages of one runner that read the same input wait for each other instead of reading it twice."""
@@ -73,7 +79,9 @@ def read_inputs(context: StageContext) -> RunPlan:
 class _Reading:
     """One input that Spark reads."""
 
-    def __init__(self, context: StageContext, system: SparkSystem, stream: StreamDescriptor, bound: BoundStream) -> None:
+    def __init__(
+        self, context: StageContext, system: SparkSystem, stream: StreamDescriptor, bound: BoundStream
+    ) -> None:
         self._context = context
         self._system = system
         self._stream = stream
@@ -107,7 +115,9 @@ class _Reading:
         with context.driver.stage_session(context.attempt.request.get("spark_conf", {}), own=True) as spark:
             for key, value in _AS_USUAL.items():
                 spark.conf.set(key, value)
-            description = f"reads {self._stream.stream_id} for {context.handle.application}, run {context.handle.run_id}"
+            description = (
+                f"reads {self._stream.stream_id} for {context.handle.application}, run {context.handle.run_id}"
+            )
             with context.driver.tagged(spark, context.attempt.group, description), self._failures():
                 frame = self._columns(self._frame(spark))
                 notes = shuffles(frame) if self._stream.reader is not None else []
@@ -174,7 +184,8 @@ class _Reading:
         if kind not in ("binary", "string"):
             found = f"is {kind}" if kind is not None else f"is not there (it has {', '.join(frame.columns)})"
             raise SchemaError(
-                f"The input {self._stream.stream_id!r} has a serde, whose bytes are read from the column 'value', which {found}.",
+                f"The input {self._stream.stream_id!r} has a serde, whose bytes are read from the column 'value', "
+                f"which {found}.",
                 hint="Read a table with such a column of type binary or string, or leave serde= out.",
                 stream=self._stream.stream_id,
                 column=VALUE_COLUMN,
@@ -188,7 +199,16 @@ class _Reading:
         if partitions > 1 and not spec.key:
             frame = frame.withColumn(PLACE_COLUMN, _place(frame, partitions))
         stage = self._context.handle.stage_id
-        task = ReadTask(self._context.files.root, str(spec.through), schema, tuple(spec.key), partitions, stage, spec.name, spec.serde)
+        task = ReadTask(
+            self._context.files.root,
+            str(spec.through),
+            schema,
+            tuple(spec.key),
+            partitions,
+            stage,
+            spec.name,
+            spec.serde,
+        )
         rows = frame.mapInArrow(task, READ_RESULT).collect()
         return {str(row["task"]): json.loads(row["staged"]) for row in rows}
 
@@ -196,7 +216,10 @@ class _Reading:
         """The function of from_dataframe, with the place in it at which it failed, or where it stands."""
         reader = self._stream.reader
         at = user_location(reader, traceback)
-        return f"{name_of(reader)}, the function of from_dataframe {self._stream.stream_id!r}{f' ({at})' if at is not None else ''}"
+        return (
+            f"{name_of(reader)}, the function of from_dataframe "
+            f"{self._stream.stream_id!r}{f' ({at})' if at is not None else ''}"
+        )
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -226,8 +249,10 @@ class _Reading:
             )
         assert self._table is not None
         return StageFailed(
-            f"Spark cannot read the input {stream_id!r} from {self._table.place} (system {self._system.name!r}): {said}.",
-            hint="Does it exist, may this Spark read it, and has it the reader (a JDBC driver, a catalog) that it takes?",
+            f"Spark cannot read the input {stream_id!r} from {self._table.place} (system {self._system.name!r}): "
+            f"{said}.",
+            hint="Does it exist, may this Spark read it, and has it the reader (a JDBC driver, a catalog) that it "
+            "takes?",
             stream=stream_id,
             stage=self._context.handle.stage_id,
         )
@@ -254,9 +279,11 @@ def refuse_hidden(spark: SparkSession, table: SparkTable) -> None:
     secret = sorted((secret_names(table.options) | table.secret) & set(table.options))
     if is_remote(spark) and secret:
         raise ConfigError(
-            f"The stream {table.stream!r} in {table.place} (system {table.system!r}) has the option {secret[0]!r}, which a Spark Connect "
+            f"The stream {table.stream!r} in {table.place} (system {table.system!r}) has the option {secret[0]!r}, "
+            "which a Spark Connect "
             "server would write into its log with the whole plan.",
-            hint="Give the server the secret (a catalog in its settings) and leave the option out, or use a master of another kind.",
+            hint="Give the server the secret (a catalog in its settings) and leave the option out, or use a master of "
+            "another kind.",
             key=secret[0],
         )
 
@@ -270,7 +297,10 @@ def first_line(error: BaseException, table: SparkTable | None) -> str:
 
 
 def _place(frame: DataFrame, partitions: int) -> Any:
-    """The partition of a row without a key: of a hash of all that Spark can hash, so that equal data are packed in the same way."""
+    """The partition of a row without a key.
+
+    Of a hash of all that Spark can hash, so that equal data are packed in the same way.
+    """
     from pyspark.sql import functions
 
     names = [name for name, kind in frame.dtypes if "map<" not in kind and "variant" not in kind]

@@ -1,12 +1,12 @@
 """Topics of the log as a PySpark data source: ``spark.read.format("samza")`` and ``write.format("samza")``.
 
-Reading gives the user messages of the topic as of the moment the query was planned, one Spark partition per topic partition; with
-``metadata=true`` also ``_partition`` and ``_offset``. Control messages are not shown. Writing appends all rows in one commit, each to the
-partition of its key.
+Reading gives the user messages of the topic as of the moment the query was planned, one Spark partition per topic
+partition; with ``metadata=true`` also ``_partition`` and ``_offset``. Control messages are not shown. Writing appends
+all rows in one commit, each to the partition of its key.
 
->>> # register(spark)
->>> # spark.read.format("samza").option("root", root).option("topic", "page-views").load()
->>> # frame.write.format("samza").option("root", root).option("topic", "page-views").option("key", "member_id").mode("append").save()
+>>> # register(spark) >>> # spark.read.format("samza").option("root", root).option("topic", "page-views").load() >>> #
+frame.write.format("samza").option("root", root).option("topic", "page-views").option("key",
+"member_id").mode("append").save()
 """
 
 from __future__ import annotations
@@ -21,13 +21,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.launch.code_shipping import packed_package
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    MessageRun,
+    OffsetRange,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +51,10 @@ OPTIONS = ("root", "topic", "metadata", "startingOffsets", "endingOffsets", "key
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format ``samza`` known to a session; one of Spark Connect is sent this package, which its server may not have."""
+    """Makes the format ``samza`` known to a session.
+
+    One of Spark Connect is sent this package, which its server may not have.
+    """
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     if not isinstance(spark.range(0), ClassicDataFrame):
@@ -59,8 +75,9 @@ def _send_package(spark: SparkSession) -> None:
 class SamzaDataSource(DataSource):
     """The format ``samza``.
 
-    Options: ``root`` (of the log), ``topic``; to read: ``metadata``, ``startingOffsets`` and ``endingOffsets`` (JSON, partition to offset,
-    the end exclusive); to write: ``key`` (columns, with commas), ``partitions`` (makes the topic when it is missing).
+    Options: ``root`` (of the log), ``topic``; to read: ``metadata``, ``startingOffsets`` and ``endingOffsets`` (JSON,
+    partition to offset, the end exclusive); to write: ``key`` (columns, with commas), ``partitions`` (makes the topic
+    when it is missing).
     """
 
     @classmethod
@@ -120,7 +137,8 @@ class SamzaReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One per topic partition that has something to read, and at least one."""
         ranges = [
-            TopicPartition(partition, start, end) for partition, (start, end) in enumerate(_bounded(self._options, self._slice["offsets"]))
+            TopicPartition(partition, start, end)
+            for partition, (start, end) in enumerate(_bounded(self._options, self._slice["offsets"]))
         ]
         return [piece for piece in ranges if piece.end > piece.start] or ranges[:1]
 
@@ -218,7 +236,9 @@ def _stream(options: Any) -> tuple[LogSystem, StreamSpec]:
             )
     partitions = found.get("partitions")
     if partitions is not None and not str(partitions).isdigit():
-        raise ConfigError(f"The option partitions is {partitions!r}.", hint="Give a whole number.", key="partitions", value=partitions)
+        raise ConfigError(
+            f"The option partitions is {partitions!r}.", hint="Give a whole number.", key="partitions", value=partitions
+        )
     system = LogSystem("samza", SystemBinding("log", {"root": found["root"]}))
     return system, StreamSpec(name=found["topic"], partitions=int(partitions) if partitions else None)
 
@@ -247,7 +267,10 @@ def _offsets(asked: dict[str, str], name: str, partitions: int) -> dict[int, int
         offsets = {int(partition): int(offset) for partition, offset in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"The option {name} is {text!r}.", hint='Write JSON from partition to offset: {"0": 100, "1": 250}.', key=name, value=text
+            f"The option {name} is {text!r}.",
+            hint='Write JSON from partition to offset: {"0": 100, "1": 250}.',
+            key=name,
+            value=text,
         ) from error
     for partition in offsets:
         if not 0 <= partition < partitions:

@@ -1,4 +1,7 @@
-"""The DataFrames of a stage's epochs: one serves many where it can, because planning one takes as long as running it."""
+"""The DataFrames of a stage's epochs.
+
+One serves many where it can, because planning one takes as long as running it.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST = 8
-"""Frames that are kept: tasks with nothing to do sit an epoch out, so the same few sets of tasks come again and again."""
+"""Frames that are kept.
+
+Tasks with nothing to do sit an epoch out, so the same few sets of tasks come again and again.
+"""
 
 
 class EpochFrames:
     """Makes the frame of an epoch, with one partition for each task that runs in it.
 
-    What Catalyst runs is planned anew for each epoch: it fixes the current time, for one, when it plans. With a ``placement`` Spark is told
+    What Catalyst runs is planned anew for each epoch: it fixes the current time, for one, when it plans. With a
+    ``placement`` Spark is told
     where each task belongs: to the executor that ran it before, which has its state at hand.
     """
 
     def __init__(
-        self, driver: DriverSession, spark: SparkSession, program: StageProgram, task: EpochTask, placement: Placement | None = None
+        self,
+        driver: DriverSession,
+        spark: SparkSession,
+        program: StageProgram,
+        task: EpochTask,
+        placement: Placement | None = None,
     ) -> None:
         self._driver = driver
         self._spark = spark

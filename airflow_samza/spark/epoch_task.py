@@ -1,8 +1,10 @@
-"""One task of an epoch, in a Spark Python worker: reads its partitions, runs the operators, stages the output, leaves a manifest.
+"""One task of an epoch, in a Spark Python worker.
 
-Spark's partition k is Samza's task k. A stage of one section runs whole in one call; with Catalyst between, each task section is a call
-of its own in the same Spark task, and hands its report to the next in a note named after the task's attempt (control messages and
-offsets do not travel through Catalyst).
+Reads its partitions, runs the operators, stages the output, leaves a manifest.
+
+Spark's partition k is Samza's task k. A stage of one section runs whole in one call; with Catalyst between, each task
+section is a call of its own in the same Spark task, and hands its report to the next in a note named after the task's
+attempt (control messages and offsets do not travel through Catalyst).
 """
 
 from __future__ import annotations
@@ -49,18 +51,22 @@ EPOCH_PROPERTY = "airflow_samza.epoch"
 """The local property of a job that names its epoch, where one DataFrame serves many epochs."""
 
 _KNOWN = KnownTables()
-"""State that this worker process has read or written last; the next epoch of the task often comes to the same process."""
+"""State that this worker process has read or written last.
+
+The next epoch of the task often comes to the same process.
+"""
 
 
 @dataclass(frozen=True)
 class EpochTask:
     """The function that ``mapInArrow`` calls; small and plain, so that it travels to any worker.
 
-    It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent and program
-    are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their slices (the intent has those),
-    ``own`` those of them that are topics of the run; ``section`` is the number of the task section that it runs. ``epoch`` None: each
-    job says which. ``host_dir`` is where each host keeps copies of state (None: nowhere, as on the runner's own host the root is near).
-    ``digests`` are those of the tables with a processor that hosts may keep.
+    It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent
+    and program are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their
+    slices (the intent has those), ``own`` those of them that are topics of the run; ``section`` is the number of the
+    task section that it runs. ``epoch`` None: each job says which. ``host_dir`` is where each host keeps copies of
+    state (None: nowhere, as on the runner's own host the root is near). ``digests`` are those of the tables with a
+    processor that hosts may keep.
     """
 
     root: str
@@ -95,7 +101,8 @@ class EpochTask:
         record = read(files, path)
         if record is None:
             raise TopicError(
-                f"The Python worker on {platform.node()} does not see the run's records: {files.location(path)} is missing there.",
+                f"The Python worker on {platform.node()} does not see the run's records: {files.location(path)} is "
+                "missing there.",
                 hint="The root has to be one folder that all of Spark's hosts share, under the same path. "
                 "If it is: was the run's folder deleted?",
                 path=files.location(path),
@@ -107,7 +114,14 @@ class EpochTask:
         root = open_filesystem(self.root).root
         systems = _systems(json.dumps(self.bindings, sort_keys=True), root)
         return EpochTables(
-            root, self.program, _program(self.root, self.program), systems, _bound(self.side_inputs), intent, task, self.digests
+            root,
+            self.program,
+            _program(self.root, self.program),
+            systems,
+            _bound(self.side_inputs),
+            intent,
+            task,
+            self.digests,
         )
 
 
@@ -125,7 +139,9 @@ class _Section:
         self._program = self._tables.program
         self._systems = self._tables.systems
         folder = epoch.host_dir
-        self._host = task_host_files(folder, self._files.root, epoch.stage_folder, self._task) if folder is not None else None
+        self._host = (
+            task_host_files(folder, self._files.root, epoch.stage_folder, self._task) if folder is not None else None
+        )
         self._restored = Restored()
         self._state: Mapping[str, Any] = {}
 
@@ -160,7 +176,10 @@ class _Section:
         replace(self._files, self._note(self._epoch.section), {"report": section.report.to_dict(), "state": state})
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
-        """Stages the output and leaves the manifest; False when another attempt was quicker, whose output then counts."""
+        """Stages the output and leaves the manifest.
+
+        False when another attempt was quicker, whose output then counts.
+        """
         started = time.time()
         attempt = self._new_attempt()
         producers: dict[str, SystemProducer] = {}
@@ -193,7 +212,9 @@ class _Section:
         return written
 
     def _new_attempt(self) -> str:
-        return writer_attempt(self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self._task)
+        return writer_attempt(
+            self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self._task
+        )
 
     def _goes_on(self, report: TaskReport) -> bool:
         """Whether anybody starts from what the task leaves: its next epoch, or another run."""
@@ -212,7 +233,9 @@ class _Section:
             return _Before(found.get("checkpoint"), found.get("state"))
         return _Before(None, None)
 
-    def _section_run(self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables) -> SectionRun:
+    def _section_run(
+        self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables
+    ) -> SectionRun:
         self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
         start = TaskStart(before.start, self._state)
         number, intent = self._epoch.section, self._intent
@@ -234,10 +257,19 @@ class _Section:
         # Where outputs survive a power failure, what the next epoch goes on from does so, too.
         durable = any(getattr(system, "durable", False) for system in self._systems.values())
         return write_snapshot(
-            self._files, folder, section.state(), before.state, _KNOWN, durable=durable, given=self._state, host=self._host
+            self._files,
+            folder,
+            section.state(),
+            before.state,
+            _KNOWN,
+            durable=durable,
+            given=self._state,
+            host=self._host,
         )
 
-    def _output_of(self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _output_of(
+        self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         inputs = TaskInputs(self._program, self._systems, _bound(self._epoch.inputs), self._epoch.own, self._intent)
         try:
             if not self._is_first:
@@ -265,7 +297,8 @@ class _Section:
                 continue
             if not self._files.exists(self._note(number)):
                 raise StageError(
-                    f"Task {self._task} of the stage {self._intent.stage} never ran its section {number + 1}: Spark left it out.",
+                    f"Task {self._task} of the stage {self._intent.stage} never ran its section {number + 1}: Spark "
+                    "left it out.",
                     hint="This is a defect of airflow_samza; please report it with the stage's SQL and transforms.",
                     stage=self._intent.stage,
                 )
@@ -303,7 +336,8 @@ class _Section:
         staged = {}
         for stream_id, description in described.items():
             output = report.outputs[stream_id]
-            # Only the run's own topics and those that applications share carry control messages in band (SEMANTICS C1, C10).
+            # Only the run's own topics and those that applications share carry control messages in band (SEMANTICS C1,
+            # C10).
             in_band = stream_id in self._epoch.own or self._program.spec.stream(stream_id).shared
             control = output.control if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)
@@ -355,7 +389,10 @@ def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
 
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
-    """The copies of a task's state on this host. ``$NAME`` in the folder's name is what the host's environment says; "": the default."""
+    """The copies of a task's state on this host.
+
+    ``$NAME`` in the folder's name is what the host's environment says; "": the default.
+    """
     folder = os.path.dirname(host_part("state", host_dir))
     _sweep_once(folder)
     return HostFiles(folder, root, f"{stage_folder}/{task}")

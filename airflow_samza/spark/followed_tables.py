@@ -1,9 +1,12 @@
-"""What the tables of a stage hold from epoch to epoch: in a continuous run they follow their side inputs, and never hold the main input up.
+"""What the tables of a stage hold from epoch to epoch.
 
-A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or another version of a
-pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs; the epochs go on with what they have until
-that is done (SEMANTICS S1, S7). A processor's messages come in pieces that take a bounded time, a piece in each epoch, and while the inputs
-are silent in epochs of their own. An epoch's intent names what its tables hold, so that every attempt at it sees the same.
+In a continuous run they follow their side inputs, and never hold the main input up.
+
+A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or
+another version of a pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs;
+the epochs go on with what they have until that is done (SEMANTICS S1, S7). A processor's messages come in pieces that
+take a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. An epoch's intent
+names what its tables hold, so that every attempt at it sees the same.
 """
 
 from __future__ import annotations
@@ -37,7 +40,10 @@ FEW_MESSAGES = 20_000
 """Of a side input that an epoch takes in as they are: some ten milliseconds of work for a task, where they are rows."""
 
 PROCESSOR_SECONDS = 0.2
-"""Of each task in an epoch, for the messages of a side input that a processor turns into rows: so much later is a message of an input."""
+"""Of each task in an epoch, for the messages of a side input that a processor turns into rows.
+
+So much later is a message of an input.
+"""
 
 UNMEASURED_MESSAGES = 200
 """Of a processor's side input in an epoch, until it is known how long they take."""
@@ -47,7 +53,10 @@ RESULT = "task bigint"
 
 @dataclass(frozen=True)
 class PreparingTask:
-    """What ``mapInArrow`` calls: fills the tables of the ``tasks`` of a stage as the intents (``wanted``) say, in their hosts' folders."""
+    """What ``mapInArrow`` calls.
+
+    Fills the tables of the ``tasks`` of a stage as the intents (``wanted``) say, in their hosts' folders.
+    """
 
     stage: EpochTask
     tasks: int
@@ -71,7 +80,10 @@ def preparing_frame(spark: SparkSession, task: PreparingTask) -> DataFrame:
 
 
 class FollowedTables:
-    """The side inputs of one stage, as the next epoch reads them. ``former`` is the last intent, whose tables are not taken back."""
+    """The side inputs of one stage, as the next epoch reads them.
+
+    ``former`` is the last intent, whose tables are not taken back.
+    """
 
     def __init__(self, context: StageContext, setup: StageSetup, former: Intent | None) -> None:
         self._context = context
@@ -94,18 +106,24 @@ class FollowedTables:
         self._thread: threading.Thread | None = None
         self._prepared: dict[str, InputIntent] = {}
         self.is_behind = False
-        """Whether more has come to a processor than the next epoch takes: worth an epoch of its own where nothing else is to be done."""
+        """Whether more has come to a processor than the next epoch takes.
+
+        Worth an epoch of its own where nothing else is to be done.
+        """
 
     def look(self, former: Intent | None) -> dict[str, InputIntent]:
         """What the tables of the epoch after ``former`` hold; what has to be read beforehand is begun.
 
-        It may be asked again and again before the epoch is decided: what is taken as it is counts from what the last epoch held.
+        It may be asked again and again before the epoch is decided: what is taken as it is counts from what the last
+        epoch held.
         """
         self._take(former)
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
             self._ready.update(self._prepared)
-        self._ready = {name: read for name, read in self._ready.items() if not _covers(self._held[name].slice, read.slice)}
+        self._ready = {
+            name: read for name, read in self._ready.items() if not _covers(self._held[name].slice, read.slice)
+        }
         wanted, many = {**self._held, **self._ready}, {}
         self.is_behind = False
         for stream_id in self._follows:
@@ -119,7 +137,9 @@ class FollowedTables:
                 wanted[stream_id] = InputIntent(newer.stream, _piece(known, newer.slice, self._limit(stream_id)))
                 self.is_behind = True
             elif stream_id in self._processed and not self._is_kept(stream_id):
-                wanted[stream_id] = newer  # another topic, from its beginning: nobody else could take over what is prepared of it
+                wanted[stream_id] = (
+                    newer  # another topic, from its beginning: nobody else could take over what is prepared of it
+                )
             else:
                 many[stream_id] = newer
         if many and self._thread is None:
@@ -161,7 +181,9 @@ class FollowedTables:
         """Whether hosts keep all tables that a stream feeds."""
         tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
         return all(
-            table.processor is None or table.table_id in self._setup.task.digests for table in tables if stream_id in table.side_inputs
+            table.processor is None or table.table_id in self._setup.task.digests
+            for table in tables
+            if stream_id in table.side_inputs
         )
 
     def _newer(self, stream_id: str, known: InputIntent) -> InputIntent | None:
@@ -178,7 +200,9 @@ class FollowedTables:
         if head is None or not _is_same_topic(known.slice, head.slice):
             return head
         # What has expired since does not make anybody begin anew.
-        offsets = [[int(was[0]), int(now[1])] for was, now in zip(known.slice["offsets"], head.slice["offsets"], strict=True)]
+        offsets = [
+            [int(was[0]), int(now[1])] for was, now in zip(known.slice["offsets"], head.slice["offsets"], strict=True)
+        ]
         has_more = any(now[1] > int(was[1]) for was, now in zip(known.slice["offsets"], offsets, strict=True))
         return InputIntent(head.stream, {**head.slice, "offsets": offsets}) if has_more else None
 
@@ -188,7 +212,12 @@ class FollowedTables:
         system = self._context.systems[bound.system]
         asked = getattr(system, "has_news", None)
         since = made(system, bound)
-        if known is not None and asked is not None and since == known.slice[MADE] and not asked(bound.spec, known.slice):
+        if (
+            known is not None
+            and asked is not None
+            and since == known.slice[MADE]
+            and not asked(bound.spec, known.slice)
+        ):
             return known
         if since is None and asked is not None:
             return None  # who reads of it says so
@@ -199,7 +228,9 @@ class FollowedTables:
         if "sections" in newer or "sections" in known or not _is_same_topic(known, newer):
             return False
         most = self._limit(stream_id)
-        return all(int(now[1]) - int(was[1]) <= most for was, now in zip(known["offsets"], newer["offsets"], strict=True))
+        return all(
+            int(now[1]) - int(was[1]) <= most for was, now in zip(known["offsets"], newer["offsets"], strict=True)
+        )
 
     def _limit(self, stream_id: str) -> int:
         """How many messages of each partition an epoch takes as they are."""
@@ -219,7 +250,11 @@ class FollowedTables:
             with self._context.driver.tagged(setup.spark, self._tag, f"tables of {setup.task.stage}", pool=self._tag):
                 preparing_frame(setup.spark, work).collect()
         except Exception as error:  # the tasks then read for themselves, and say what is wrong
-            log.warning("%s: the tables were not read beforehand: %s", self._tag, str(error).splitlines()[0] if str(error) else error)
+            log.warning(
+                "%s: the tables were not read beforehand: %s",
+                self._tag,
+                str(error).splitlines()[0] if str(error) else error,
+            )
         self._prepared = wanted
 
 

@@ -1,10 +1,12 @@
 """Options of a source or a table that hold secrets, kept out of the plans that a Spark Connect server executes.
 
-A server writes whole plans into its log when an execution is left behind, and shows them on its page. So a temporary view, which only
-that session sees, is made of the source, and later plans hold no more than its name. The statement that makes the view is a plan, too: a
-secret stands in it character by character, each as the name of a setting of the session that SQL replaces by its value on the server.
-The names are drawn by lot, and there is one for every character that there is: events, which tell the settings of a session, show an
-alphabet and no secret; the statement shows an order and no letter. The settings are gone before anything is read.
+A server writes whole plans into its log when an execution is left behind, and shows them on its page. So a temporary
+view, which only that session sees, is made of the source, and later plans hold no more than its name. The statement
+that makes the view is a plan, too: a secret stands in it character by character, each as the name of a setting of the
+session that SQL replaces by its value on the server.
+The names are drawn by lot, and there is one for every character that there is: events, which tell the settings of a
+session, show an alphabet and no secret; the statement shows an order and no letter. The settings are gone before
+anything is read.
 """
 
 from __future__ import annotations
@@ -57,10 +59,15 @@ def read_hidden(spark: SparkSession, format: str, options: Mapping[str, Any], hi
 def hidden_view(spark: SparkSession, format: str, options: Mapping[str, str], secret: Collection[str]) -> str:
     """Make a temporary view of a source in a session of a Spark Connect server, and return its name."""
     if not _FORMAT.fullmatch(format):
-        raise ConfigError(f"{format!r} is not a format of Spark.", hint="Write one like jdbc, or a class.", key="format", value=format)
+        raise ConfigError(
+            f"{format!r} is not a format of Spark.", hint="Write one like jdbc, or a class.", key="format", value=format
+        )
     view = f"airflow_samza_{uuid.uuid4().hex}"
     book: dict[str, str] = {}
-    given = ", ".join(f"{_literal(name)} {_spelled(value, book) if name in secret else _literal(value)}" for name, value in options.items())
+    given = ", ".join(
+        f"{_literal(name)} {_spelled(value, book) if name in secret else _literal(value)}"
+        for name, value in options.items()
+    )
     with _told_without([options[name] for name in options if name in secret]), _settings(spark, options, book):
         spark.sql(f"CREATE TEMPORARY VIEW {view} USING {format} OPTIONS ({given})")
     return view
@@ -73,8 +80,10 @@ def refuse_secrets(spark: SparkSession, frame: DataFrame, what: str) -> None:
     name = next(_secret_options(frame._plan.to_proto(spark.client)), None)
     if name is not None:
         raise ConfigError(
-            f"{what} reads with the option {name!r}, which a Spark Connect server would write into its log with the whole plan.",
-            hint="Read with airflow_samza.spark.hidden_options.read_hidden(spark, format, options), which keeps it out of plans, "
+            f"{what} reads with the option {name!r}, which a Spark Connect server would write into its log with the "
+            "whole plan.",
+            hint="Read with airflow_samza.spark.hidden_options.read_hidden(spark, format, options), which keeps it "
+            "out of plans, "
             "or from a catalog of the server that knows the password.",
             key=name,
         )
@@ -85,7 +94,10 @@ def _settings(spark: Any, options: Mapping[str, str], book: Mapping[str, str]) -
     """The settings with which the session makes the view; the book is in it for no longer than that takes."""
     from pyspark.sql.connect.proto import ConfigRequest
 
-    patterns = {_OPTIONS_REDACTED: "|".join(f"^{re.escape(name)}$" for name in options), _TEXTS_REDACTED: rf"\$\{{{_BOOK}\d+\}}"}
+    patterns = {
+        _OPTIONS_REDACTED: "|".join(f"^{re.escape(name)}$" for name in options),
+        _TEXTS_REDACTED: rf"\$\{{{_BOOK}\d+\}}",
+    }
     values = {"spark.sql.parser.escapedStringLiterals": "false", "spark.sql.variable.substitute": "true"}
     before = {key: spark.conf.get(key, None) for key in (*patterns, *values)}
     needed = {key: value for key, value in values.items() if before[key] not in (None, value)}
@@ -101,7 +113,10 @@ def _settings(spark: Any, options: Mapping[str, str], book: Mapping[str, str]) -
 
 
 def _spelled(text: str, book: dict[str, str]) -> str:
-    """A text as a literal whose characters are names of settings; ``book`` gets the settings, of which every text has its own."""
+    """A text as a literal whose characters are names of settings.
+
+    ``book`` gets the settings, of which every text has its own.
+    """
     letters = [chr(number) for number in range(32, 127)]
     names: dict[str, list[str]] = {}
     for letter in dict.fromkeys([*letters, *text]):
@@ -149,7 +164,10 @@ def _literal(text: str) -> str:
 
 
 def _escaped(letter: str) -> str:
-    """A character in a literal: ASCII letters and digits as they are, all others by number, so that none means anything."""
+    """A character in a literal.
+
+    ASCII letters and digits as they are, all others by number, so that none means anything.
+    """
     if letter.isascii() and letter.isalnum():
         return letter
     units = letter.encode("utf-16-be", "surrogatepass")

@@ -1,4 +1,6 @@
-"""Spark's physical plan as a tree, read from the text that ``explain("formatted")`` gives: the only form that Spark Connect has, too.
+"""Spark's physical plan as a tree, read from the text that ``explain("formatted")`` gives.
+
+The only form that Spark Connect has, too.
 
 >>> plan = parse_plan('''== Physical Plan ==
 ... * Project (3)
@@ -26,14 +28,20 @@ if TYPE_CHECKING:
 _HEADING = "== Physical Plan =="
 _SUBQUERY = re.compile(r"(?m)^Subquery:\d+ Hosting .*\n")
 
-# A column's name may hold anything, a line break too, so that only lines of this form, where a tree can begin, are taken for one.
+# A column's name may hold anything, a line break too, so that only lines of this form, where a tree can begin, are
+# taken for one.
 _NODE = re.compile(r"(?P<before>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<name>\S.*?) \((?P<number>\d+)\)\s*")
-_ARGUMENTS = r"(?ms)^\({number}\) {name}(?: \[codegen id : \d+\])?\s*\n(?:(?!^\(\d+\) ).)*?^Arguments: (?P<arguments>[^\n]*)"
+_ARGUMENTS = (
+    r"(?ms)^\({number}\) {name}(?: \[codegen id : \d+\])?\s*\n(?:(?!^\(\d+\) ).)*?^Arguments: (?P<arguments>[^\n]*)"
+)
 
 
 @dataclass(eq=False)
 class PlanNode:
-    """A physical operator: Spark's name for it (with the kind of a join), its arguments where they are told, and what it reads."""
+    """A physical operator.
+
+    Spark's name for it (with the kind of a join), its arguments where they are told, and what it reads.
+    """
 
     name: str
     arguments: str = ""
@@ -62,7 +70,10 @@ class PhysicalPlan:
 
 
 def explained(frame: DataFrame) -> str:
-    """What ``frame.explain("formatted")`` prints; that itself would go to the standard output, which all threads share."""
+    """What ``frame.explain("formatted")`` prints.
+
+    That itself would go to the standard output, which all threads share.
+    """
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     if not isinstance(frame, ClassicDataFrame):
@@ -81,7 +92,10 @@ def parse_plan(text: str) -> PhysicalPlan:
 
 
 def _tree(text: str, whole: str) -> PlanNode | None:
-    """The tree that a text begins with; a node stands below the nearest line before it that begins further to the left."""
+    """The tree that a text begins with.
+
+    A node stands below the nearest line before it that begins further to the left.
+    """
     root: PlanNode | None = None
     above: list[tuple[int, PlanNode]] = []
     for line in text.split("\n"):

@@ -1,4 +1,7 @@
-"""What Spark raises about a table push, as our errors: what is wrong for good, and what may pass and is worth another try."""
+"""What Spark raises about a table push, as our errors.
+
+What is wrong for good, and what may pass and is worth another try.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,14 @@ _LACKING = (
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 """How Spark names a failure, by class and subclass."""
 
-_OF_VALUES = ("CAST_", "NUMERIC_VALUE_OUT_OF_RANGE", "MALFORMED", "CANNOT_READ_FILE_FOOTER", "DATA_TYPE_MISMATCH", "DATETIME")
+_OF_VALUES = (
+    "CAST_",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "MALFORMED",
+    "CANNOT_READ_FILE_FOOTER",
+    "DATA_TYPE_MISMATCH",
+    "DATETIME",
+)
 _OF_NAMES = ("DATA_SOURCE_NOT_FOUND",)
 _NO_CONNECTION = "FAILED_JDBC.CONNECTION"
 """Spark takes a database that does not answer for a mistake in the query."""
@@ -62,7 +72,8 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
     raised = python_failure(text)
     if raised is not None and request.kind_of_source == "callable":
         return StageFailed(
-            f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: {raised}",
+            f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: "
+            f"{raised}",
             hint="The runner's log has the whole traceback.",
             stage=request.handle.stage_id,
             run=request.handle.run_id,
@@ -70,7 +81,8 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
     said = raised or first_words(text)
     if _is_named(text, _OF_VALUES):
         return PushError(
-            f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the table's: {said}",
+            f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the "
+            f"table's: {said}",
             hint="Mend the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
             table=request.table,
         )
@@ -83,10 +95,15 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
 
 
 def first_words(text: str) -> str:
-    """What says most in the text of an error of Spark: the first one that it names by its class in brackets, else the first line."""
+    """What says most in the text of an error of Spark.
+
+    The first one that it names by its class in brackets, else the first line.
+    """
     named = re.search(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+", text)
     lines = [
-        line.strip().removeprefix(": ") for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while")
+        line.strip().removeprefix(": ")
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("An error occurred while")
     ]
     return (named[0] if named is not None else lines[0] if lines else "no reason given")[:400]
 
@@ -115,7 +132,10 @@ def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str
 
 
 def _may_pass(error: Exception, text: str) -> bool:
-    """Whether a source that could not be looked at may be there in a minute: a host that does not answer, a file that is replaced."""
+    """Whether a source that could not be looked at may be there in a minute.
+
+    A host that does not answer, a file that is replaced.
+    """
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     if _NO_CONNECTION in text:

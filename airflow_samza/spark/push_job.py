@@ -44,7 +44,11 @@ def is_push(files: Filesystem, handle: StageHandle) -> bool:
 
 
 def run_push(
-    driver: DriverSession, files: Filesystem, bindings: Mapping[str, SystemBinding], attempt: Attempt, settings: Mapping[str, Any]
+    driver: DriverSession,
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    attempt: Attempt,
+    settings: Mapping[str, Any],
 ) -> None:
     """Runs an attempt at a push to its version; every way to fail is a SamzaError."""
     request = PushRequest.from_dict(must_read(files, request_path(attempt.handle)))
@@ -61,7 +65,9 @@ def run_push(
                 raise lost(driver, attempt.handle) from error
             raise
     refuse_unwanted(files, attempt)
-    version = finish_push(files, system, request, compacting(driver, files, bindings[request.system], system, request, attempt))
+    version = finish_push(
+        files, system, request, compacting(driver, files, bindings[request.system], system, request, attempt)
+    )
     log.info("%s", describe_version(version))
 
 
@@ -117,7 +123,9 @@ def _stage(
         write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
         totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number)))
     seconds = time.monotonic() - started
-    log.info("%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds)
+    log.info(
+        "%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds
+    )
 
 
 def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: str, driver: DriverSession) -> Any:
@@ -135,7 +143,10 @@ def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: s
 
 
 def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
-    """The push stream: the table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes."""
+    """The push stream.
+
+    The table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes.
+    """
     fields = [field if field.name in request.key else Field(field.name, field.type) for field in schema.fields]
     columns = Schema((*fields, Field(DELETED, parse_type("boolean"))))
     return StreamSpec(request.topic, request.partitions, columns.ddl(), request.key)
@@ -150,7 +161,8 @@ def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None
         if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in wanted.fields]:
             ours, theirs = _listed(wanted), _listed(there)
             raise PushError(
-                f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared with ({ours}).",
+                f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared "
+                f"with ({ours}).",
                 hint="A stream keeps its columns: push to a table of another name, or take the columns that it has."
                 if DELETED in there
                 else "Something else has written to this stream; give the table another name, or delete the topic.",
@@ -160,9 +172,11 @@ def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None
             )
     if known is not None and known.partitions != request.partitions:
         raise PushError(
-            f"The push stream {stream.name!r} has {known.partitions} partitions, and table {request.table!r} is declared with "
+            f"The push stream {stream.name!r} has {known.partitions} partitions, and table {request.table!r} is "
+            "declared with "
             f"{request.partitions}.",
-            hint=f"Declare partitions={known.partitions}, or push to a table of another name: a stream's count never changes.",
+            hint=f"Declare partitions={known.partitions}, or push to a table of another name: a stream's count never "
+            "changes.",
             table=request.table,
         )
     if known is None:

@@ -1,4 +1,7 @@
-"""The source of a table push as a DataFrame with the table's columns: whatever Spark reads, selected, cast and marked."""
+"""The source of a table push as a DataFrame with the table's columns.
+
+Whatever Spark reads, selected, cast and marked.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ FORMATS = ("parquet", "orc", "avro", "csv", "json")
 
 _BY_ENDING = {".parquet": "parquet", ".orc": "orc", ".avro": "avro", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 
-_OF_FORMAT: Mapping[str, Mapping[str, str]] = {"csv": {"header": "true", "mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
+_OF_FORMAT: Mapping[str, Mapping[str, str]] = {
+    "csv": {"header": "true", "mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST"},
+}
 """What is meant unless the options say otherwise: a header, and no bad line that is left out in silence."""
 
 _LATEST = "__latest_by"
@@ -32,7 +38,9 @@ _LATEST = "__latest_by"
 def format_of(source: Mapping[str, Any]) -> str:
     """The format of a path: as it is told, else by its ending, else Parquet."""
     path = str(source["path"]).rstrip("/*")
-    return str(source.get("format") or next((name for ending, name in _BY_ENDING.items() if path.endswith(ending)), "parquet")).lower()
+    return str(
+        source.get("format") or next((name for ending, name in _BY_ENDING.items() if path.endswith(ending)), "parquet")
+    ).lower()
 
 
 def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str, Any]) -> DataFrame:
@@ -54,24 +62,30 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
         if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
             kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
             raise PushError(
-                f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned {kind}, and must return "
+                f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned {kind}, "
+                "and must return "
                 "a DataFrame of Spark that is read once.",
                 hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
                 table=request.table,
             )
         frame: DataFrame = made
-        refuse_secrets(spark, frame, f"The function {source['callable']!r} that makes the rows of table {request.table!r}")
+        refuse_secrets(
+            spark, frame, f"The function {source['callable']!r} that makes the rows of table {request.table!r}"
+        )
         return frame
 
 
-def _read_path(spark: SparkSession, request: PushRequest, format: str, options: Mapping[str, Any], secrets: Mapping[str, Any]) -> DataFrame:
+def _read_path(
+    spark: SparkSession, request: PushRequest, format: str, options: Mapping[str, Any], secrets: Mapping[str, Any]
+) -> DataFrame:
     """A source in files, one path or several."""
     path = request.source["path"]
     if isinstance(path, str) and is_remote(spark):
         return read_hidden(spark, format, {**options, "path": path}, secrets)
     if is_remote(spark) and (secrets or secret_names(options)):
         raise PushError(
-            f"The push of table {request.table!r} reads several paths with a secret option, which no plan of Spark Connect may hold.",
+            f"The push of table {request.table!r} reads several paths with a secret option, which no plan of Spark "
+            "Connect may hold.",
             hint="Name one path: a folder, or a pattern such as /data/{a,b}.",
             table=request.table,
         )
@@ -88,7 +102,8 @@ def load_callable(request: PushRequest, reference: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise PushError(
             f"The source of the push of table {request.table!r} is {reference!r}, which cannot be imported: {error}.",
-            hint='Write "package.module:function", of a function that takes a Spark session; py_modules ships further modules.',
+            hint='Write "package.module:function", of a function that takes a Spark session; py_modules ships further '
+            "modules.",
             table=request.table,
         ) from None
     return found
@@ -101,7 +116,8 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         columns = _expressions(request, source)
     if DELETED in columns:
         raise PushError(
-            f"The push of table {request.table!r} from {request.source_text} has a column {DELETED!r}, which says what is deleted.",
+            f"The push of table {request.table!r} from {request.source_text} has a column {DELETED!r}, which says "
+            "what is deleted.",
             hint=f'Say so, with mode="incremental" and deletes="{DELETED}", or leave it out: columns=[…].',
             table=request.table,
         )
@@ -109,10 +125,15 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
     latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
     with told_of_source(request):
         taken = source.selectExpr(
-            *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()), f"{deletes} AS {DELETED}", *latest
+            *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()),
+            f"{deletes} AS {DELETED}",
+            *latest,
         )
         found = Schema(
-            tuple(Field(field.name, _type(request, field.name, field.dataType.simpleString())) for field in taken.schema[: len(columns)])
+            tuple(
+                Field(field.name, _type(request, field.name, field.dataType.simpleString()))
+                for field in taken.schema[: len(columns)]
+            )
         )
     wanted = Schema.of(request.schema) if request.schema is not None else found
     check_columns(request, found, wanted, loose=loose)
@@ -130,7 +151,8 @@ def _type(request: PushRequest, column: str, text: str) -> DataType:
         return parse_type(text)
     except SchemaError:
         raise PushError(
-            f"The push of table {request.table!r} from {request.source_text} has the column {column!r} of type {text}, which no table has.",
+            f"The push of table {request.table!r} from {request.source_text} has the column {column!r} of type "
+            f"{text}, which no table has.",
             hint=f"Make it one that a table has: columns={{{column!r}: 'CAST({column} AS string)'}}.",
             table=request.table,
             column=column,
@@ -148,7 +170,8 @@ def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:
         missing = [name for name in request.columns if name not in own]
         if missing:
             raise PushError(
-                f"The push of table {request.table!r} takes the column {missing[0]!r}, and {request.source_text} has none of that name.",
+                f"The push of table {request.table!r} takes the column {missing[0]!r}, and {request.source_text} has "
+                "none of that name.",
                 hint=f"Its columns are {', '.join(source.columns)}.",
                 table=request.table,
             )
@@ -162,7 +185,9 @@ def partitioned(request: PushRequest, rows: DataFrame, schema: Schema) -> DataFr
     casts = {"bigint": "BIGINT", "double": "DOUBLE"}
     names = {name: key_type(schema[name].type) for name in request.key}
     # The hash of Spark's own repartitioning is the partitioner's: task k gets what belongs to partition k.
-    keys = [f"CAST({_quoted(name)} AS {casts[kind]})" if kind in casts else _quoted(name) for name, kind in names.items()]
+    keys = [
+        f"CAST({_quoted(name)} AS {casts[kind]})" if kind in casts else _quoted(name) for name, kind in names.items()
+    ]
     from pyspark.sql.functions import expr
 
     spread = rows.repartition(request.partitions, *(expr(key) for key in keys))

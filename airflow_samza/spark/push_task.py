@@ -1,4 +1,7 @@
-"""What a Spark task does in a push: one partition of the table, checked batch by batch and written as a segment of the push stream."""
+"""What a Spark task does in a push.
+
+One partition of the table, checked batch by batch and written as a segment of the push stream.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class PushTask:
-    """The function that ``mapInArrow`` calls. ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try."""
+    """The function that ``mapInArrow`` calls.
+
+    ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try.
+    """
 
     root: str
     bindings: Mapping[str, Any] = field(repr=False)  # they may hold secrets
@@ -76,7 +82,11 @@ class PushTask:
 
 def empty_manifest() -> dict[str, Any]:
     """Of a partition that has no row, for which Spark may run no task."""
-    return {**_Found((), ()).to_dict(), "bytes": 0, "staged": {"segment": None, "total_rows": 0, "bytes": 0, "schema": None}}
+    return {
+        **_Found((), ()).to_dict(),
+        "bytes": 0,
+        "staged": {"segment": None, "total_rows": 0, "bytes": 0, "schema": None},
+    }
 
 
 class _Found:

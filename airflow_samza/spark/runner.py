@@ -1,8 +1,11 @@
-"""The stage runner: a detached process that holds one Spark session and runs the stages of one run, each in a job group of its own.
+"""The stage runner.
 
-``python -m airflow_samza.spark.runner ROOT APPLICATION RUN KEY``; what must not lie in files (bindings with secrets) comes as
-JSON on standard input. It claims its place under the run, watches its queue, and ends when the run is closed, or when nothing
-came for the idle time. Everything that it tells is in files under the root, so any process on any host can ask.
+A detached process that holds one Spark session and runs the stages of one run, each in a job group of its own.
+
+``python -m airflow_samza.spark.runner ROOT APPLICATION RUN KEY``; what must not lie in files (bindings with secrets)
+comes as JSON on standard input. It claims its place under the run, watches its queue, and ends when the run is closed,
+or when nothing came for the idle time. Everything that it tells is in files under the root, so any process on any host
+can ask.
 """
 
 from __future__ import annotations
@@ -104,7 +107,8 @@ class StageRunner:
                 self._drain()
                 break
             if time.monotonic() - last_busy > self._idle_seconds:
-                # Closed first, then one last look: a request that came before the close is seen, one after it goes elsewhere.
+                # Closed first, then one last look: a request that came before the close is seen, one after it goes
+                # elsewhere.
                 if self._records.close({"why": "idle"}) and not self._take_requests():
                     break
                 self._drain()
@@ -129,7 +133,9 @@ class StageRunner:
     def _java_said(self) -> str:
         """Why Java has ended, of what it has printed into this runner's log."""
         written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
-        lines = Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
+        lines = (
+            Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
+        )
         return telling_line(lines) if lines else "Java ended before it was up"
 
     def _take_requests(self) -> bool:
@@ -232,12 +238,17 @@ class StageRunner:
             self._leave_archive()
 
     def _leave_archive(self) -> None:
-        """Has the archive made with which the next Spark starts sooner: now that this one needs neither cores nor memory any more."""
+        """Has the archive made with which the next Spark starts sooner.
+
+        Now that this one needs neither cores nor memory any more.
+        """
         if self._stop.is_set():  # somebody wants this machine empty
             return
         settings = self._settings
         try:
-            make_in_background(wanted(settings.get("class_archives"), settings["master"], settings["conf"]), settings["conf"])
+            make_in_background(
+                wanted(settings.get("class_archives"), settings["master"], settings["conf"]), settings["conf"]
+            )
         except OSError:
             log.warning("no archive of Spark's classes is made", exc_info=True)
 
@@ -249,7 +260,10 @@ class StageRunner:
 
 
 def main(arguments: list[str], settings: dict[str, Any] | None = None) -> int:
-    """The process: claims the runner's place, or gives way to one that lives. The settings come on standard input unless they are given."""
+    """The process: claims the runner's place, or gives way to one that lives.
+
+    The settings come on standard input unless they are given.
+    """
     root, application, run_id, key = arguments
     settings = json.load(sys.stdin) if settings is None else settings
     starting_log, output = settings.pop("starting_log"), settings.get("output", "")

@@ -1,7 +1,7 @@
 """System bindings on their way to Spark's workers, in a form that Spark may log.
 
-Where the JSON goes into something that may be logged, its secrets are sealed: it holds a pad of random bytes, and a file that goes another
-way holds the secrets under that pad. Neither tells anything without the other.
+Where the JSON goes into something that may be logged, its secrets are sealed: it holds a pad of random bytes, and a
+file that goes another way holds the secrets under that pad. Neither tells anything without the other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def worker_bindings(data: Mapping[str, Any]) -> dict[str, SystemBinding]:
     """Return the bindings that a worker was given, sealed or not."""
     hidden = _unsealed(data[SEALED]) if SEALED in data else {}
     plain = {name: binding for name, binding in data.items() if name != SEALED}
-    return bindings_from_json({name: {**b, "options": {**b["options"], **hidden.get(name, {})}} for name, b in plain.items()})
+    return bindings_from_json(
+        {name: {**b, "options": {**b["options"], **hidden.get(name, {})}} for name, b in plain.items()}
+    )
 
 
 def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -35,7 +37,8 @@ def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     plain = json.dumps(hidden).encode()
     pad = os.urandom(len(plain))
     sealed: dict[str, Any] = {
-        name: {**b, "options": {key: value for key, value in b["options"].items() if key not in b["secret"]}} for name, b in told.items()
+        name: {**b, "options": {key: value for key, value in b["options"].items() if key not in b["secret"]}}
+        for name, b in told.items()
     }
     sealed[SEALED] = {"file": f"airflow-samza-{uuid.uuid4().hex}", "pad": b64encode(pad).decode()}
     return sealed, _masked(plain, pad)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
-    """Makes settings in a session; one that cannot be made there, or not so, is a :class:`~airflow_samza.errors.ConfigError`."""
+    """Makes settings in a session.
+
+    One that cannot be made there, or not so, is a :class:`~airflow_samza.errors.ConfigError`.
+    """
     from pyspark.errors import PySparkException
 
     for key, value in conf.items():
@@ -66,13 +69,18 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     package = str(Path(__file__).resolve().parents[2])
-    paths = [package, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package)]
+    paths = [
+        package,
+        *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package),
+    ]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
     from pyspark.sql import SparkSession
 
     doors = local_doors(conf) if parse_master(master).is_local else {}
-    short = {} if SOCKET_FOLDER in doors or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER else {UNIX_SOCKETS: "false"}
+    short = (
+        {} if SOCKET_FOLDER in doors or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER else {UNIX_SOCKETS: "false"}
+    )
     settings = {**DEFAULTS, **short, **doors, **conf, **FIXED}
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in settings.items():

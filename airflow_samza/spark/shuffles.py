@@ -20,7 +20,8 @@ _KEYS = re.compile(r"hashpartitioning\((.*), \d+\)")
 def shuffles(frame: DataFrame) -> list[str]:
     """A sentence for each exchange in the plan of a DataFrame, from the source to the end.
 
-    What an aggregation or a join does over the rows of a key, an application does behind a ``partition_by`` of that key.
+    What an aggregation or a join does over the rows of a key, an application does behind a ``partition_by`` of that
+    key.
     """
     try:
         plan = parse_plan(explained(frame))
@@ -33,7 +34,10 @@ def shuffles(frame: DataFrame) -> list[str]:
 
 
 def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str, list[str]]:
-    """The shuffles of each ``from_dataframe`` function of an application, by stream: Spark plans them here, and runs nothing."""
+    """The shuffles of each ``from_dataframe`` function of an application, by stream.
+
+    Spark plans them here, and runs nothing.
+    """
     readers = {stream.stream_id: stream.reader for stream in spec.inputs.values() if stream.reader is not None}
     if not readers:
         return {}
@@ -45,7 +49,9 @@ def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str
                 found[stream_id] = shuffles(reader(spark))
             except Exception as error:
                 line = next(iter(str(error).splitlines()), "")
-                found[stream_id] = [f"its shuffles are not known: here the function fails with {type(error).__name__}: {line[:200]}"]
+                found[stream_id] = [
+                    f"its shuffles are not known: here the function fails with {type(error).__name__}: {line[:200]}"
+                ]
         return found
     finally:
         spark.stop()
@@ -69,7 +75,10 @@ def _sentence(exchange: PlanNode, above: PlanNode | None) -> str:
         columns = ", ".join(f'"{key}"' for key in keys)
         key = columns if len(keys) == 1 else f"[{columns}]"
         follows = _follows(above)
-        return f"it shuffles{for_whom} ({text}); .partition_by({key}, id=…){follows} would do that through a topic, as a stage of its own"
+        return (
+            f"it shuffles{for_whom} ({text}); .partition_by({key}, id=…){follows} would do that through a topic, "
+            "as a stage of its own"
+        )
     return f"it shuffles{for_whom} ({text or exchange.name}); no partition_by replaces that"
 
 

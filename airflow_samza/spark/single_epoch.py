@@ -1,4 +1,6 @@
-"""A stage of one epoch, on the driver: intent, one Spark job, commit, publish; stages of several are run by :mod:`.stage_loop`.
+"""A stage of one epoch, on the driver: intent, one Spark job, commit, publish.
+
+Stages of several are run by :mod:`.stage_loop`.
 
 Whatever of it was done by an earlier attempt is adopted: the intent, the manifests of single tasks, the commit.
 """
@@ -38,7 +40,11 @@ log = logging.getLogger("airflow_samza.runner")
 
 
 def run_stage(
-    driver: DriverSession, files: Filesystem, bindings: Mapping[str, SystemBinding], attempt: Attempt, settings: Mapping[str, Any]
+    driver: DriverSession,
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    attempt: Attempt,
+    settings: Mapping[str, Any],
 ) -> None:
     """Runs an attempt at a stage to its result; every way to fail is a SamzaError."""
     handle = attempt.handle
@@ -84,15 +90,21 @@ def _run_epoch(context: StageContext) -> None:
         run_job(context, setup.spark, setup.program, lambda: stage_frame(setup.spark, setup.program, setup.task, tasks))
 
 
-def bind_inputs(files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle) -> dict[str, BoundStream]:
-    """What the epoch reads: the slices that the plan fixed, and for the run's own topics the newest generation that was committed.
+def bind_inputs(
+    files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle
+) -> dict[str, BoundStream]:
+    """What the epoch reads.
+
+    The slices that the plan fixed, and for the run's own topics the newest generation that was committed.
 
     An intent that stands already is followed to the letter.
     """
     intent = newest_intent(files, handle.folder)
     producers = Producers(files, systems, run, handle, intent)
     producers.bind()
-    found: dict[str, BoundStream] = {stream_id: run.stream(stream_id) for stream_id in run.plan.stage(handle.stage_id).inputs}
+    found: dict[str, BoundStream] = {
+        stream_id: run.stream(stream_id) for stream_id in run.plan.stage(handle.stage_id).inputs
+    }
     for stream_id, bound in producers.streams().items():
         slice_ = intent.inputs[stream_id].slice if intent is not None else systems[bound.system].slice(bound.spec)
         found[stream_id] = dataclasses.replace(bound, slice=slice_)
@@ -100,7 +112,11 @@ def bind_inputs(files: Filesystem, systems: Mapping[str, System], run: RunPlan, 
 
 
 def decide(
-    files: Filesystem, run: RunPlan, handle: StageHandle, inputs: Mapping[str, BoundStream], outputs: Mapping[str, BoundStream]
+    files: Filesystem,
+    run: RunPlan,
+    handle: StageHandle,
+    inputs: Mapping[str, BoundStream],
+    outputs: Mapping[str, BoundStream],
 ) -> Intent:
     """The intent of a stage of one epoch: everything."""
     intent = Intent(
@@ -110,7 +126,9 @@ def decide(
         tasks=run.plan.stage(handle.stage_id).task_count,
         inputs={
             stream_id: InputIntent(
-                bound.spec.name, bound.slice or {}, bound.spec.name.rpartition("/")[2] if run.is_own(stream_id) else None
+                bound.spec.name,
+                bound.slice or {},
+                bound.spec.name.rpartition("/")[2] if run.is_own(stream_id) else None,
             )
             for stream_id, bound in inputs.items()
         },

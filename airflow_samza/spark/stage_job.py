@@ -1,4 +1,7 @@
-"""The one Spark job of a stage's epoch: run under the attempt's tag, tried again after a silent death, its failures put into words."""
+"""The one Spark job of a stage's epoch.
+
+Run under the attempt's tag, tried again after a silent death, its failures put into words.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,12 @@ log = logging.getLogger("airflow_samza.runner")
 # A worker that dies without a word (killed, out of memory) may succeed at once; a second silent death is reported.
 JOB_TRIES = 2
 
-_WORKER_DIED = ("Python worker exited unexpectedly", "Python worker process", "worker failed to connect back", "EOFException")
+_WORKER_DIED = (
+    "Python worker exited unexpectedly",
+    "Python worker process",
+    "worker failed to connect back",
+    "EOFException",
+)
 
 
 def run_job(
@@ -78,7 +86,8 @@ def refuse_unwanted(files: Filesystem, attempt: Attempt) -> None:
 def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
     """The error for a stage whose Spark is gone."""
     return StageLost(
-        f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its session.",
+        f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its "
+        "session.",
         hint="Try again when it is back: what is staged is kept, and nothing is doubled.",
         stage=handle.stage_id,
         run=handle.run_id,
@@ -87,7 +96,10 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
 
 def _cancelled(handle: StageHandle) -> StageCancelled:
     return StageCancelled(
-        f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", stage=handle.stage_id, run=handle.run_id
+        f"The stage {handle.stage_id} was cancelled.",
+        hint="Submit it again, or clear it.",
+        stage=handle.stage_id,
+        run=handle.run_id,
     )
 
 
@@ -95,9 +107,16 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
     return StageFailed(
         f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {_first_line(text)}",
         hint=(
-            "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per task."
+            (
+                "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less "
+                "per "
+                "task."
+            )
             if died
-            else "The runner's log has the whole story. When it is a value: leave such rows out before, or use try_cast and its like."
+            else (
+                "The runner's log has the whole story. When it is a value: leave such rows out before, or use "
+                "try_cast and its like."
+            )
         ),
         stage=handle.stage_id,
         run=handle.run_id,
@@ -105,19 +124,24 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
 
 
 def _lacking(text: str, driver: DriverSession) -> RuntimeMissing | None:
-    """What the Python of the workers lacks, where it is not the runner's own; they fail before a word of ours is heard."""
+    """What the Python of the workers lacks, where it is not the runner's own.
+
+    They fail before a word of ours is heard.
+    """
     missing = re.search(r"No module named '(\w+)|PACKAGE_NOT_INSTALLED\] (\w+)", text)
     if missing is not None:
         package = missing[1] or missing[2].lower()
         return RuntimeMissing(
             f"The Python workers of {driver.place} lack the package {package!r}.",
-            hint=f"Install it where the workers run: pip install {package}. What only this application needs can be shipped by py_modules.",
+            hint=f"Install it where the workers run: pip install {package}. What only this application needs can be "
+            "shipped by py_modules.",
             package=package,
         )
     versions = re.search(r"PYTHON_VERSION_MISMATCH\].*?version: (\d+\.\d+) than that in driver: (\d+\.\d+)", text)
     if versions is not None:
         return RuntimeMissing(
-            f"The Python workers of {driver.place} run Python {versions[1]}, and the stage runner Python {versions[2]}.",
+            f"The Python workers of {driver.place} run Python {versions[1]}, and the stage runner Python "
+            f"{versions[2]}.",
             hint="They must agree: set spark.pyspark.python there, or run Airflow's worker with that Python.",
             workers=versions[1],
             runner=versions[2],
@@ -126,8 +150,16 @@ def _lacking(text: str, driver: DriverSession) -> RuntimeMissing | None:
 
 
 def _suspects(program: StageProgram) -> str:
-    """The operators of a stage that Catalyst runs, with their places: what fails without an error of ours fails in one of them."""
-    run = [program.operators[op_id].spec for section in program.sections if section.kind == "catalyst" for op_id in section.operators]
+    """The operators of a stage that Catalyst runs, with their places.
+
+    What fails without an error of ours fails in one of them.
+    """
+    run = [
+        program.operators[op_id].spec
+        for section in program.sections
+        if section.kind == "catalyst"
+        for op_id in section.operators
+    ]
     named = [f"{spec.title} ({spec.location})" if spec.location is not None else spec.title for spec in run]
     return f" in {' or '.join(named)}" if named else ""
 
@@ -135,7 +167,9 @@ def _suspects(program: StageProgram) -> str:
 def _first_line(text: str) -> str:
     """What says most in the text of a failed job: the line in which a Python traceback ends, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    traced = next((number for number, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), None)
+    traced = next(
+        (number for number, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), None
+    )
     if traced is not None:
         ends = [line for line in lines[traced + 1 :] if re.match(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b", line)]
         lines = ends or lines

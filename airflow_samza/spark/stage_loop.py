@@ -1,6 +1,9 @@
-"""A stage that runs epoch after epoch, on the driver: look what is at hand, decide, run one Spark job, commit, publish, go on.
+"""A stage that runs epoch after epoch, on the driver.
 
-It ends when all tasks have ended, by the ends that come to them in band or that a drain, a stop or the plan gave their inputs. Whoever
+Look what is at hand, decide, run one Spark job, commit, publish, go on.
+
+It ends when all tasks have ended, by the ends that come to them in band or that a drain, a stop or the plan gave their
+inputs. Whoever
 starts it again goes on at the open epoch: its intent, the manifests that are there, its commit.
 """
 
@@ -55,7 +58,12 @@ class StageLoop:
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
-        self._files, self._systems, self._run, self._attempt = context.files, context.systems, context.run, context.attempt
+        self._files, self._systems, self._run, self._attempt = (
+            context.files,
+            context.systems,
+            context.run,
+            context.attempt,
+        )
         handle = context.handle
         self._stage = self._run.plan.stage(handle.stage_id)
         self._folder: StageFolder = handle.folder
@@ -118,7 +126,9 @@ class StageLoop:
 
     def _starts(self) -> Mapping[str, Mapping[str, Mapping[str, object]]]:
         path = self._run.start_of(self._stage.stage_id)
-        found: Mapping[str, Mapping[str, Mapping[str, object]]] = must_read(self._files, path)["tasks"] if path is not None else {}
+        found: Mapping[str, Mapping[str, Mapping[str, object]]] = (
+            must_read(self._files, path)["tasks"] if path is not None else {}
+        )
         return found
 
     # -- an epoch ------------------------------------------------------------------------------------------------------
@@ -198,7 +208,9 @@ class StageLoop:
     def _is_over(self, intent: Intent, tables: FollowedTables) -> bool:
         """Commits and publishes an epoch, unless it is the last one."""
         manifests = read_manifests(self._files, self._folder, intent)
-        ended = {manifest.task for manifest in manifests if manifest.ended} | (self._commit.ended if self._commit is not None else set())
+        ended = {manifest.task for manifest in manifests if manifest.ended} | (
+            self._commit.ended if self._commit is not None else set()
+        )
         if len(ended) >= intent.tasks:
             return True
         handle = self._attempt.handle
@@ -244,8 +256,12 @@ class StageLoop:
         unread = position.left(inputs)
         what = f"{unread[0][0]!r}, partition {unread[0][1]}" if unread else "its inputs"
         raise StageError(
-            f"The stage {self._stage.stage_id!r} waits for {what} in vain: its producers have finished, and task {task} has not ended.",
-            hint="Its chooser waits for a stream that never comes, or a topic was cleaned up: clear it with its upstream."
+            f"The stage {self._stage.stage_id!r} waits for {what} in vain: its producers have finished, and task "
+            f"{task} has not ended.",
+            hint=(
+                "Its chooser waits for a stream that never comes, or a topic was cleaned up: clear it with its "
+                "upstream."
+            )
             if unread
             else "The topic that it reads holds no end-of-stream: clear it with its upstream.",
             stage=self._stage.stage_id,

@@ -1,4 +1,7 @@
-"""A stage made ready to run on Spark: its session, its program, its output topics, and the function that its tasks run."""
+"""A stage made ready to run on Spark.
+
+Its session, its program, its output topics, and the function that its tasks run.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
     with context.driver.stage_session(context.attempt.request.get("spark_conf", {}), own=registers_names) as spark:
         if len(program.sections) > 1:
             source, program = analyse_sections(spark, source)
-        outputs = {stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs}
+        outputs = {
+            stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs
+        }
         make_topics(context, outputs)
         path = handle.folder.attempt(handle.attempt, "program")
         files.put_if_absent(path, source.to_json().encode())
@@ -62,14 +67,19 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
             outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
             host_dir=_host_dir(context, program),
-            side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
+            side_inputs={
+                stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs
+            },
             digests=processor_digests(program),
         )
         yield StageSetup(spark, program, outputs, task)
 
 
 def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> None:
-    """Makes the topics that the stage writes. Once it has begun, its own must be there: one made anew would lack what it has written."""
+    """Makes the topics that the stage writes.
+
+    Once it has begun, its own must be there: one made anew would lack what it has written.
+    """
     path = context.handle.folder.topics
     known = read(context.files, path)
     own = {}
@@ -93,7 +103,10 @@ class IdentifyingSystem(Protocol):
     """A system whose topics can be told apart from others that had their names."""
 
     def identity(self, stream: StreamSpec) -> str | None:
-        """The identity of a stream's topic; None when there is none, empty when it was made before there were identities."""
+        """The identity of a stream's topic.
+
+        None when there is none, empty when it was made before there were identities.
+        """
         ...
 
 
@@ -106,8 +119,13 @@ def _without_slice(bound: BoundStream) -> dict[str, Any]:
     return dataclasses.replace(bound, slice=None).to_dict()
 
 
-def program_source(systems: Mapping[str, System], run: RunPlan, stage_id: str, inputs: Mapping[str, BoundStream]) -> ProgramSource:
-    """All from which a process makes the stage's program; columns that the application does not tell come from the systems."""
+def program_source(
+    systems: Mapping[str, System], run: RunPlan, stage_id: str, inputs: Mapping[str, BoundStream]
+) -> ProgramSource:
+    """All from which a process makes the stage's program.
+
+    Columns that the application does not tell come from the systems.
+    """
     schemas = dict(run.schemas)
     for stream_id, bound in inputs.items():
         if run.is_own(stream_id):
@@ -122,9 +140,16 @@ def bound_output(run: RunPlan, program: StageProgram, stream_id: str, generation
     """An output of the stage, with the columns that reach it."""
     bound = output_stream(run, stream_id, generation)
     schema = program.streams.get(stream_id)
-    return bound if schema is None else dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=schema.ddl()))
+    return (
+        bound
+        if schema is None
+        else dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=schema.ddl()))
+    )
 
 
 def _for_workers(bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:
-    """The bindings without what tasks have no use for: they never see a database, so no password of one leaves the driver."""
+    """The bindings without what tasks have no use for.
+
+    They never see a database, so no password of one leaves the driver.
+    """
     return {name: SystemBinding(KIND) if binding.kind == KIND else binding for name, binding in bindings.items()}

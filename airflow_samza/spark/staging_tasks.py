@@ -1,4 +1,7 @@
-"""What Spark's Python workers do between tables and topics: a DataFrame's rows go into segments, and a topic's rows to a writer."""
+"""What Spark's Python workers do between tables and topics.
+
+A DataFrame's rows go into segments, and a topic's rows to a writer.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,13 @@ class WriteTask:
 
     def _rows(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         from airflow_samza.systems.log.system import LogSystem
-        from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+        from airflow_samza.systems.system import (
+            MessageRun,
+            OffsetRange,
+            StreamSpec,
+            SystemBinding,
+            SystemStreamPartition,
+        )
 
         log = LogSystem("log", SystemBinding("log"), self.root)
         consumer = log.consumer(StreamSpec(self.topic, self.partitions), self.slice)

@@ -1,7 +1,7 @@
 """Hot standby: after an epoch, the hosts that would take over a task's state get what they lack of it (SEMANTICS S9).
 
-It is done by a small job beside the epochs, on the executors of those hosts, and never waited for: a copy that is an epoch behind lacks
-only what that epoch changed.
+It is done by a small job beside the epochs, on the executors of those hosts, and never waited for: a copy that is an
+epoch behind lacks only what that epoch changed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_samza.runner")
 
 PAUSE_SECONDS = 1.0
-"""Between two rounds: epochs may be shorter than a round, and each round costs the hosts a tenth of a second of work."""
+"""Between two rounds.
+
+Epochs may be shorter than a round, and each round costs the hosts a tenth of a second of work.
+"""
 
 RESULT = "place bigint, bytes bigint"
 
 
 @dataclass(frozen=True)
 class StandbyTask:
-    """What ``mapInArrow`` calls on a host: fetches the state of tasks as of the committed ``epoch``, and fills their tables.
+    """What ``mapInArrow`` calls on a host.
+
+    Fetches the state of tasks as of the committed ``epoch``, and fills their tables.
 
     ``tasks`` are, for each partition of the frame, pairs of a task and the epoch of its newest manifest.
     """
@@ -69,9 +74,13 @@ class StandbyTask:
         try:
             filled = stage.tables(stage.intent(self.epoch), task).warm() if stage.side_inputs else 0
             manifest = read_manifest(files, StageFolder(stage.stage_folder), task, epoch)
-            return filled + prefetch(files, manifest.state, task_host_files(stage.host_dir or "", files.root, stage.stage_folder, task))
+            return filled + prefetch(
+                files, manifest.state, task_host_files(stage.host_dir or "", files.root, stage.stage_folder, task)
+            )
         except Exception as error:  # a later round has the newer state, of which this one's may have been deleted
-            log.warning("task %d of %s: its state after epoch %d was not copied: %s", task, stage.stage_folder, epoch, error)
+            log.warning(
+                "task %d of %s: its state after epoch %d was not copied: %s", task, stage.stage_folder, epoch, error
+            )
             return 0
 
 
@@ -80,14 +89,21 @@ _KEEPING = (AggregateSpec, WindowOperatorSpec, StreamJoinSpec, TableJoinSpec, Se
 
 
 def placement_of(context: StageContext, setup: StageSetup) -> Placement | None:
-    """Where the tasks of a stage belong; None where they keep nothing, where executors are not known, or nobody wants to know."""
+    """Where the tasks of a stage belong.
+
+    None where they keep nothing, where executors are not known, or nobody wants to know.
+    """
     if not any(isinstance(compiled.spec, _KEEPING) for compiled in setup.program.operators.values()):
         return None
     config = Config(setup.program.spec.config)
     copies = config.standby_replication
     if not context.driver.knows_executors or not config.host_affinity:
         if copies > 1:
-            log.info("%s: no standby copies are kept, because %s tells of no executors", context.attempt.group, context.driver.place)
+            log.info(
+                "%s: no standby copies are kept, because %s tells of no executors",
+                context.attempt.group,
+                context.driver.place,
+            )
         return None
     return Placement(setup.program.stage.task_count, copies)
 
@@ -103,9 +119,14 @@ def standbys_of(context: StageContext, setup: StageSetup, placement: Placement |
 
 
 class Standbys:
-    """Keeps the copies of one stage's state; ``bytes`` were copied so far. Without a placement there are none to keep."""
+    """Keeps the copies of one stage's state; ``bytes`` were copied so far.
 
-    def __init__(self, driver: DriverSession, spark: SparkSession, task: EpochTask, placement: Placement | None, tag: str) -> None:
+    Without a placement there are none to keep.
+    """
+
+    def __init__(
+        self, driver: DriverSession, spark: SparkSession, task: EpochTask, placement: Placement | None, tag: str
+    ) -> None:
         self._driver = driver
         self._spark = spark
         self._task = task
@@ -116,18 +137,25 @@ class Standbys:
         self.bytes = 0
 
     def after(self, epoch: int, standing: Mapping[int, int]) -> None:
-        """An epoch is committed: begins a round, unless one is at work or has just been. ``standing``: each task's newest epoch."""
+        """An epoch is committed: begins a round, unless one is at work or has just been.
+
+        ``standing``: each task's newest epoch.
+        """
         if self._placement is None:
             return
         if time.monotonic() - self._last < PAUSE_SECONDS or (self._thread is not None and self._thread.is_alive()):
             return
         wanted = {
-            host: tuple((task, standing[task]) for task in tasks if task in standing) for host, tasks in self._placement.standbys().items()
+            host: tuple((task, standing[task]) for task in tasks if task in standing)
+            for host, tasks in self._placement.standbys().items()
         }
         places = {host: tasks for host, tasks in wanted.items() if tasks}
         if places:
             executors = [self._placement.executor_on(host) for host in places]
-            work: Any = (StandbyTask(self._task, epoch, tuple(places.values())), [[executor.location] for executor in executors])
+            work: Any = (
+                StandbyTask(self._task, epoch, tuple(places.values())),
+                [[executor.location] for executor in executors],
+            )
             self._thread = threading.Thread(target=self._round, args=work, name=self._tag, daemon=True)
             self._thread.start()
 
@@ -139,10 +167,16 @@ class Standbys:
 
     def _round(self, work: StandbyTask, locations: list[list[str]]) -> None:
         try:
-            with self._driver.tagged(self._spark, self._tag, f"copies of the state of {self._task.stage}", pool=self._tag):
+            with self._driver.tagged(
+                self._spark, self._tag, f"copies of the state of {self._task.stage}", pool=self._tag
+            ):
                 rows = self._driver.frame_at(self._spark, locations).mapInArrow(work, RESULT).collect()
             self.bytes += sum(row["bytes"] for row in rows)
         except Exception as error:  # the executor may be gone: the next round knows the living ones
-            log.info("%s: a round was not finished: %s", self._tag, str(error).splitlines()[0] if str(error) else type(error).__name__)
+            log.info(
+                "%s: a round was not finished: %s",
+                self._tag,
+                str(error).splitlines()[0] if str(error) else type(error).__name__,
+            )
         finally:
             self._last = time.monotonic()

@@ -1,7 +1,9 @@
-"""A compaction on Spark: each task reads the chain of one partition of a pushed table as whole batches, and stages what is left of it.
+"""A compaction on Spark.
 
-It comes after a push that has made the chain long, before the push is over; whatever goes wrong is told in the runner's log, and the next
-push tries again.
+Each task reads the chain of one partition of a pushed table as whole batches, and stages what is left of it.
+
+It comes after a push that has made the chain long, before the push is over; whatever goes wrong is told in the runner's
+log, and the next push tries again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,14 @@ from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, System, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    MessageRun,
+    OffsetRange,
+    StreamSpec,
+    System,
+    SystemBinding,
+    SystemStreamPartition,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +57,10 @@ RESULT = "task int"
 
 @dataclass(frozen=True)
 class CompactionTask:
-    """The function that ``mapInArrow`` calls: of partition ``tasks[k]`` of a version's ``slice``, the last row of each key is staged."""
+    """The function that ``mapInArrow`` calls.
+
+    Of partition ``tasks[k]`` of a version's ``slice``, the last row of each key is staged.
+    """
 
     root: str
     bindings: Mapping[str, Any] = field(repr=False)  # they may hold secrets
@@ -111,7 +123,10 @@ def compaction_task(
     tasks: list[int],
     told: Callable[[Mapping[str, SystemBinding]], Mapping[str, Any]] = bindings_to_json,
 ) -> CompactionTask:
-    """The work of some tasks of the compaction of a version; ``told`` puts bindings into the form in which they travel."""
+    """The work of some tasks of the compaction of a version.
+
+    ``told`` puts bindings into the form in which they travel.
+    """
     known = system.admin.metadata([StreamSpec(folder.topic)]).get(folder.topic)
     if known is None:
         raise TopicError(f"The push stream {folder.topic!r} is gone.", hint="Push the table anew.", stream=folder.topic)
@@ -120,10 +135,14 @@ def compaction_task(
     # What it is made of will be deleted, so it cannot be made again after a power failure.
     durable = dataclasses.replace(binding, options={**binding.options, "durable": "true"})
     bindings = told({folder.system: durable})
-    return CompactionTask(files.root, bindings, folder.system, dataclasses.asdict(stream), chain.slice, version.reads, tuple(tasks))
+    return CompactionTask(
+        files.root, bindings, folder.system, dataclasses.asdict(stream), chain.slice, version.reads, tuple(tasks)
+    )
 
 
-def compact_here(files: Filesystem, binding: SystemBinding, folder: TableFolder, version: TableVersion) -> tuple[Compaction, bool]:
+def compact_here(
+    files: Filesystem, binding: SystemBinding, folder: TableFolder, version: TableVersion
+) -> tuple[Compaction, bool]:
     """Compacts a version in this process, one partition after the other; whether that was done now."""
     system = bind_system(folder.system, binding, files.root)
 
@@ -136,9 +155,17 @@ def compact_here(files: Filesystem, binding: SystemBinding, folder: TableFolder,
 
 
 def compacting(
-    driver: DriverSession, files: Filesystem, binding: SystemBinding, system: System, request: PushRequest, attempt: Attempt
+    driver: DriverSession,
+    files: Filesystem,
+    binding: SystemBinding,
+    system: System,
+    request: PushRequest,
+    attempt: Attempt,
 ) -> Callable[[TableVersion], None]:
-    """What a push does when its version stands: compacts it when it is time. Nothing that happens here fails the push."""
+    """What a push does when its version stands: compacts it when it is time.
+
+    Nothing that happens here fails the push.
+    """
 
     def stage(version: TableVersion, tasks: list[int]) -> None:
         with driver.stage_session(attempt.request.get("spark_conf", {}), own=True) as spark:
@@ -160,7 +187,10 @@ def compacting(
             found, is_new = compact(files, system, request.folder, version, lambda tasks: stage(version, tasks))
             if is_new:
                 seconds = time.monotonic() - started
-                said = f"{len(found.chain)} sections to one of {found.rows:,} rows, {found.bytes:,} bytes, in {seconds:.1f} s"
+                said = (
+                    f"{len(found.chain)} sections to one of {found.rows:,} rows, {found.bytes:,} bytes, in "
+                    f"{seconds:.1f} s"
+                )
                 log.info("table %s: version %s is compacted: %s", request.table, version.number, said)
         except Exception as error:  # the version stands; a later push compacts what comes of it
             told = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,4 +1,7 @@
-"""Writes what a stage has committed to a table of Spark: Parquet, JDBC, a catalog's table, whatever a DataFrame writer writes."""
+"""Writes what a stage has committed to a table of Spark.
+
+Parquet, JDBC, a catalog's table, whatever a DataFrame writer writes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_samza.runner")
 
 _ROWS_OF_A_TASK = 1_000_000
-"""At most, of one Spark task that writes: enough for a file of good size, few enough that all cores have something to do."""
+"""At most, of one Spark task that writes.
+
+Enough for a file of good size, few enough that all cores have something to do.
+"""
 
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
@@ -41,7 +47,10 @@ class SparkTableWriter:
         """Writes all rows, as the table's mode says."""
         context = self._context
         reach("table-before-write")
-        conf = {**context.attempt.request.get("spark_conf", {}), **(_DYNAMIC if table.mode == OVERWRITE_PARTITIONS else {})}
+        conf = {
+            **context.attempt.request.get("spark_conf", {}),
+            **(_DYNAMIC if table.mode == OVERWRITE_PARTITIONS else {}),
+        }
         with context.driver.stage_session(conf, own=False) as spark:
             description = f"writes {table.stream} for {context.handle.application}, run {context.handle.run_id}"
             with context.driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
@@ -58,7 +67,8 @@ class SparkTableWriter:
 
     def _failed(self, error: Exception, table: SparkTable) -> StageFailed:
         return StageFailed(
-            f"Spark cannot write the output {table.stream!r} to {table.place} (system {table.system!r}): {first_line(error, table)}.",
+            f"Spark cannot write the output {table.stream!r} to {table.place} (system {table.system!r}): "
+            f"{first_line(error, table)}.",
             hint="The output is committed: when the cause is mended, a retry writes it, and runs no task again.",
             stream=table.stream,
             stage=self._context.handle.stage_id,
@@ -81,9 +91,13 @@ def _frame(spark: SparkSession, context: StageContext, table: SparkTable, staged
     )
     assert staged.schema is not None
     partitions, stage = int(staged.slice["partitions"]), context.handle.stage_id
-    task = WriteTask(context.files.root, staged.topic, partitions, staged.slice, parts, stage, table.stream, table.serde)
+    task = WriteTask(
+        context.files.root, staged.topic, partitions, staged.slice, parts, stage, table.stream, table.serde
+    )
     source = spark.range(0, len(parts), 1, max(len(parts), 1))
-    return source.mapInArrow(task, f"{VALUE_COLUMN} binary" if table.serde is not None else _spark_schema(staged.schema))
+    return source.mapInArrow(
+        task, f"{VALUE_COLUMN} binary" if table.serde is not None else _spark_schema(staged.schema)
+    )
 
 
 def _spark_schema(ddl: str) -> Any:
@@ -113,7 +127,10 @@ def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
 
 
 def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
-    """A database's table by way of a view of Spark Connect, so that no password is in a plan. The table has to be there."""
+    """A database's table by way of a view of Spark Connect, so that no password is in a plan.
+
+    The table has to be there.
+    """
     spark, name = frame.sparkSession, table.table or table.stream
     view = hidden_view(spark, "jdbc", {**table.options, "dbtable": name}, table.secret)
     ours = {column.lower(): column for column in frame.columns}
@@ -121,13 +138,17 @@ def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
     differing = sorted(set(ours) ^ {column.lower() for column in theirs})
     if differing:
         raise SchemaError(
-            f"The output {table.stream!r} has the columns {', '.join(frame.columns)}, and {table.place} has {', '.join(theirs)}: over "
+            f"The output {table.stream!r} has the columns {', '.join(frame.columns)}, and {table.place} has "
+            f"{', '.join(theirs)}: over "
             "Spark Connect they have to be the same.",
-            hint="Make the table with these columns, or use a master of another kind, which fills in defaults and makes missing tables.",
+            hint="Make the table with these columns, or use a master of another kind, which fills in defaults and "
+            "makes missing tables.",
             stream=table.stream,
             column=differing[0],
         )
-    frame.select(*(f"`{ours[column.lower()]}`" for column in theirs)).write.insertInto(view, overwrite=mode == "overwrite")
+    frame.select(*(f"`{ours[column.lower()]}`" for column in theirs)).write.insertInto(
+        view, overwrite=mode == "overwrite"
+    )
 
 
 def _to_catalog(frame: DataFrame, writer: DataFrameWriter, table: SparkTable, mode: str) -> None:
@@ -135,9 +156,9 @@ def _to_catalog(frame: DataFrame, writer: DataFrameWriter, table: SparkTable, mo
     name = table.table or table.stream
     spark = frame.sparkSession
     if spark.catalog.tableExists(name) and table.mode != OVERWRITE:
-        frame.select(*(f"`{column}`" for column in spark.table(name).columns)).write.options(**table.options).insertInto(
-            name, overwrite=mode == "overwrite"
-        )
+        frame.select(*(f"`{column}`" for column in spark.table(name).columns)).write.options(
+            **table.options
+        ).insertInto(name, overwrite=mode == "overwrite")
         return
     _partitioned(writer.format(table.format) if table.format else writer, table).mode(mode).saveAsTable(name)
 

@@ -44,19 +44,28 @@ def preload() -> None:
 
 
 COLLECT_AFTER = 20_000
-"""Objects made and not yet gone that start the cycle collector. Python's 700 would start it several times for each batch of messages,
-all of which are alive then: a fifth of the time of a callable per message."""
+"""Objects made and not yet gone that start the cycle collector.
+
+Python's 700 would start it several times for each batch of messages, all of which are alive then: a fifth of the time
+of a callable per message.
+"""
 
 
 def quiet_collector() -> None:
-    """Lets the collector look at fewer things, less often: what is loaded stays, and messages come and go by the thousand."""
+    """Lets the collector look at fewer things, less often.
+
+    What is loaded stays, and messages come and go by the thousand.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
 
 def close_sockets() -> None:
-    """Lets nobody else enter where the daemon and its workers listen: on hosts of a cluster Spark names a folder for all users."""
+    """Lets nobody else enter where the daemon and its workers listen.
+
+    On hosts of a cluster Spark names a folder for all users.
+    """
     given = os.environ.get(SOCKET_FOLDER)
     if given is not None:
         try:

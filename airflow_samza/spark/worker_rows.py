@@ -1,4 +1,7 @@
-"""How the functions that ``mapInArrow`` calls in a Python worker begin and end: which partition it is, and one row for the driver."""
+"""How the functions that ``mapInArrow`` calls in a Python worker begin and end.
+
+Which partition it is, and one row for the driver.
+"""
 
 from __future__ import annotations
 
@@ -32,4 +35,6 @@ def one_row(schema: str, *values: object) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = Schema.of(schema).to_arrow()
-    return pa.RecordBatch.from_arrays([pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns
+    )

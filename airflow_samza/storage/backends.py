@@ -14,7 +14,10 @@ from airflow_samza.storage.store import KeyValueStore, StoreLayout
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """``backend`` is ``memory`` or ``rocksdb``; ``ttl_ms`` None: entries live until they are deleted; the limits are bytes."""
+    """``backend`` is ``memory`` or ``rocksdb``.
+
+    ``ttl_ms`` None: entries live until they are deleted; the limits are bytes.
+    """
 
     backend: str = "memory"
     ttl_ms: int | None = None

@@ -1,7 +1,9 @@
-"""A table that does not change: Arrow rows with an index by key, in memory or mapped from files that any process of a host may open.
+"""A table that does not change.
 
-Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a changed table is made of the former one and what has changed.
-Of rows with one key the last one counts; a row with a null in its key is not kept (SEMANTICS S2).
+Arrow rows with an index by key, in memory or mapped from files that any process of a host may open.
+
+Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a changed table is made of the former one and
+what has changed. Of rows with one key the last one counts; a row with a null in its key is not kept (SEMANTICS S2).
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class ColumnarTable:
-    """``rows`` are one per key, in one batch; ``key`` the key columns; ``ignored`` says how many rows had a null in theirs."""
+    """``rows`` are one per key, in one batch.
+
+    ``key`` the key columns; ``ignored`` says how many rows had a null in theirs.
+    """
 
     rows: pa.RecordBatch
     key: tuple[str, ...]
@@ -74,7 +79,10 @@ class ColumnarTable:
         return ColumnarTable(whole, self.key, index, self.ignored + later.ignored)
 
     def since(self, column: str, oldest: Any) -> ColumnarTable:
-        """The rows whose ``column`` is not before ``oldest`` (what has outlived its time to live goes); a null stays."""
+        """The rows whose ``column`` is not before ``oldest`` (what has outlived its time to live goes).
+
+        A null stays.
+        """
         old = pc.less(self.rows.column(column), pa.scalar(oldest, self.rows.schema.field(column).type)).fill_null(False)
         return self if not pc.any(old).as_py() else ColumnarTable.of(self.rows.filter(pc.invert(old)), self.key)
 
@@ -82,14 +90,19 @@ class ColumnarTable:
 
     def write(self, folder: str) -> None:
         """Writes rows and index into a folder that is there, as Arrow IPC files."""
-        schema = self.rows.schema.with_metadata({b"key": "\n".join(self.key).encode(), b"ignored": str(self.ignored).encode()})
+        schema = self.rows.schema.with_metadata(
+            {b"key": "\n".join(self.key).encode(), b"ignored": str(self.ignored).encode()}
+        )
         _write(os.path.join(folder, ROWS_FILE), pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
         arrays = self.index.arrays()
         least = arrays.pop("least", None)
         ((name, values),) = arrays.items()
         column = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
         kept = {b"least": str(int(least[0])).encode()} if least is not None else {}
-        _write(os.path.join(folder, INDEX_FILE), pa.RecordBatch.from_arrays([column], schema=pa.schema([(name, column.type)], kept)))
+        _write(
+            os.path.join(folder, INDEX_FILE),
+            pa.RecordBatch.from_arrays([column], schema=pa.schema([(name, column.type)], kept)),
+        )
 
     @staticmethod
     def open(folder: str) -> ColumnarTable:
@@ -140,7 +153,10 @@ def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _write(path: str, batch: pa.RecordBatch) -> None:
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as writer:
+    with (
+        pa.OSFile(path, "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as writer,
+    ):
         writer.write_batch(batch)
 
 

@@ -1,4 +1,6 @@
-"""Time to live over any store: an entry is there for so long after it was put, by the clock of the task, and then it is not.
+"""Time to live over any store.
+
+An entry is there for so long after it was put, by the clock of the task, and then it is not.
 
 The time of each entry is one more column of its value, so snapshots and changes carry it.
 """

@@ -1,7 +1,9 @@
-"""State files on a host's own disk: copies of what lies under the root, so that a task that comes back to the host reads nothing from afar.
+"""State files on a host's own disk.
 
-The root has the truth; whatever is missing, damaged or too old here is read there. A copy is named after its file, which is written once
-and never changes, so there is nothing to invalidate.
+Copies of what lies under the root, so that a task that comes back to the host reads nothing from afar.
+
+The root has the truth; whatever is missing, damaged or too old here is read there. A copy is named after its file,
+which is written once and never changes, so there is nothing to invalidate.
 """
 
 from __future__ import annotations
@@ -28,9 +30,12 @@ _PART = ".part"
 
 @dataclass(frozen=True)
 class HostFiles:
-    """The copies of one task's state files on this host. ``folder`` is the host's, ``task`` the stage's folder and a number.
+    """The copies of one task's state files on this host.
 
-    What is not among the newest state files is deleted when newer ones come (:meth:`keep_only`), so it takes about what the state takes.
+    ``folder`` is the host's, ``task`` the stage's folder and a number.
+
+    What is not among the newest state files is deleted when newer ones come (:meth:`keep_only`), so it takes about what
+    the state takes.
     """
 
     folder: str
@@ -43,7 +48,10 @@ class HostFiles:
         return Path(self.folder) / "state" / _named(self.root) / _named(self.task)
 
     def read(self, path: str, size: int, is_content: Callable[[pa.Buffer], bool]) -> pa.Buffer | None:
-        """The content of a state file, mapped into memory; None where there is no copy, or a damaged one (which is then deleted)."""
+        """The content of a state file, mapped into memory.
+
+        None where there is no copy, or a damaged one (which is then deleted).
+        """
         copy = self.place / _named(path)
         try:
             with pa.memory_map(str(copy)) as mapped:

@@ -1,7 +1,7 @@
 """Keys as bytes whose order is the order of the keys: one at a time, or a snapshot's columns at once.
 
-Whole numbers, dates and times are big-endian with the sign turned round; texts and bytes end in two zero bytes where a further column
-follows, and a zero byte among them becomes ``00 ff``.
+Whole numbers, dates and times are big-endian with the sign turned round; texts and bytes end in two zero bytes where a
+further column follows, and a zero byte among them becomes ``00 ff``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class KeyBytes:
     def encoded_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
         """The bytes of every row's key, as a binary array."""
         last = len(columns) - 1
-        parts = [_column(column, kind, place == last) for place, (column, kind) in enumerate(zip(columns, self._types, strict=True))]
+        parts = [
+            _column(column, kind, place == last)
+            for place, (column, kind) in enumerate(zip(columns, self._types, strict=True))
+        ]
         return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
 
 
@@ -154,7 +157,11 @@ def _column(column: pa.Array, kind: DataType, last: bool) -> pa.Array:
     if name == "boolean":
         return fixed_binary(column.cast(pa.uint8()).to_numpy(zero_copy_only=False), 1)
     if name == "decimal":
-        words = np.frombuffer(column.buffers()[1], "<u8", 2 * len(column), column.offset * 16) if len(column) else np.empty(0, "<u8")
+        words = (
+            np.frombuffer(column.buffers()[1], "<u8", 2 * len(column), column.offset * 16)
+            if len(column)
+            else np.empty(0, "<u8")
+        )
         both = np.empty((len(column), 2), ">u8")
         both[:, 0] = words[1::2] ^ np.uint64(_SIGN)
         both[:, 1] = words[0::2]

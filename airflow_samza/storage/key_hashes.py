@@ -1,4 +1,6 @@
-"""Keys of any simple type as 64-bit numbers, a column at a time: the same for equal keys, on every machine and in every process.
+"""Keys of any simple type as 64-bit numbers, a column at a time.
+
+The same for equal keys, on every machine and in every process.
 
 Not the hash of the partitioner: within one partition those of a table agree in some of their bits.
 """
@@ -99,7 +101,9 @@ def _text_hashes(column: pa.Array, offset_type: type[np.signedinteger[Any]]) -> 
     if not rows:
         return hashes
     _, ends, data = column.buffers()
-    offsets = np.frombuffer(ends, offset_type, rows + 1, column.offset * np.dtype(offset_type).itemsize).astype(np.int64)
+    offsets = np.frombuffer(ends, offset_type, rows + 1, column.offset * np.dtype(offset_type).itemsize).astype(
+        np.int64
+    )
     size = int(offsets[-1])
     held = data if data is not None and data.size >= 8 else bytes(data or b"") + bytes(8)
     size = max(size, 8) if data is None or data.size < 8 else data.size

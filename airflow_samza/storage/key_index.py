@@ -1,7 +1,9 @@
-"""From keys to row numbers, a column at a time: by a table over the range of whole numbers, or by a hash table. Both are plain arrays.
+"""From keys to row numbers, a column at a time: by a table over the range of whole numbers, or by a hash table.
 
-An index holds no keys: it finds them in the rows, so it can be kept beside them in a file, and be mapped by whoever opens it.
-Of rows with one key the last one counts, in both.
+Both are plain arrays.
+
+An index holds no keys: it finds them in the rows, so it can be kept beside them in a file, and be mapped by whoever
+opens it. Of rows with one key the last one counts, in both.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ class KeyIndex(Protocol):
     """Where the row of a key is."""
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """The row (int64) of each key in ``columns``, -1 where there is none; ``keys`` are the key columns of the rows."""
+        """The row (int64) of each key in ``columns``, -1 where there is none.
+
+        ``keys`` are the key columns of the rows.
+        """
         ...
 
     def arrays(self) -> dict[str, Numbers]:
@@ -48,7 +53,9 @@ def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
     rows = len(keys[0])
     if rows > MOST_ROWS:
         raise StoreError(
-            f"One task has {rows} rows of a table, and {MOST_ROWS} is the most.", hint="Give the table more partitions.", rows=rows
+            f"One task has {rows} rows of a table, and {MOST_ROWS} is the most.",
+            hint="Give the table more partitions.",
+            rows=rows,
         )
     if len(keys) == 1 and pa.types.is_integer(keys[0].type) and rows:
         numbers = whole_numbers(keys[0])
@@ -86,7 +93,10 @@ def _dense(numbers: Numbers, least: int, span: int) -> tuple[KeyIndex, Numbers |
 
 @dataclass(frozen=True)
 class RangeIndex:
-    """One column of whole numbers that lie close together: ``places[key - least]``; the last place stands for all other keys."""
+    """One column of whole numbers that lie close together: ``places[key - least]``.
+
+    The last place stands for all other keys.
+    """
 
     least: int
     places: Numbers
@@ -127,7 +137,8 @@ def _hashed(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
         there = slots[at]
         done = there == entries[left]
         maybe = np.flatnonzero(~done & ((there ^ entries[left]) >> _ROW_BITS == 0))
-        # Equal keys go the same way at the same time, and the last of them has the greatest entry: who is there came later.
+        # Equal keys go the same way at the same time, and the last of them has the greatest entry: who is there came
+        # later.
         again = maybe[stored.same(_rows_of(there[maybe]), stored, left[maybe])]
         kept[left[again]] = False
         done[again] = True
@@ -209,7 +220,9 @@ class _Keys:
         equal: Numbers = np.ones(len(rows), bool)
         if not len(rows):
             return equal
-        for mine, theirs, number, other in zip(self.columns, others.columns, self._numbers, others._numbers, strict=True):
+        for mine, theirs, number, other in zip(
+            self.columns, others.columns, self._numbers, others._numbers, strict=True
+        ):
             if number is not None and other is not None:
                 equal &= number[rows] == other[other_rows]
             else:

@@ -1,8 +1,11 @@
-"""The folder of a host where stores lie: built once, opened by any process of the host, rebuilt when damaged, swept when nobody uses them.
+"""The folder of a host where stores lie.
 
-A store is a folder ``<topic>/<partition>/<version>`` with its files and ``store.json``, which says how they were written and what their
-checksums are. It is built under a name that no other attempt has, and renamed: whoever is second takes the first one's.
-Nothing here is the only copy of anything (SEMANTICS S4): what cannot be read is built again, with a warning.
+Built once, opened by any process of the host, rebuilt when damaged, swept when nobody uses them.
+
+A store is a folder ``<topic>/<partition>/<version>`` with its files and ``store.json``, which says how they were
+written and what their checksums are. It is built under a name that no other attempt has, and renamed: whoever is second
+takes the first one's. Nothing here is the only copy of anything (SEMANTICS S4): what cannot be read is built again,
+with a warning.
 """
 
 from __future__ import annotations
@@ -51,9 +54,12 @@ _checked: set[tuple[str, int]] = set()
 
 
 def host_folder(configured: str | None = None) -> str:
-    """The folder of this host for all that is kept on it: the configured one (``$NAME``: of its environment), else a temporary one.
+    """The folder of this host for all that is kept on it.
 
-    A folder into which others could write is a :class:`~airflow_samza.errors.ConfigError`: what they put there would be believed.
+    The configured one (``$NAME``: of its environment), else a temporary one.
+
+    A folder into which others could write is a :class:`~airflow_samza.errors.ConfigError`: what they put there would be
+    believed.
     """
     if configured:
         found = os.path.expandvars(configured)
@@ -65,7 +71,9 @@ def host_folder(configured: str | None = None) -> str:
                 key=STORE_LOCAL_DIR,
                 value=configured,
             )
-        with contextlib.suppress(OSError):  # a folder that cannot be made, nobody has planted; who writes there tells why not
+        with contextlib.suppress(
+            OSError
+        ):  # a folder that cannot be made, nobody has planted; who writes there tells why not
             named_folder(found)
         return found
     return scratch_folder()
@@ -93,7 +101,9 @@ class LocalStores:
     now: Callable[[], float] = field(default=time.time, repr=False)
 
     def columnar(self, topic: str, partition: int, version: str, build: Callable[[], ColumnarTable]) -> ColumnarTable:
-        """The table of one version of a topic's partition: opened, or built and kept. Others that want it meanwhile wait for it.
+        """The table of one version of a topic's partition: opened, or built and kept.
+
+        Others that want it meanwhile wait for it.
 
         ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
         """
@@ -136,7 +146,10 @@ class LocalStores:
 
     @contextlib.contextmanager
     def locked(self, topic: str, partition: int) -> Iterator[None]:
-        """One process of the host at a time: for who finds out what to build while it is built, as tasks that all read one broadcast do."""
+        """One process of the host at a time.
+
+        For who finds out what to build while it is built, as tasks that all read one broadcast do.
+        """
         place = os.path.dirname(self._path(topic, partition, "-"))
         with _locked(f"{place}.lock"):
             yield
@@ -183,7 +196,16 @@ class LocalStores:
             size = sum(found["bytes"] for found in files.values())
             self._refuse_too_large(path, size)
             with open(os.path.join(unfinished, RECORD), "w", encoding="utf-8") as file:
-                json.dump({"format": FORMAT, "kind": "columnar", "byte_order": _byte_order(), "rows": len(table), "files": files}, file)
+                json.dump(
+                    {
+                        "format": FORMAT,
+                        "kind": "columnar",
+                        "byte_order": _byte_order(),
+                        "rows": len(table),
+                        "files": files,
+                    },
+                    file,
+                )
             os.rename(unfinished, path)
             self.sweep(path)
         except OSError as error:
@@ -198,7 +220,8 @@ class LocalStores:
     def _refuse_too_large(self, path: str, size: int) -> None:
         if self.most_bytes is not None and size > self.most_bytes:
             raise StoreError(
-                f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} for all of a host.",
+                f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} for "
+                "all of a host.",
                 hint=f"Raise {STORE_LOCAL_MAX_BYTES}, or give the table more partitions and the run more hosts.",
                 path=path,
                 bytes=size,
@@ -245,7 +268,8 @@ def not_written(path: str, error: OSError) -> StoreError:
     """What is told where the folder of the host cannot be written to: it is full, read-only, or no folder."""
     return StoreError(
         f"The local store {path} could not be written: {error.strerror or error}.",
-        hint=f"Make room there, give the user of the tasks the right to write, or say with {STORE_LOCAL_DIR} where there is a folder.",
+        hint=f"Make room there, give the user of the tasks the right to write, or say with {STORE_LOCAL_DIR} where "
+        "there is a folder.",
         path=path,
     )
 

@@ -1,4 +1,7 @@
-"""A store in memory: a sorted dict over the Arrow table of the last snapshot, so that a snapshot converts only what changed."""
+"""A store in memory.
+
+A sorted dict over the Arrow table of the last snapshot, so that a snapshot converts only what changed.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numb
 class MemoryStore:
     """Entries by key; those that were restored stay in Arrow until they are read.
 
-    A snapshot costs a copy of the table, and Python work only for keys that changed since the table was taken over; when they are many, the
-    snapshot is taken over. What changed and what did not is merged in key order, so equal entries make equal tables.
+    A snapshot costs a copy of the table, and Python work only for keys that changed since the table was taken over;
+    when they are many, the snapshot is taken over. What changed and what did not is merged in key order, so equal
+    entries make equal tables.
     """
 
     def __init__(self, layout: StoreLayout, most_bytes: int | None = None) -> None:
@@ -28,7 +32,9 @@ class MemoryStore:
         self._base = base
         self._columns = base.columns[len(self.layout.key.fields) :]
         # An entry is the row of its key in the base, or the value itself.
-        self._entries: SortedDict[Any, int | Values] = SortedDict(zip(self.layout.keys_of(base), range(base.num_rows), strict=True))
+        self._entries: SortedDict[Any, int | Values] = SortedDict(
+            zip(self.layout.keys_of(base), range(base.num_rows), strict=True)
+        )
         self._changed: set[Any] = set()
         self._left = np.ones(base.num_rows, bool)
         """The rows of the base that are still entries."""
@@ -63,7 +69,10 @@ class MemoryStore:
         self._changed.discard(key)
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open."""
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+
+        None leaves that end open.
+        """
         entries, columns = self._entries, self._columns
         found = [(key, entries[key]) for key in entries.irange(first, last, inclusive=(True, False))]
         return ((key, _row(columns, entry) if isinstance(entry, int) else entry) for key, entry in found)
@@ -90,8 +99,12 @@ class MemoryStore:
         self.restore(tables[BASE])
         for _, table in numbered_changes(tables):
             names = self.layout.schema.names
-            values = zip(*(table.column(name).to_pylist() for name in names[len(self.layout.key.fields) :]), strict=True)
-            for key, value, gone in zip(self.layout.keys_of(table), values, table.column(DELETED).to_pylist(), strict=True):
+            values = zip(
+                *(table.column(name).to_pylist() for name in names[len(self.layout.key.fields) :]), strict=True
+            )
+            for key, value, gone in zip(
+                self.layout.keys_of(table), values, table.column(DELETED).to_pylist(), strict=True
+            ):
                 if gone:
                     self.delete(key)
                 else:

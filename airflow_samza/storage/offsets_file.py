@@ -1,6 +1,7 @@
 """The local checkpoint of a store with side inputs: a small file beside it that says what it has read (SEMANTICS S4).
 
-The store's contents are on disk before the file is, so a crash between the two repeats messages and never skips one. A file that is
+The store's contents are on disk before the file is, so a crash between the two repeats messages and never skips one. A
+file that is
 damaged, or older than deletes are kept, is worth nothing: the store is then built again.
 """
 
@@ -25,12 +26,18 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 
 STALE_SECONDS = 86_400.0
-"""A topic that is compacted keeps what says that a key was deleted for a day; a store that has not read for longer may have missed it."""
+"""A topic that is compacted keeps what says that a key was deleted for a day.
+
+A store that has not read for longer may have missed it.
+"""
 
 
 @dataclass(frozen=True)
 class LocalOffsets:
-    """What a store has read: the last offset processed of each place, and ``store``, which of the kept versions holds it."""
+    """What a store has read.
+
+    The last offset processed of each place, and ``store``, which of the kept versions holds it.
+    """
 
     offsets: Mapping[Place, int]
     store: Mapping[str, Any]
@@ -46,7 +53,9 @@ class OffsetsFile:
         """Takes the place of the former file at once; call it when the store's contents are on disk."""
         body = {
             "format": FORMAT,
-            "offsets": {f"{stream}/{partition}": str(last) for (stream, partition), last in sorted(local.offsets.items())},
+            "offsets": {
+                f"{stream}/{partition}": str(last) for (stream, partition), last in sorted(local.offsets.items())
+            },
             "store": dict(local.store),
         }
         unfinished = f"{self._path}.{uuid.uuid4().hex}"
@@ -72,7 +81,11 @@ class OffsetsFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            logger.warning("The offsets file %s cannot be read (%s). The store is built again.", self._path, error.strerror or error)
+            logger.warning(
+                "The offsets file %s cannot be read (%s). The store is built again.",
+                self._path,
+                error.strerror or error,
+            )
             return None
         found, wrong = _parsed(text)
         if age >= STALE_SECONDS:
@@ -94,7 +107,9 @@ def _parsed(text: bytes) -> tuple[LocalOffsets | None, str | None]:
             return None, f"has the format {body['format']!r}, and this version reads {FORMAT}"
         if checksum != _checksum(body):
             return None, "is damaged: its checksum differs"
-        return LocalOffsets({_place(name): int(last) for name, last in body["offsets"].items()}, dict(body["store"])), None
+        return LocalOffsets(
+            {_place(name): int(last) for name, last in body["offsets"].items()}, dict(body["store"])
+        ), None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return None, f"is damaged ({type(error).__name__}: {error})"
 

@@ -1,8 +1,9 @@
 """Where RocksDB stores lie on a host: versions that do not change, and the clones that attempts work on.
 
-``<lineage>/<version>`` is what a task's store held when it was kept (hard links, so a version costs what has changed since the one
-before); ``<lineage>/work-…`` is a clone that one process writes. The truth is the snapshot under the root: a version that is gone,
-damaged or of another format is made again of that, so everything here may be deleted at any time.
+``<lineage>/<version>`` is what a task's store held when it was kept (hard links, so a version costs what has changed
+since the one before); ``<lineage>/work-…`` is a clone that one process writes. The truth is the snapshot under the
+root: a version that is gone, damaged or of another format is made again of that, so everything here may be deleted at
+any time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _OLD_SECONDS = 86_400.0
 _WORK_SECONDS = 3600.0
 
 _known: dict[tuple[int, int, int], int] = {}
-"""The checksums of files that this process has read, by inode, size and time: hard links of them need not be read again."""
+"""The checksums of files that this process has read, by inode, size and time.
+
+Hard links of them need not be read again.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,9 @@ class RocksFolder:
 
     def adopt(self, checkpoint: str, lineage: str, version: str) -> None:
         """A finished checkpoint becomes a version; of a lineage the newest ones stay."""
-        files = {entry.name: _described(entry) for entry in os.scandir(checkpoint) if entry.name.endswith(_NEVER_CHANGES)}
+        files = {
+            entry.name: _described(entry) for entry in os.scandir(checkpoint) if entry.name.endswith(_NEVER_CHANGES)
+        }
         with open(os.path.join(checkpoint, _RECORD), "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "files": files}, file)
         os.rename(checkpoint, os.path.join(self.folder, lineage, version))
@@ -92,7 +98,11 @@ class RocksFolder:
             if not _is_version(entry.name) and now - used > _WORK_SECONDS and not _is_at_work(entry.name):
                 shutil.rmtree(entry.path, ignore_errors=True)
         for entry in os.scandir(self.folder):
-            if entry.name != lineage and now - _used(entry) > _OLD_SECONDS and not any(map(_is_at_work, _names(entry.path))):
+            if (
+                entry.name != lineage
+                and now - _used(entry) > _OLD_SECONDS
+                and not any(map(_is_at_work, _names(entry.path)))
+            ):
                 self.discard(entry.path)
 
 
@@ -117,7 +127,9 @@ def _wrong(path: str) -> str | None:
         if record["format"] != FORMAT:
             return f"was written in the format {record['format']!r} by another version, and this one reads {FORMAT}"
         found = {entry.name: _described(entry) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
-        changed = sorted(name for name in record["files"].keys() | found.keys() if record["files"].get(name) != found.get(name))
+        changed = sorted(
+            name for name in record["files"].keys() | found.keys() if record["files"].get(name) != found.get(name)
+        )
         return f"is damaged: {', '.join(changed)} is not what was written" if changed else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"is damaged: {_RECORD} cannot be read ({error})"
@@ -128,7 +140,10 @@ def _is_version(name: str) -> bool:
 
 
 def _is_at_work(name: str) -> bool:
-    """Whether the process that a folder is named after is there. Of another container's nobody can tell: only old ones are asked about."""
+    """Whether the process that a folder is named after is there.
+
+    Of another container's nobody can tell: only old ones are asked about.
+    """
     process = name.split("-")[1] if name.startswith(("work-", "keep-")) else ""
     return process.isdigit() and os.path.exists(f"/proc/{process}")
 

@@ -1,8 +1,10 @@
-"""A store in RocksDB: entries on the host's disk in key order, for state that is larger than memory or than one wants to load each epoch.
+"""A store in RocksDB.
 
-What outlives the task is what :meth:`RocksStore.kept` gives: a base, and what has changed since, in small tables. A store that comes back
-to a host that still has its last version goes on from a clone of that (hard links); elsewhere the base is loaded in bulk, as a file that
-RocksDB takes in whole, and the changes are put on top.
+Entries on the host's disk in key order, for state that is larger than memory or than one wants to load each epoch.
+
+What outlives the task is what :meth:`RocksStore.kept` gives: a base, and what has changed since, in small tables. A
+store that comes back to a host that still has its last version goes on from a clone of that (hard links); elsewhere the
+base is loaded in bulk, as a file that RocksDB takes in whole, and the changes are put on top.
 """
 
 from __future__ import annotations
@@ -33,10 +35,16 @@ from airflow_samza.storage.value_bytes import ValueBytes
 logger = logging.getLogger(__name__)
 
 MOST_KEY_BYTES, MOST_VALUE_BYTES = 1 << 20, 64 << 20
-"""What one entry may take unless it is said: RocksDB holds blocks of entries in memory, and an epoch's changes are held there, too."""
+"""What one entry may take unless it is said.
+
+RocksDB holds blocks of entries in memory, and an epoch's changes are held there, too.
+"""
 
 _SHARE = 4
-"""A new base is written when the changes are more than this part of its rows: a row is then written about this many times."""
+"""A new base is written when the changes are more than this part of its rows.
+
+A row is then written about this many times.
+"""
 _MOST_FILES = 16
 """So many tables of changes become one base: each is a file to open when the store is restored elsewhere."""
 _CHUNK = 65_536
@@ -49,7 +57,10 @@ _GONE = "is damaged or cannot be opened"
 
 
 class RocksStore:
-    """The entries of one layout, below a folder of the host. ``most_bytes`` limits keys and values together; None: the disk does."""
+    """The entries of one layout, below a folder of the host.
+
+    ``most_bytes`` limits keys and values together; None: the disk does.
+    """
 
     def __init__(
         self,
@@ -88,7 +99,10 @@ class RocksStore:
         return {key: self._values.decoded(value) for key, value in zip(asked, found, strict=True) if value is not None}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open."""
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+
+        None leaves that end open.
+        """
         end = None if last is None else self._keys.encoded(last)
         items = self._open().items(from_key=None if first is None else self._keys.encoded(first))
         return self._shown(items, end)
@@ -134,10 +148,16 @@ class RocksStore:
     def _entry(self, key: Any, value: Values) -> tuple[bytes, bytes]:
         at, data = self._keys.encoded(key), self._values.encoded(value)
         if len(data) > self._most_value or len(at) > self._most_key:
-            what, size, most = ("value", len(data), self._most_value) if len(data) > self._most_value else ("key", len(at), self._most_key)
+            what, size, most = (
+                ("value", len(data), self._most_value)
+                if len(data) > self._most_value
+                else ("key", len(at), self._most_key)
+            )
             raise StoreError(
-                f"The store {self.layout.name!r} is given a {what} of {size} bytes for the key {quoted(key, 80)}, and {most} is the most.",
-                hint=f"Put less under one key (several entries, a reference), or raise stores.{self.layout.name}.max.{what}.bytes.",
+                f"The store {self.layout.name!r} is given a {what} of {size} bytes for the key {quoted(key, 80)}, and "
+                f"{most} is the most.",
+                hint="Put less under one key (several entries, a reference), or raise "
+                f"stores.{self.layout.name}.max.{what}.bytes.",
                 store=self.layout.name,
                 bytes=size,
                 most=most,
@@ -163,7 +183,10 @@ class RocksStore:
         self.restore_kept({BASE: table})
 
     def kept(self) -> dict[str, pa.Table]:
-        """The base and the changes since, with what has changed since they were given last; tables that it gave before are given again."""
+        """The base and the changes since, with what has changed since they were given last.
+
+        Tables that it gave before are given again.
+        """
         if not self._changed:
             return dict(self._tables)
         base = self._tables.get(BASE)
@@ -181,7 +204,10 @@ class RocksStore:
         return dict(self._tables)
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`kept` gave, in place of all that it holds: by the version of it that is here, or in bulk."""
+        """Takes over what :meth:`kept` gave, in place of all that it holds.
+
+        By the version of it that is here, or in bulk.
+        """
         base = self.layout.checked(tables.get(BASE, self.layout.table([])))
         self.close()
         later = [table for _, table in numbered_changes(tables)]
@@ -208,7 +234,11 @@ class RocksStore:
             self._folder.adopt(checkpoint, self._lineage, version)
         except Exception as error:  # RocksDB's errors have no class of their own
             shutil.rmtree(checkpoint, ignore_errors=True)
-            logger.warning("The store %r could not be kept on this host (%s): the next epoch loads it anew.", self.layout.name, error)
+            logger.warning(
+                "The store %r could not be kept on this host (%s): the next epoch loads it anew.",
+                self.layout.name,
+                error,
+            )
 
     def _went_on(self, version: str) -> bool:
         path = self._folder.version(self._lineage, version) if version else None
@@ -269,7 +299,10 @@ class RocksStore:
         if not changes:
             return base if base is not None else self.layout.table([])
         whole = [] if base is None else [base.append_column(DELETED, pa.array(np.zeros(base.num_rows, bool)))]
-        parts = [table.replace_schema_metadata(None).cast(changes[0].schema.remove_metadata()) for table in (*whole, *changes)]
+        parts = [
+            table.replace_schema_metadata(None).cast(changes[0].schema.remove_metadata())
+            for table in (*whole, *changes)
+        ]
         last = ColumnarTable.of(pa.concat_tables(parts), self._key_names).rows
         left = pa.Table.from_batches([last.filter(pc.invert(last.column(DELETED)))]).drop_columns([DELETED])
         order = pc.sort_indices(left, sort_keys=[(name, "ascending") for name in self._key_names])

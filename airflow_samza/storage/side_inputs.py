@@ -1,4 +1,6 @@
-"""The rules of side inputs: where reading starts, when a store is complete, what entries do to it (side-inputs; SEMANTICS S1–S5).
+"""The rules of side inputs.
+
+Where reading starts, when a store is complete, what entries do to it (side-inputs; SEMANTICS S1–S5).
 
 A *place* is one partition of one side input, ``(stream, partition)``. Nothing here reads a topic.
 """
@@ -16,7 +18,9 @@ Place = tuple[str, int]
 
 
 def starting_offset(local: int | None, oldest: int | None) -> int | None:
-    """The first offset to read: the later of what follows the last one processed and the oldest there is; None: nobody knows (S3).
+    """The first offset to read: the later of what follows the last one processed and the oldest there is.
+
+    None: nobody knows (S3).
 
     >>> starting_offset(41, 0), starting_offset(1, 11), starting_offset(None, 7), starting_offset(None, None)
     (42, 11, 7, None)
@@ -27,17 +31,23 @@ def starting_offset(local: int | None, oldest: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where reading begins in each place. ``rebuild`` says why what the local store holds must be thrown away first (None: it is good)."""
+    """Where reading begins in each place.
+
+    ``rebuild`` says why what the local store holds must be thrown away first (None: it is good).
+    """
 
     starts: Mapping[Place, int]
     rebuild: str | None = None
 
 
-def resume(local: Mapping[Place, int] | None, oldest: Mapping[Place, int | None], head: Mapping[Place, int | None]) -> Resumption:
+def resume(
+    local: Mapping[Place, int] | None, oldest: Mapping[Place, int | None], head: Mapping[Place, int | None]
+) -> Resumption:
     """What a local store is worth that has processed ``local`` (last offsets; None: there is no store).
 
-    A place that the store has not read, of a new or quiet topic, is read from its oldest offset, and throws nothing away (S3). Offsets that
-    are older than the oldest (S4: deletes in the gap would be missed) or beyond the head (S5: the topic was made anew) make a rebuild.
+    A place that the store has not read, of a new or quiet topic, is read from its oldest offset, and throws nothing
+    away (S3). Offsets that are older than the oldest (S4: deletes in the gap would be missed) or beyond the head (S5:
+    the topic was made anew) make a rebuild.
     """
     fresh = {place: _known(place, starting_offset(None, oldest[place]), "no oldest offset") for place in oldest}
     if local is None:
@@ -49,11 +59,18 @@ def resume(local: Mapping[Place, int] | None, oldest: Mapping[Place, int | None]
         return Resumption(fresh, f"it has read {_told(foreign[0])}, which is not read now")
     for place, last in local.items():
         if last + 1 < fresh[place]:
-            return Resumption(fresh, f"it has read {_told(place)} up to {last}, and {fresh[place]} is the oldest offset left")
+            return Resumption(
+                fresh, f"it has read {_told(place)} up to {last}, and {fresh[place]} is the oldest offset left"
+            )
         if last + 1 > _known(place, head[place], "no head"):
-            return Resumption(fresh, f"it has read {_told(place)} up to {last}, and the topic ends at {head[place]}: it was made anew")
+            return Resumption(
+                fresh, f"it has read {_told(place)} up to {last}, and the topic ends at {head[place]}: it was made anew"
+            )
     return Resumption(
-        {place: _known(place, starting_offset(local.get(place), first), "no starting offset") for place, first in fresh.items()}
+        {
+            place: _known(place, starting_offset(local.get(place), first), "no starting offset")
+            for place, first in fresh.items()
+        }
     )
 
 
@@ -78,7 +95,10 @@ class CatchUp:
             del self._left[place]
 
     def ends(self, place: Place, end: int) -> None:
-        """The topic ends at ``end``: a head beyond it is that of a former topic of this name, and counts as reached (S5)."""
+        """The topic ends at ``end``.
+
+        A head beyond it is that of a former topic of this name, and counts as reached (S5).
+        """
         if place in self._left and end < self._left[place]:
             del self._left[place]
 
@@ -96,7 +116,10 @@ class EntryStore(Protocol):
 
 
 def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]] | None) -> int:
-    """Writes entries in their order: a value None deletes, a key None is left out (S2). Returns how many were left out."""
+    """Writes entries in their order: a value None deletes, a key None is left out (S2).
+
+    Returns how many were left out.
+    """
     if entries is None:
         raise TypeError("it returned None and not (key, row) pairs, of which there may be none")
     ignored = 0
@@ -132,7 +155,9 @@ class ProcessorFailed(Exception):
 
 @dataclass
 class SideInputsProcessing:
-    """Stores, the processor of each, and the streams that feed each; a stream may feed several (each has its own processor).
+    """Stores, the processor of each, and the streams that feed each.
+
+    A stream may feed several (each has its own processor).
 
     ``last_processed`` moves on when all processors of a message have run, whether they gave entries or not (S2).
     """
@@ -148,8 +173,10 @@ class SideInputsProcessing:
         for store in self.feeds:
             if store not in self.processors:
                 raise ProcessorMissing(
-                    f"The store {store!r} has side inputs ({', '.join(self.feeds[store])}), and no processor for their messages.",
-                    hint=f"Say processor= of the table, or stores.{store}.side.inputs.processor.factory in the configuration.",
+                    f"The store {store!r} has side inputs ({', '.join(self.feeds[store])}), and no processor for "
+                    "their messages.",
+                    hint=f"Say processor= of the table, or stores.{store}.side.inputs.processor.factory in the "
+                    "configuration.",
                     store=store,
                 )
         self._fed: dict[str, list[str]] = {}
@@ -173,8 +200,10 @@ class SideInputsProcessing:
 def _known(place: Place, offset: int | None, what: str) -> int:
     if offset is None:
         raise TopicError(
-            f"The side input {_told(place)} has {what}: its system does not tell, so nobody knows what a store of it must hold.",
-            hint="Look whether the topic is there and its system answers; declare a stream that counts no offsets as bounded.",
+            f"The side input {_told(place)} has {what}: its system does not tell, so nobody knows what a store of it "
+            "must hold.",
+            hint="Look whether the topic is there and its system answers; declare a stream that counts no offsets as "
+            "bounded.",
             stream=place[0],
             partition=place[1],
         )

@@ -1,7 +1,8 @@
 """Snapshots of a task's state: Arrow IPC files beside the run's records, and their description in the task's manifest.
 
-A snapshot is ``{operator id: {name: table}}``. A table whose content is the former snapshot's is not written again: the description
-names the former file. A file is written once, under a name that no other attempt has, and checked when it is read.
+A snapshot is ``{operator id: {name: table}}``. A table whose content is the former snapshot's is not written again: the
+description names the former file. A file is written once, under a name that no other attempt has, and checked when it
+is read.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ Content = bytes
 
 @dataclass(frozen=True)
 class StateFile:
-    """One table of a snapshot: where it lies (from the root), its rows and bytes, and the CRC-32 and SHA-256 of the file.
+    """One table of a snapshot.
+
+    Where it lies (from the root), its rows and bytes, and the CRC-32 and SHA-256 of the file.
 
     The second is of use where others might have put a file in the place of ours; a record of a former version has none.
     """
@@ -99,7 +102,10 @@ class KnownTables:
 
 @dataclass
 class Restored:
-    """How many bytes of state were taken from where: the memory of the process, the host's folder, or the root; and in which time."""
+    """How many bytes of state were taken from where: the memory of the process, the host's folder, or the root.
+
+    And in which time.
+    """
 
     memory: int = 0
     host: int = 0
@@ -131,9 +137,9 @@ def write_snapshot(
 ) -> dict[str, Any] | None:
     """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
-    ``former`` is the description of the snapshot before: its files are named again for tables that have not changed. ``durable`` files
-    survive a power failure, at the cost of waiting for the disk. ``given`` is the state that was read of the former description: a table of
-    it that comes back has not changed. ``host`` keeps copies on the host.
+    ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
+    ``durable`` files survive a power failure, at the cost of waiting for the disk. ``given`` is the state that was read
+    of the former description: a table of it that comes back has not changed. ``host`` keeps copies on the host.
     """
     before = {(op_id, name): file for op_id, name, file in _described(former)}
     given = given or {}
@@ -157,9 +163,12 @@ def read_snapshot(
     host: HostFiles | None = None,
     restored: Restored | None = None,
 ) -> dict[str, dict[str, pa.Table]]:
-    """The state of a description; a file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
+    """The state of a description.
 
-    It is looked for in memory (``known``), then on the host (``host``), then under the root; ``restored`` counts the bytes.
+    A file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
+
+    It is looked for in memory (``known``), then on the host (``host``), then under the root; ``restored`` counts the
+    bytes.
     """
     state: dict[str, dict[str, pa.Table]] = {}
     restored = restored if restored is not None else Restored()
@@ -178,7 +187,10 @@ def read_snapshot(
 
 
 def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles) -> int:
-    """Copies what the host lacks of a snapshot to it (SEMANTICS S9), and deletes what is older; the bytes that were copied."""
+    """Copies what the host lacks of a snapshot to it (SEMANTICS S9), and deletes what is older.
+
+    The bytes that were copied.
+    """
     copied = 0
     found = list(_described(described))
     for op_id, _, file in found:
@@ -220,7 +232,13 @@ def damaged_files(files: Files, described: Mapping[str, Any] | None) -> Iterator
 
 
 def _write(
-    files: Files, path: str, table: pa.Table, before: StateFile | None, known: KnownTables | None, durable: bool, host: HostFiles | None
+    files: Files,
+    path: str,
+    table: pa.Table,
+    before: StateFile | None,
+    known: KnownTables | None,
+    durable: bool,
+    host: HostFiles | None,
 ) -> StateFile:
     if before is not None and known is not None and known.find(files.location(before.path)) is table:
         return before

@@ -1,7 +1,10 @@
-"""What a task-local store is. Every backend keeps this protocol (``tests/contract/test_stores.py``); a task sees it through typed values.
+"""What a task-local store is.
 
-Keys and values are plain: a key is one Python value, or a tuple of them when the key has several columns; a value is a tuple with one
-Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). Who puts checks the types before.
+Every backend keeps this protocol (``tests/contract/test_stores.py``); a task sees it through typed values.
+
+Keys and values are plain: a key is one Python value, or a tuple of them when the key has several columns; a value is a
+tuple with one Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). Who puts checks the types
+before.
 Source: DESIGN, "State"; side-inputs (KeyValueStore).
 """
 
@@ -20,12 +23,18 @@ from airflow_samza.schema import Schema
 Values = tuple[Any, ...]
 
 BASE, CHANGES, DELETED = "base", "changes-", "deleted"
-"""What a store keeps: a base, and numbered tables of what has changed since, with a column that says which keys are gone."""
+"""What a store keeps.
+
+A base, and numbered tables of what has changed since, with a column that says which keys are gone.
+"""
 
 
 def numbered_changes(tables: Mapping[str, pa.Table]) -> list[tuple[int, pa.Table]]:
     """The tables of changes among those that were kept, with their numbers, in their order."""
-    return sorted(((int(name.removeprefix(CHANGES)), table) for name, table in tables.items() if name != BASE), key=lambda found: found[0])
+    return sorted(
+        ((int(name.removeprefix(CHANGES)), table) for name, table in tables.items() if name != BASE),
+        key=lambda found: found[0],
+    )
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,9 @@ class KeyValueStore(Protocol):
         ...
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open.
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+
+        None leaves that end open.
 
         What is written while it is iterated does not change what it gives.
         """
@@ -113,7 +124,10 @@ class KeyValueStore(Protocol):
         ...
 
     def kept(self) -> dict[str, pa.Table]:
-        """The same in tables that change little: the base, and what has changed since; tables that it gave before are given again."""
+        """The same in tables that change little: the base, and what has changed since.
+
+        Tables that it gave before are given again.
+        """
         ...
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
@@ -129,7 +143,8 @@ def too_large(name: str, holds: str, size: int, most: int) -> StoreError:
     """The error of a store that ``holds`` (or would hold) more bytes than it may."""
     return StoreError(
         f"The store {name!r} {holds} {size} bytes in one task, and stores.{name}.max.bytes allows {most}.",
-        hint=f"Delete what is not needed any more, give it a ttl, use more partitions, or raise stores.{name}.max.bytes.",
+        hint="Delete what is not needed any more, give it a ttl, use more partitions, or raise "
+        f"stores.{name}.max.bytes.",
         store=name,
         bytes=size,
         most=most,

@@ -1,6 +1,9 @@
-"""Values as bytes: which columns are null, then all that has a fixed width, then texts and what is nested. One row at a time, or columns.
+"""Values as bytes: which columns are null, then all that has a fixed width, then texts and what is nested.
 
-The layout says the types, so the bytes do not. A nested value is written recursively; a byte before each part says whether it is null.
+One row at a time, or columns.
+
+The layout says the types, so the bytes do not. A nested value is written recursively; a byte before each part says
+whether it is null.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class ValueBytes:
         letters = "".join(_LETTERS.get(kind.name, "I") for kind in self._types)
         self._head = struct.Struct(f"<{self._bits}s{letters}")
         # Most values are numbers and texts as Python has them.
-        self._as_they_are = [kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double") for kind in self._types]
+        self._as_they_are = [
+            kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double") for kind in self._types
+        ]
 
     def encoded(self, values: Sequence[Any]) -> bytes:
         """The bytes of a value."""
@@ -89,7 +94,10 @@ class ValueBytes:
         """The bytes of every row's value, as a binary array."""
         rows = len(columns[0])
         fields: list[tuple[str, Any]] = [("missing", f"V{self._bits}")]
-        fields += [(f"c{place}", _LETTERS_OF_NUMPY.get(_LETTERS.get(kind.name, "I"), "")) for place, kind in enumerate(self._types)]
+        fields += [
+            (f"c{place}", _LETTERS_OF_NUMPY.get(_LETTERS.get(kind.name, "I"), ""))
+            for place, kind in enumerate(self._types)
+        ]
         head = np.zeros(rows, np.dtype(fields))
         missing = np.zeros((rows, self._bits), np.uint8)
         tails = []
@@ -101,14 +109,26 @@ class ValueBytes:
                 head[f"c{place}"] = _numbers(column, kind)
                 continue
             tail = _tails(column, kind)
-            head[f"c{place}"] = np.diff(np.frombuffer(tail.buffers()[1], np.int32, rows + 1, tail.offset * 4)) if rows else 0
+            head[f"c{place}"] = (
+                np.diff(np.frombuffer(tail.buffers()[1], np.int32, rows + 1, tail.offset * 4)) if rows else 0
+            )
             tails.append(tail)
         head["missing"] = missing.reshape(-1).view(f"V{self._bits}") if rows else head["missing"]
         heads = fixed_binary(head.view(np.uint8).reshape(rows, head.dtype.itemsize), head.dtype.itemsize)
         return pc.binary_join_element_wise(heads, *tails, b"") if tails else heads
 
 
-_LETTERS_OF_NUMPY = {"?": "?", "b": "<i1", "h": "<i2", "i": "<i4", "q": "<i8", "f": "<f4", "d": "<f8", "16s": "V16", "I": "<u4"}
+_LETTERS_OF_NUMPY = {
+    "?": "?",
+    "b": "<i1",
+    "h": "<i2",
+    "i": "<i4",
+    "q": "<i8",
+    "f": "<f4",
+    "d": "<f8",
+    "16s": "V16",
+    "I": "<u4",
+}
 
 
 def _plain(value: Any, kind: DataType) -> Any:
@@ -186,7 +206,11 @@ def _write(out: bytearray, value: Any, kind: DataType) -> None:
         for name, child in zip(kind.names, kind.children, strict=True):
             _write_part(out, value[name], child)
     elif kind.name in _LETTERS:
-        plain = value if kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double") else _plain(value, kind)
+        plain = (
+            value
+            if kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
+            else _plain(value, kind)
+        )
         out += struct.pack(f"<{_LETTERS[kind.name]}", plain)
     else:
         data = _tail(value, kind)

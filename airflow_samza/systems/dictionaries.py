@@ -17,7 +17,9 @@ def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     if not any(map(pa.types.is_dictionary, batch.schema.types)):
         return batch
-    columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
     fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 

@@ -1,6 +1,7 @@
 """Who has published to a topic: what makes publishing idempotent, fences zombies and supersedes former output.
 
-Source: DESIGN, "Topics and systems" (commits carry producer, generation and epoch) and "On Airflow" (a clear is a new generation).
+Source: DESIGN, "Topics and systems" (commits carry producer, generation and epoch) and "On Airflow" (a clear is a new
+generation).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from airflow_samza.errors import TopicError
 Generation = tuple[int, ...]
 
 MOST_RANGES = 64
-"""Of published epochs that are remembered apart: a stage that has news for a stream now and then would leave thousands in a day."""
+"""Of published epochs that are remembered apart.
+
+A stage that has news for a stream now and then would leave thousands in a day.
+"""
 
 
 def parse_generation(text: str) -> Generation:
@@ -70,13 +74,21 @@ class ProducersSeen:
     def copy(self) -> ProducersSeen:
         """Another one that can be moved on by itself."""
         return ProducersSeen(
-            {name: Standing(found.generation, [list(span) for span in found.epochs]) for name, found in self._standings.items()}
+            {
+                name: Standing(found.generation, [list(span) for span in found.epochs])
+                for name, found in self._standings.items()
+            }
         )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ProducersSeen:
         """What :meth:`to_json` wrote."""
-        return cls({producer: Standing(generation, [list(span) for span in epochs]) for producer, (generation, epochs) in data.items()})
+        return cls(
+            {
+                producer: Standing(generation, [list(span) for span in epochs])
+                for producer, (generation, epochs) in data.items()
+            }
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, kept in snapshots."""
@@ -85,7 +97,8 @@ class ProducersSeen:
     def is_published(self, stream: str, producer: str, generation: str, epoch: int) -> bool:
         """Whether just this was published before; a generation lower than one that was seen is refused.
 
-        The error's facts name the ``winner``: a stage runner that gets it has been replaced, and adopts what the winner wrote.
+        The error's facts name the ``winner``: a stage runner that gets it has been replaced, and adopts what the winner
+        wrote.
         """
         standing = self._standings.get(producer)
         if standing is None:
@@ -94,8 +107,10 @@ class ProducersSeen:
         mine, newest = parse_generation(generation), parse_generation(standing.generation)
         if mine < newest:
             raise TopicError(
-                f"Generation {generation} of {producer} may no longer write to {stream!r}: {standing.generation} has taken over.",
-                hint="This attempt was replaced by a newer one (a clear); nothing is lost, take the newer generation's result.",
+                f"Generation {generation} of {producer} may no longer write to {stream!r}: {standing.generation} has "
+                "taken over.",
+                hint="This attempt was replaced by a newer one (a clear); nothing is lost, take the newer "
+                "generation's result.",
                 stream=stream,
                 producer=producer,
                 generation=generation,

@@ -1,6 +1,9 @@
-"""Reading of a shared stream only what certain runs wrote of it: who wrote what, what is complete, and a filter for readers.
+"""Reading of a shared stream only what certain runs wrote of it.
 
-User messages carry no run on the wire; the commits that they came by name their producer, ``<application>/<run>/<stage>``.
+Who wrote what, what is complete, and a filter for readers.
+
+User messages carry no run on the wire; the commits that they came by name their producer,
+``<application>/<run>/<stage>``.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ Owner = tuple[str, str]
 
 @dataclass
 class Section:
-    """What one run has written of a shared stream, under the newest generation of its stage: ``offsets`` per partition, [first, end)."""
+    """What one run has written of a shared stream, under the newest generation of its stage.
+
+    ``offsets`` per partition, [first, end).
+    """
 
     producer: str
     generation: str
@@ -46,7 +52,11 @@ class Section:
     @property
     def progress(self) -> str:
         """How far it has come, as a part of a sentence."""
-        return f"{len(self.tasks)} of {self.total} tasks have ended it" if self.total is not None else "no task has ended it"
+        return (
+            f"{len(self.tasks)} of {self.total} tasks have ended it"
+            if self.total is not None
+            else "no task has ended it"
+        )
 
     def take(self, partition: int, first: int, end: int, control: Iterable[ControlMessage]) -> None:
         """Adds what a commit brought to a partition."""
@@ -57,7 +67,9 @@ class Section:
                 self.total = message.task_count if message.task_name is not None else self.total
                 if message.task_name is not None:
                     self.tasks.add(message.task_name)
-                self.is_complete = self.is_complete or message.task_name is None or len(self.tasks) >= message.task_count
+                self.is_complete = (
+                    self.is_complete or message.task_name is None or len(self.tasks) >= message.task_count
+                )
 
 
 def says_all(slice_: Mapping[str, Any] | None) -> bool:
@@ -76,7 +88,10 @@ def described(section: Section) -> dict[str, str]:
 
 
 class SectionFilter:
-    """What a reader of some sections sees of one partition: their messages, and control messages as of a source (C10)."""
+    """What a reader of some sections sees of one partition.
+
+    Their messages, and control messages as of a source (C10).
+    """
 
     def __init__(self, slice_: Mapping[str, Any], ssp: SystemStreamPartition) -> None:
         self._runs = {(named["producer"], named["generation"]): named["run"] for named in slice_["sections"]}
@@ -95,6 +110,8 @@ class SectionFilter:
         return [ControlEnvelope(self._ssp, offset, self._of_run(found)) for found in news]
 
     def _of_run(self, message: ControlMessage) -> ControlMessage:
-        if isinstance(message, EndOfStreamMessage) and self._final is not None:  # the reader's word: it goes on with other sections or not
+        if (
+            isinstance(message, EndOfStreamMessage) and self._final is not None
+        ):  # the reader's word: it goes on with other sections or not
             return replace(message, final=self._final)
         return message

@@ -1,6 +1,7 @@
 """What a system is: the protocols of admins, consumers and producers, and the words for places in a stream.
 
-A partition is an ordered sequence of offsets (0, 1, 2, …). Intermediate streams carry user messages and control messages
+A partition is an ordered sequence of offsets (0, 1, 2, …). Intermediate streams carry user messages and control
+messages
 in band, in one order and one offset space: a run of user messages is one :class:`MessageRun`, a control message one
 :class:`ControlEnvelope`.
 """
@@ -41,7 +42,9 @@ _SHOWN = 100
 
 
 class ColumnBound(NamedTuple):
-    """What a reader asks of a column: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` (a tuple), ``is null`` or ``is not null``.
+    """What a reader asks of a column.
+
+    ``=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` (a tuple), ``is null`` or ``is not null``.
 
     Values are int, str or datetime.date. Null fulfils nothing but ``is null``; texts are compared by their UTF-8 bytes.
     """
@@ -80,7 +83,9 @@ class MessageRun:
 
 @dataclass(frozen=True)
 class UnreadableRun(MessageRun):
-    """Messages that a system could not read, at their offsets: ``batch`` holds them as they lie there (``text``), and why (``error``).
+    """Messages that a system could not read, at their offsets.
+
+    ``batch`` holds them as they lie there (``text``), and why (``error``).
 
     Only who asks for them gets them (``StreamSpec.tolerant``); else the first one is an error.
     """
@@ -113,7 +118,9 @@ def unreadable_batch(texts: Sequence[str], errors: Sequence[str]) -> pa.RecordBa
     import pyarrow as pa
 
     columns = [pa.array(texts, pa.string()), pa.array(errors, pa.string())]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([("text", pa.string()), ("error", pa.string())], metadata=_MARK))
+    return pa.RecordBatch.from_arrays(
+        columns, schema=pa.schema([("text", pa.string()), ("error", pa.string())], metadata=_MARK)
+    )
 
 
 def is_unreadable(batch: pa.RecordBatch) -> bool:
@@ -128,7 +135,10 @@ def run_of(ssp: SystemStreamPartition, offset: int, batch: pa.RecordBatch) -> Me
 
 @dataclass(frozen=True)
 class ControlEnvelope:
-    """One control message at its offset. At the end of a bounded source the system makes one without a task name (SEMANTICS C2)."""
+    """One control message at its offset.
+
+    At the end of a bounded source the system makes one without a task name (SEMANTICS C2).
+    """
 
     ssp: SystemStreamPartition
     offset: int
@@ -151,9 +161,11 @@ Envelope = MessageRun | ControlEnvelope
 class SystemBinding:
     """What a system's name means in one environment: its kind, its options, and which options are secret.
 
-    ``secret`` names those that the environment keeps as secrets; what is secret by the list (:mod:`airflow_samza.secrecy`) is added.
+    ``secret`` names those that the environment keeps as secrets; what is secret by the list
+    (:mod:`airflow_samza.secrecy`) is added.
 
-    ``kind`` is ``memory``, ``log``, ``files``, … ; options of ``log`` and ``files``: ``root`` (a path or filesystem URL).
+    ``kind`` is ``memory``, ``log``, ``files``, … ; options of ``log`` and ``files``: ``root`` (a path or filesystem
+    URL).
     """
 
     kind: str
@@ -172,12 +184,13 @@ class StreamSpec:
     """A stream as a system sees it: its physical name, and what the application declared that the system needs.
 
     ``path``: the rendered path template of an input; ``interval``: (from, to) in UTC microseconds of ``timestamp`` when
-    the slice is by a column. ``written``: the application writes the stream, it does not read it. ``tolerant``: messages
-    that cannot be read come as :class:`UnreadableRun` instead of being an error. ``through``: the run's own topic through which
-    messages go on their way from or to a place that tasks cannot reach (kind ``spark``). ``owner``: whose own topic it is (application,
-    id, stream and run), which its record names; () for streams that anybody may write. ``below``: the folder that the path's template names
-    before values that came with the run; these may not lead out of it, nor out of the system's root. None: the path holds no such values.
-    ``serde``: how its messages are bytes, as :func:`~airflow_samza.systems.serdes.binding.bind_serde` takes it.
+    the slice is by a column. ``written``: the application writes the stream, it does not read it. ``tolerant``:
+    messages that cannot be read come as :class:`UnreadableRun` instead of being an error. ``through``: the run's own
+    topic through which messages go on their way from or to a place that tasks cannot reach (kind ``spark``). ``owner``:
+    whose own topic it is (application, id, stream and run), which its record names; () for streams that anybody may
+    write. ``below``: the folder that the path's template names before values that came with the run; these may not lead
+    out of it, nor out of the system's root. None: the path holds no such values. ``serde``: how its messages are bytes,
+    as :func:`~airflow_samza.systems.serdes.binding.bind_serde` takes it.
     """
 
     name: str
@@ -200,7 +213,10 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class StreamMetadata:
-    """What a system knows of a stream: the partition count, and oldest offset and head (next offset to be written) per partition."""
+    """What a system knows of a stream.
+
+    The partition count, and oldest offset and head (next offset to be written) per partition.
+    """
 
     partitions: int
     oldest: tuple[int, ...] = ()
@@ -234,9 +250,9 @@ class SystemConsumer(Protocol):
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order, as a stream that holds one batch in memory at a time.
 
-        ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do not fulfil
-        all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns of texts may come
-        dictionary-encoded.
+        ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do
+        not fulfil all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns
+        of texts may come dictionary-encoded.
         """
         ...
 
@@ -248,7 +264,8 @@ class SystemConsumer(Protocol):
 class SystemProducer(Protocol):
     """Writes the output of one task attempt to one stream; nothing is visible until the stage's commit is published.
 
-    ``write`` may be called for any partition in any order; ``finish`` closes and describes what was staged as JSON for the manifest.
+    ``write`` may be called for any partition in any order; ``finish`` closes and describes what was staged as JSON for
+    the manifest.
     """
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
@@ -275,9 +292,10 @@ class KeyedProducer(SystemProducer, Protocol):
 class Publication(NamedTuple):
     """One stage epoch's output to one stream, ready to be made visible.
 
-    ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice changes nothing, and a
-    generation lower than one that the stream has seen from this producer is refused. ``staged`` are the producers' descriptions by task,
-    ``control`` the commit-level control entries, which every partition shows after its user messages (SEMANTICS C2).
+    ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice
+    changes nothing, and a generation lower than one that the stream has seen from this producer is refused. ``staged``
+    are the producers' descriptions by task, ``control`` the commit-level control entries, which every partition shows
+    after its user messages (SEMANTICS C2).
     """
 
     producer: str
@@ -297,16 +315,22 @@ class System(Protocol):
         ...
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Fixes what a run reads of a stream, as JSON: the plan asks once, the run's record keeps it, every consumer is given it.
+        """Fixes what a run reads of a stream, as JSON.
 
-        So a retry, or another worker, reads the same even when the stream has grown meanwhile. Every system fills ``kind`` (the
-        system's kind), ``partitions`` (the count) and ``offsets``: a list of [from, to) per partition, or None where offsets
-        are counted only while reading (files). Other keys are the system's own. A stream that is missing is a ``TopicError``.
+        The plan asks once, the run's record keeps it, every consumer is given it.
+
+        So a retry, or another worker, reads the same even when the stream has grown meanwhile. Every system fills
+        ``kind`` (the system's kind), ``partitions`` (the count) and ``offsets``: a list of [from, to) per partition, or
+        None where offsets are counted only while reading (files). Other keys are the system's own. A stream that is
+        missing is a ``TopicError``.
         """
         ...
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> SystemConsumer:
-        """A consumer of one stream; with a ``slice``, ``read(ssp, None)`` reads exactly that, without one the stream as it is now."""
+        """A consumer of one stream.
+
+        With a ``slice``, ``read(ssp, None)`` reads exactly that, without one the stream as it is now.
+        """
         ...
 
     def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
@@ -318,5 +342,8 @@ class System(Protocol):
         ...
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Makes a committed epoch's output visible, idempotently; returns facts for the stage result (rows, bytes, offsets, paths)."""
+        """Makes a committed epoch's output visible, idempotently.
+
+        Returns facts for the stage result (rows, bytes, offsets, paths).
+        """
         ...

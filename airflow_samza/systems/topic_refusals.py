@@ -13,7 +13,10 @@ def check_partition(topic: str, partitions: int, partition: int, hint: str = "Pa
     """Refuses a partition that a topic does not have."""
     if not 0 <= partition < partitions:
         raise TopicError(
-            f"The topic {topic!r} has no partition {partition}; it has {partitions}.", hint=hint, stream=topic, partition=partition
+            f"The topic {topic!r} has no partition {partition}; it has {partitions}.",
+            hint=hint,
+            stream=topic,
+            partition=partition,
         )
 
 
@@ -31,7 +34,9 @@ def check_count(topic: str, partitions: int) -> None:
     """Refuses to make a topic without partitions, or with more than a stream may have."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise TopicError(
-            f"The topic {topic!r} cannot have {partitions} partitions.", hint=f"Declare 1 to {MAX_PARTITIONS:,}.", stream=topic
+            f"The topic {topic!r} cannot have {partitions} partitions.",
+            hint=f"Declare 1 to {MAX_PARTITIONS:,}.",
+            stream=topic,
         )
 
 

@@ -25,7 +25,10 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.RecordBatch:
-    """The batch in the topic's schema, without copying what fits; what does not fit is a SchemaError naming the column."""
+    """The batch in the topic's schema, without copying what fits.
+
+    What does not fit is a SchemaError naming the column.
+    """
     import pyarrow as pa
 
     if batch.schema.equals(wanted):
@@ -38,14 +41,17 @@ def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.Recor
             part
             for part in (
                 f"lack the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}" if missing else "",
-                f"have the column{'s' if len(extra) > 1 else ''} {', '.join(extra)} that it does not have" if extra else "",
+                f"have the column{'s' if len(extra) > 1 else ''} {', '.join(extra)} that it does not have"
+                if extra
+                else "",
                 "" if missing or extra else "name a column twice",
             )
             if part
         )
         raise SchemaError(
             f"Rows written to {stream!r} {said}.",
-            hint=f"The columns of the stream are {', '.join(wanted.names)}; select them before, or declare another schema.",
+            hint=f"The columns of the stream are {', '.join(wanted.names)}; select them before, or declare another "
+            "schema.",
             stream=stream,
             missing=", ".join(missing),
             extra=", ".join(extra),
@@ -59,7 +65,8 @@ def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.Recor
                 column = column.cast(field.type, safe=not pa.types.is_timestamp(field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SchemaError(
-                    f"Column {field.name!r} of {stream!r} is {field.type}, and {column.type} cannot be written to it: {error}.",
+                    f"Column {field.name!r} of {stream!r} is {field.type}, and {column.type} cannot be written to it: "
+                    f"{error}.",
                     hint="Cast the column before it is sent, or declare the type that it has.",
                     stream=stream,
                     column=field.name,
@@ -73,7 +80,8 @@ def _refuse_nulls(columns: list[pa.Array], wanted: pa.Schema, stream: str) -> No
     for field, column in zip(wanted, columns, strict=True):
         if not field.nullable and column.null_count:
             raise SchemaError(
-                f"Column {field.name!r} of {stream!r} is declared not null, and {column.null_count} of {len(column)} rows have none.",
+                f"Column {field.name!r} of {stream!r} is declared not null, and {column.null_count} of {len(column)} "
+                "rows have none.",
                 hint="Declare the column nullable (T | None in a dataclass), or filter those rows first.",
                 stream=stream,
                 column=field.name,

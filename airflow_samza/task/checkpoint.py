@@ -1,4 +1,6 @@
-"""What a task has to know to go on where the epoch before ended: offsets, control messages, watermarks, its operators' progress.
+"""What a task has to know to go on where the epoch before ended.
+
+Offsets, control messages, watermarks, its operators' progress.
 
 Source: SEMANTICS C6, C9. The operators' own state are tables, beside it (:class:`TaskStart`).
 """
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
 class TaskCheckpoint:
     """One task after an epoch, as plain values.
 
-    ``offsets``: the next offset to read, by stream and partition; ``heads``: where the partitions ended when the run began; ``control``:
-    both bookkeepings of control messages; ``heard``: when each producer was heard last; ``sources``: what sources need for their next
-    watermark, by stream and partition; ``operators``: progress by operator id; ``sent``: the last watermark sent, by output;
-    ``chooser``: what choosing goes on from, by phase of reading.
+    ``offsets``: the next offset to read, by stream and partition; ``heads``: where the partitions ended when the run
+    began; ``control``: both bookkeepings of control messages; ``heard``: when each producer was heard last;
+    ``sources``: what sources need for their next watermark, by stream and partition; ``operators``: progress by
+    operator id; ``sent``: the last watermark sent, by output; ``chooser``: what choosing goes on from, by phase of
+    reading.
     """
 
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -42,7 +45,8 @@ class TaskCheckpoint:
     def for_next_run(self, external: Iterable[str]) -> TaskCheckpoint:
         """What carries over from a run that ended a slice to the next run (C9).
 
-        That is how far the ``external`` inputs were read, and how far time has come; topics of the run, and its ends, go with it.
+        That is how far the ``external`` inputs were read, and how far time has come; topics of the run, and its ends,
+        go with it.
         """
         kept = set(external)
 
@@ -50,8 +54,12 @@ class TaskCheckpoint:
             return {name: value for name, value in found.items() if name in kept}
 
         watermarks = [{**entry, "ended": {}} for entry in self.control.get("watermarks", ()) if entry["stream"] in kept]
-        operators = {op_id: {"watermark": _without_ends(progress["watermark"])} for op_id, progress in self.operators.items()}
-        return TaskCheckpoint(offsets=of(self.offsets), control={"watermarks": watermarks}, sources=of(self.sources), operators=operators)
+        operators = {
+            op_id: {"watermark": _without_ends(progress["watermark"])} for op_id, progress in self.operators.items()
+        }
+        return TaskCheckpoint(
+            offsets=of(self.offsets), control={"watermarks": watermarks}, sources=of(self.sources), operators=operators
+        )
 
     def merged(self, later: TaskCheckpoint) -> TaskCheckpoint:
         """This one of a task's first section together with one of a section behind it."""
@@ -95,8 +103,13 @@ class TaskStart:
 
 
 def _without_ends(watermark: Mapping[str, Any]) -> dict[str, Any]:
-    """An operator's watermarks without those of inputs that had ended for good: they are read again, and have to end again."""
-    upstreams = {name: NONE_YET if timestamp == END_OF_TIME else timestamp for name, timestamp in watermark["upstreams"].items()}
+    """An operator's watermarks without those of inputs that had ended for good.
+
+    They are read again, and have to end again.
+    """
+    upstreams = {
+        name: NONE_YET if timestamp == END_OF_TIME else timestamp for name, timestamp in watermark["upstreams"].items()
+    }
     return {"upstreams": upstreams, "output": NONE_YET if watermark["output"] == END_OF_TIME else watermark["output"]}
 
 

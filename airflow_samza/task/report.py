@@ -1,4 +1,7 @@
-"""What a task did, as JSON for its manifest: messages and bytes in and out, control messages, offsets, ends, seconds."""
+"""What a task did, as JSON for its manifest.
+
+Messages and bytes in and out, control messages, offsets, ends, seconds.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage, from_json, message_type, to_json
+from airflow_samza.control.messages import (
+    ControlMessage,
+    EndOfStreamMessage,
+    WatermarkMessage,
+    from_json,
+    message_type,
+    to_json,
+)
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.records import decoder
 from airflow_samza.task.checkpoint import TaskCheckpoint
@@ -15,7 +25,10 @@ from airflow_samza.task.checkpoint import TaskCheckpoint
 
 @dataclass(frozen=True)
 class Boundary:
-    """What a section hands to the one behind it beside its batches, when they are all there: the end, and how far time has come."""
+    """What a section hands to the one behind it beside its batches, when they are all there.
+
+    The end, and how far time has come.
+    """
 
     ended: bool = True
     final: bool = True
@@ -24,7 +37,10 @@ class Boundary:
 
 @dataclass
 class InputReport:
-    """One input stream: user messages, their bytes in memory, control messages, and the next offset of each partition."""
+    """One input stream.
+
+    User messages, their bytes in memory, control messages, and the next offset of each partition.
+    """
 
     messages: int = 0
     bytes: int = 0
@@ -76,10 +92,11 @@ class TableReport:
 class TaskReport:
     """One task of a stage, or one epoch of it.
 
-    ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its section hands over
-    (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an epoch now and then without messages.
-    ``metrics`` are counts, ``gauges`` the last values of what the user's code set.
-    ``shut_down``: it was asked to end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the stage.
+    ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its
+    section hands over (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an
+    epoch now and then without messages. ``metrics`` are counts, ``gauges`` the last values of what the user's code set.
+    ``shut_down``: it was asked to end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the
+    stage.
     """
 
     stage: str
@@ -108,7 +125,9 @@ class TaskReport:
         for name, output in self.outputs.items():
             for kind in ("end_of_stream", "watermark"):
                 message = getattr(output, kind)
-                body["outputs"][name][kind] = None if message is None else {"type": int(message_type(message)), **to_json(message)}
+                body["outputs"][name][kind] = (
+                    None if message is None else {"type": int(message_type(message)), **to_json(message)}
+                )
         for place in ("inputs", "side_inputs"):
             for found in body[place].values():
                 found["next_offsets"] = {str(partition): offset for partition, offset in found["next_offsets"].items()}
@@ -121,7 +140,9 @@ class TaskReport:
         data = dict(body)
         for place in ("inputs", "side_inputs"):
             data[place] = {
-                name: InputReport(**{**found, "next_offsets": {int(p): offset for p, offset in found["next_offsets"].items()}})
+                name: InputReport(
+                    **{**found, "next_offsets": {int(p): offset for p, offset in found["next_offsets"].items()}}
+                )
                 for name, found in data[place].items()
             }
         outputs = {}

@@ -53,14 +53,17 @@ _EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class TestDriver:
-    """Runs an application in this process: planned by the real planner, every stage in turn, every task after the other.
+    """Runs an application in this process.
 
-    ``config`` adds Samza keys; ``partitions`` is the count of every input whose count the application does not declare, one number or a
-    mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run, and what came out is read with
-    :meth:`output`. :meth:`step` runs it continuously instead, until :meth:`drain` or :meth:`stop`; :meth:`catch_up` is one scheduled run.
-    What only Spark can run, and what cannot run yet, is refused with a sentence. Whole messages go through intermediate streams, so that
-    they can be looked at; ``reduced`` sends only what is read, as stages on Spark do. Messages of streams with a serde are kept as its
-    bytes; ``intermediate_serde`` does so with intermediate streams, control messages among them in the document's wire form.
+    Planned by the real planner, every stage in turn, every task after the other.
+
+    ``config`` adds Samza keys; ``partitions`` is the count of every input whose count the application does not declare,
+    one number or a mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run,
+    and what came out is read with :meth:`output`. :meth:`step` runs it continuously instead, until :meth:`drain` or
+    :meth:`stop`; :meth:`catch_up` is one scheduled run. What only Spark can run, and what cannot run yet, is refused
+    with a sentence. Whole messages go through intermediate streams, so that they can be looked at; ``reduced`` sends
+    only what is read, as stages on Spark do. Messages of streams with a serde are kept as its bytes;
+    ``intermediate_serde`` does so with intermediate streams, control messages among them in the document's wire form.
     """
 
     __test__ = False  # for pytest: a tool, not a test
@@ -94,12 +97,14 @@ class TestDriver:
 
     # -- what goes in --------------------------------------------------------------------------------------------------
 
-    def pipe(self, stream: str, messages: Iterable[Any] | pa.Table | pa.RecordBatch, *, partition: int | None = None) -> TestDriver:
+    def pipe(
+        self, stream: str, messages: Iterable[Any] | pa.Table | pa.RecordBatch, *, partition: int | None = None
+    ) -> TestDriver:
         """Adds messages to an input or side input: dataclass instances, dicts, Rows or Arrow data.
 
-        They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key. An input with
-        ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands for itself). To a stream with a
-        serde, ``bytes`` are sent as they are (to partition 0 unless it is said).
+        They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key. An
+        input with ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands
+        for itself). To a stream with a serde, ``bytes`` are sent as they are (to partition 0 unless it is said).
         """
         inputs = {**self.spec.inputs, **self.spec.side_inputs}
         if stream not in inputs:
@@ -124,7 +129,8 @@ class TestDriver:
         descriptor = self.spec.table(table)
         if len(descriptor.side_inputs) != 1:
             raise InvalidApplication(
-                f"Table {table!r} is fed by {len(descriptor.side_inputs)} side inputs, so rows cannot be put into it directly.",
+                f"Table {table!r} is fed by {len(descriptor.side_inputs)} side inputs, so rows cannot be put into it "
+                "directly.",
                 hint="A local table is written by the application; pipe into the side inputs of others.",
                 table=table,
             )
@@ -166,11 +172,14 @@ class TestDriver:
             return stream.partitions
         return self._partitions if isinstance(self._partitions, int) else self._partitions.get(stream.stream_id, 1)
 
-    def run(self, *, mode: str = "staged", epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
+    def run(
+        self, *, mode: str = "staged", epoch_messages: int | None = None, shuffle: random.Random | None = None
+    ) -> TestDriver:
         """Runs the application over all that was piped in so far, from the beginning to the end.
 
-        ``mode="staged"``: stage after stage, each in one go. ``"pipelined"``: all at once, in epochs of up to ``epoch_messages`` per task,
-        in an order that ``shuffle`` draws. An unbounded input ends as a slice does: nothing is flushed (SEMANTICS C9).
+        ``mode="staged"``: stage after stage, each in one go. ``"pipelined"``: all at once, in epochs of up to
+        ``epoch_messages`` per task, in an order that ``shuffle`` draws. An unbounded input ends as a slice does:
+        nothing is flushed (SEMANTICS C9).
         """
         if mode not in ("staged", "pipelined"):
             raise InvalidApplication(
@@ -192,7 +201,9 @@ class TestDriver:
         return self
 
     def step(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Runs the application continuously: processes what was piped in since the last step, and leaves unbounded inputs open.
+        """Runs the application continuously.
+
+        Processes what was piped in since the last step, and leaves unbounded inputs open.
 
         The clock stands where it was set; windows and timers that are due by it, or by watermarks, come out.
         """
@@ -201,18 +212,29 @@ class TestDriver:
         return self
 
     def drain(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Ends a continuous run for good: what was piped in is processed, all inputs end, windows and joins are flushed."""
+        """Ends a continuous run for good.
+
+        What was piped in is processed, all inputs end, windows and joins are flushed.
+        """
         return self._end(lambda stream: True, epoch_messages, shuffle)
 
     def stop(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Ends a continuous run as a slice ends: nothing is flushed, and the next :meth:`step` goes on from the state that was kept."""
+        """Ends a continuous run as a slice ends.
+
+        Nothing is flushed, and the next :meth:`step` goes on from the state that was kept.
+        """
         return self._end(self._ends_of_slices, epoch_messages, shuffle)
 
     def catch_up(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """One scheduled run: takes unbounded inputs from where the former run ended up to what is there now, and keeps its state."""
+        """One scheduled run.
+
+        Takes unbounded inputs from where the former run ended up to what is there now, and keeps its state.
+        """
         return self.stop(epoch_messages=epoch_messages, shuffle=shuffle)
 
-    def _end(self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None) -> TestDriver:
+    def _end(
+        self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None
+    ) -> TestDriver:
         self._open()
         self._work(ends, epoch_messages, shuffle)
         self._refuse_open()
@@ -249,7 +271,9 @@ class TestDriver:
         self._running = True
         self._runs += 1
 
-    def _work(self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None) -> None:
+    def _work(
+        self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None
+    ) -> None:
         """Epochs of all stages until none has anything to do."""
         moved = True
         while moved:
@@ -300,7 +324,12 @@ class TestDriver:
             self._published[stream.stream_id] = len(piped)
 
     def _publish_batch(
-        self, stream: StreamDescriptor, count: int, producer: MemoryProducer, partition: int | None, batch: pa.RecordBatch
+        self,
+        stream: StreamDescriptor,
+        count: int,
+        producer: MemoryProducer,
+        partition: int | None,
+        batch: pa.RecordBatch,
     ) -> None:
         import pyarrow as pa
 
@@ -351,8 +380,12 @@ class TestDriver:
         envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", topic.name, p)))
         batches = [envelope.batch for envelope in envelopes if not isinstance(envelope, ControlEnvelope)]
         declared = self._declared(stream)
-        schema = declared.to_arrow() if declared is not None else topic.schema if topic.schema is not None else pa.schema([])
-        return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema=schema)
+        schema = (
+            declared.to_arrow() if declared is not None else topic.schema if topic.schema is not None else pa.schema([])
+        )
+        return pa.Table.from_batches(
+            [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema=schema
+        )
 
     def _topic_written(self, stream: str) -> MemoryTopic:
         written = {**self.spec.outputs, **self.spec.intermediates}
@@ -365,7 +398,9 @@ class TestDriver:
         name = next((stage.topic(stream) for stage in self._stages if stream in stage.stage.outputs), stream)
         topic = self._system.find(name)
         if topic is None:
-            raise InvalidApplication(f"Output {stream!r} is asked for before the application ran.", hint="Call run() first.", stream=stream)
+            raise InvalidApplication(
+                f"Output {stream!r} is asked for before the application ran.", hint="Call run() first.", stream=stream
+            )
         return topic
 
     def _declared(self, stream: str) -> Schema | None:
@@ -389,4 +424,6 @@ class TestDriver:
         """What each task of a stage (or of all) did in its last epoch; a staged run has one."""
         if stage is not None:
             self.plan.stage(stage)
-        return tuple(report for found in self._stages if stage in (None, found.stage.stage_id) for report in found.reports)
+        return tuple(
+            report for found in self._stages if stage in (None, found.stage.stage_id) for report in found.reports
+        )

@@ -1,4 +1,7 @@
-"""What a test pipes into a stream, as Arrow batches: dataclass instances, dicts, Rows or Arrow data; and what cannot be read."""
+"""What a test pipes into a stream, as Arrow batches: dataclass instances, dicts, Rows or Arrow data.
+
+And what cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,17 @@ if TYPE_CHECKING:
 
 
 def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> list[pa.RecordBatch]:
-    """The messages as batches of the stream's columns; ``schemas`` are those of streams that declare none, as they were first piped."""
+    """The messages as batches of the stream's columns.
+
+    ``schemas`` are those of streams that declare none, as they were first piped.
+    """
     import pyarrow as pa
 
-    if stream.serde is not None and isinstance(messages, list | tuple) and any(isinstance(message, bytes) for message in messages):
+    if (
+        stream.serde is not None
+        and isinstance(messages, list | tuple)
+        and any(isinstance(message, bytes) for message in messages)
+    ):
         found = []
         for are_bytes, part in groupby(messages, key=lambda message: isinstance(message, bytes)):
             alike = list(part)
@@ -51,7 +61,9 @@ def raw_batch(values: Sequence[bytes]) -> pa.RecordBatch:
     """Messages as their bytes; :func:`is_raw` knows the batch again."""
     import pyarrow as pa
 
-    return pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], schema=pa.schema([("value", pa.binary())], metadata=_RAW))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, pa.binary())], schema=pa.schema([("value", pa.binary())], metadata=_RAW)
+    )
 
 
 def is_raw(batch: pa.RecordBatch) -> bool:
@@ -68,7 +80,11 @@ def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) 
         schema = stream.schema or schemas.setdefault(stream.stream_id, Schema.of(messages.schema))
         batches = messages.combine_chunks().to_batches()
         return Conformer(schema, f"what is piped into {stream.stream_id!r}").conform(batches[0]) if batches else None
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable) or dataclasses.is_dataclass(messages):
+    if (
+        isinstance(messages, str | bytes | Mapping)
+        or not isinstance(messages, Iterable)
+        or dataclasses.is_dataclass(messages)
+    ):
         raise InvalidApplication(
             f"pipe got {messages!r:.100} for {stream.stream_id!r}, which is no list of messages.",
             hint="Give a list of dataclass instances, dicts or Rows, or a pyarrow.Table.",
@@ -105,7 +121,9 @@ def _inferred(rows: Sequence[Any], stream: str) -> Schema:
         return Schema.of(pa.Table.from_pylist([dict(row) for row in rows]).schema)
     except (pa.ArrowException, TypeError, ValueError, SchemaError) as error:
         raise SchemaError(
-            f"The columns of what is piped into {stream!r} cannot be told: {error}", hint="Declare schema= of the input.", stream=stream
+            f"The columns of what is piped into {stream!r} cannot be told: {error}",
+            hint="Declare schema= of the input.",
+            stream=stream,
         ) from None
 
 
@@ -116,7 +134,10 @@ def _readable_or_not(rows: Sequence[Any], writer: MessageWriter) -> list[pa.Reco
     for bad, places in groupby(range(len(rows)), key=wrong.__contains__):
         part = list(places)
         if bad:
-            texts = [row if isinstance(row, str) else json.dumps(row, default=str, ensure_ascii=False) for row in (rows[at] for at in part)]
+            texts = [
+                row if isinstance(row, str) else json.dumps(row, default=str, ensure_ascii=False)
+                for row in (rows[at] for at in part)
+            ]
             batches.append(unreadable_batch(texts, [wrong[at].why for at in part]))
         else:
             batches.append(writer.write([rows[at] for at in part]))

@@ -1,4 +1,7 @@
-"""One stage of a run in memory: whole, or epoch by epoch as stages on Spark do, with everything between two epochs as JSON and tables."""
+"""One stage of a run in memory.
+
+Whole, or epoch by epoch as stages on Spark do, with everything between two epochs as JSON and tables.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
 from airflow_samza.planner.plan import Stage
 from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
-from airflow_samza.systems.system import ControlEnvelope, Envelope, OffsetRange, Publication, StreamSpec, SystemStreamPartition
+from airflow_samza.systems.system import (
+    ControlEnvelope,
+    Envelope,
+    OffsetRange,
+    Publication,
+    StreamSpec,
+    SystemStreamPartition,
+)
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.run_loop import SectionRun
@@ -89,17 +99,22 @@ class StageEpochs:
     def starts(self) -> dict[int, TaskStart]:
         """Where the next run goes on (C9)."""
         inputs = self.program.spec.inputs
-        external = [stream for stream in self.stage.inputs if stream in inputs and not self.program.plan.stream(stream).bounded]
+        external = [
+            stream for stream in self.stage.inputs if stream in inputs and not self.program.plan.stream(stream).bounded
+        ]
         return {
             number: TaskStart(task.start.checkpoint.for_next_run(external), task.start.state)
             for number, task in self._tasks.items()
             if task.start is not None
         }
 
-    def run(self, *, whole: bool = False, limit: int | None = None, ends: Callable[[str], bool | None] = lambda stream: True) -> bool:
+    def run(
+        self, *, whole: bool = False, limit: int | None = None, ends: Callable[[str], bool | None] = lambda stream: True
+    ) -> bool:
         """Runs one epoch and publishes it; whether anything was done. ``whole``: everything, in one epoch.
 
-        ``ends`` says how an external input ends when all that is there has been read: True (for good), False (a slice), None: not yet.
+        ``ends`` says how an external input ends when all that is there has been read: True (for good), False (a slice),
+        None: not yet.
         """
         staged: dict[str, dict[int, Any]] = {stream_id: {} for stream_id in self._specs}
         control: dict[str, list[ControlMessage]] = {stream_id: [] for stream_id in self._specs}
@@ -150,7 +165,11 @@ class StageEpochs:
         return moved
 
     def _inputs(self, task: int, ends: Callable[[str], bool | None]) -> list[TaskInput]:
-        return [source for stream in self.stage.inputs for source in self._partitions(stream, task, ends, self.program.reads.get(stream))]
+        return [
+            source
+            for stream in self.stage.inputs
+            for source in self._partitions(stream, task, ends, self.program.reads.get(stream))
+        ]
 
     def _side_inputs(self, task: int) -> list[TaskInput]:
         tables = self._tasks[task].side_tables
@@ -174,11 +193,19 @@ class StageEpochs:
         planned = self.program.plan.stream(stream_id)
         heads = self._system.admin.metadata([StreamSpec(topic)])[topic].head
         start = self._tasks[task].start
-        for partition in range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []:
+        for partition in (
+            range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []
+        ):
             known = start.checkpoint.offset(stream_id, partition) if start is not None else None
             first, head = known or 0 if reached is None else reached(partition), heads[partition]
             end = None if stream_id in self.program.spec.intermediates else ends(stream_id)
-            yield TaskInput(stream_id, partition, self._envelopes(topic, partition, OffsetRange(first, head), columns, end), first, head)
+            yield TaskInput(
+                stream_id,
+                partition,
+                self._envelopes(topic, partition, OffsetRange(first, head), columns, end),
+                first,
+                head,
+            )
 
     def _envelopes(
         self, topic: str, partition: int, offsets: OffsetRange, columns: tuple[str, ...] | None, end: bool | None

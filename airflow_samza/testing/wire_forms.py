@@ -1,4 +1,7 @@
-"""Streams with a serde in the test driver: their messages are kept as bytes there, as a system of bytes would send them."""
+"""Streams with a serde in the test driver.
+
+Their messages are kept as bytes there, as a system of bytes would send them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The workloads written by hand in PySpark, as peers to measure against.
 
-``python -m benchmarks.peers.spark --data DIR --out DIR --cores 2`` reads lines ``NAME ROWS`` from standard input, runs each over one
+``python -m benchmarks.peers.spark --data DIR --out DIR --cores 2`` reads lines ``NAME ROWS`` from standard input, runs
+each over one
 session, and answers each with a line of JSON: what was measured. The result of a run lies in ``OUT/NAME``.
 """
 
@@ -70,7 +71,9 @@ class WithProfiles:
         profiles = self.loaded
         for batch in batches:
             views = [view for view in batch.to_pylist() if view["member_id"] in profiles]
-            yield pa.RecordBatch.from_pylist([with_profile(view, profiles[view["member_id"]]) for view in views], schema)
+            yield pa.RecordBatch.from_pylist(
+                [with_profile(view, profiles[view["member_id"]]) for view in views], schema
+            )
 
 
 class Peers:
@@ -132,7 +135,9 @@ class Peers:
     def per_minute(self, views: DataFrame) -> DataFrame:
         """W4: Spark's own windows."""
         views.createOrReplaceTempView("views")
-        windows = "SELECT country, window(timestamp_millis(ts), '1 minute') AS w, count(*) AS views FROM views GROUP BY 1, 2"
+        windows = (
+            "SELECT country, window(timestamp_millis(ts), '1 minute') AS w, count(*) AS views FROM views GROUP BY 1, 2"
+        )
         return self.spark.sql(f"SELECT country, w.start, w.end, views FROM ({windows})")
 
     def clicks(self) -> DataFrame:
@@ -144,18 +149,24 @@ class Peers:
         near = "clicked_at BETWEEN ts - 60000 AND ts + 60000"
         views.createOrReplaceTempView("views")
         clicks.createOrReplaceTempView("clicks")
-        return self.spark.sql(f"SELECT v.*, clicked_at, button FROM views v JOIN clicks USING (member_id, page_id) WHERE {near}")
+        return self.spark.sql(
+            f"SELECT v.*, clicked_at, button FROM views v JOIN clicks USING (member_id, page_id) WHERE {near}"
+        )
 
     def clicked_of_topics(self) -> DataFrame:
         """W5 with the re-partitioned rows of both sides made durable before."""
         key = ("member_id", "page_id")
-        return self.clicked(self._through(self.views(), key, "W5mat-views"), self._through(self.clicks(), key, "W5mat-clicks"))
+        return self.clicked(
+            self._through(self.views(), key, "W5mat-views"), self._through(self.clicks(), key, "W5mat-clicks")
+        )
 
     def chain(self) -> DataFrame:
         """W7: each job reads what the one before it wrote."""
         views = self.views()
         for number in range(STAGES - 1):
-            views = self._through(views.where("dwell_ms >= 0"), ("member_id", "page_id")[number % 2], f"W7-middle/{number}")
+            views = self._through(
+                views.where("dwell_ms >= 0"), ("member_id", "page_id")[number % 2], f"W7-middle/{number}"
+            )
         return views
 
     def _through(self, rows: DataFrame, key: str | tuple[str, ...], name: str) -> DataFrame:

@@ -1,7 +1,7 @@
 """A PySpark job as there are many, and what goes on from it: the hours at which an airport is busier than usual.
 
-``departures_by_hour`` was there before: it reads the flights, counts them with a shuffle, and knows nothing of streams. It comes in by
-``from_dataframe``; behind it, everything is as after any other input.
+``departures_by_hour`` was there before: it reads the flights, counts them with a shuffle, and knows nothing of streams.
+It comes in by ``from_dataframe``; behind it, everything is as after any other input.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 
 
 def departures_by_hour(spark: SparkSession) -> DataFrame:
-    """The existing job: departures of each airport in each hour of each day. The flights lie where a setting of Spark says."""
+    """The existing job: departures of each airport in each hour of each day.
+
+    The flights lie where a setting of Spark says.
+    """
     from pyspark.sql import functions as f
 
     flights = spark.read.parquet(spark.conf.get("spark.flights.data") or "flights")
     departed = flights.where("dep_delay IS NOT NULL").withColumn("day", f.to_date("time_hour"))
-    return departed.groupBy("origin", "day", "hour").agg(f.count("*").alias("departures"), f.avg("dep_delay").alias("delay"))
+    return departed.groupBy("origin", "day", "hour").agg(
+        f.count("*").alias("departures"), f.avg("dep_delay").alias("delay")
+    )
 
 
 @dataclass(frozen=True)

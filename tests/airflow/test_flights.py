@@ -39,7 +39,9 @@ def test_the_whole_year_gives_what_duckdb_gives(flights: Any, year: str) -> None
 
 def test_each_stage_is_a_task_and_all_have_succeeded(flights: Any, year: str) -> None:
     states = flights.airflow.task_states("flights", year)
-    assert states == dict.fromkeys(("delays.plan", *(f"delays.{stage}" for stage in STAGES), "delays.cleanup"), "success")
+    assert states == dict.fromkeys(
+        ("delays.plan", *(f"delays.{stage}" for stage in STAGES), "delays.cleanup"), "success"
+    )
     assert next(iter(states)) == "delays.plan"
     assert list(states)[-1] == "delays.cleanup"
 
@@ -56,7 +58,11 @@ def test_xcoms_hold_the_plan_the_rows_and_where_they_are(flights: Any, year: str
     assert ticket["stages"] == list(STAGES)
     assert ticket["fingerprint"] in flights.airflow.xcom("flights", year, "delays.plan", "plan_text")
     done = flights.airflow.xcom("flights", year, "delays.flights")
-    assert (done["generation"], done["read"]["flights"]["messages"], done["rows"]) == ("1.1", 336_776, {"by-tail": 328_521})
+    assert (done["generation"], done["read"]["flights"]["messages"], done["rows"]) == (
+        "1.1",
+        336_776,
+        {"by-tail": 328_521},
+    )
     assert done["slices"]["flights"]["files"] == 365
 
 
@@ -103,8 +109,12 @@ def no_backfill_runs(flights: Any, dag_id: str) -> bool:
     return all(backfill["completed_at"] for backfill in found)
 
 
-@pytest.mark.parametrize(("first", "backwards"), [(date(2013, 1, 1), False), (date(2013, 2, 1), True)], ids=["parallel", "reversed"])
-def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(flights: Any, first: date, backwards: bool) -> None:
+@pytest.mark.parametrize(
+    ("first", "backwards"), [(date(2013, 1, 1), False), (date(2013, 2, 1), True)], ids=["parallel", "reversed"]
+)
+def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(
+    flights: Any, first: date, backwards: bool
+) -> None:
     days = [first + timedelta(days=n) for n in range(3)]
     flights.airflow.wait_for_dag("flights_daily")
     flights.airflow.wait_until(lambda: no_backfill_runs(flights, "flights_daily"), 300, "the former backfill to end")
@@ -118,7 +128,9 @@ def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(flight
     if backwards:
         assert started == sorted(started, reverse=True)
     for day in days:
-        assert written(flights.warehouse / "delays-of-a-day" / str(day)) == asked_of_duckdb(flights.data, f"{day}.parquet")
+        assert written(flights.warehouse / "delays-of-a-day" / str(day)) == asked_of_duckdb(
+            flights.data, f"{day}.parquet"
+        )
     ids = {flights.airflow.xcom("flights_daily", run["dag_run_id"], "delays.plan")["run_id"] for run in runs}
     topics = {path.parent.name for path in (flights.root / "topics").glob("flights-of-a-day-1-by-tail/*/*")}
     assert len(ids) == 3
@@ -130,7 +142,9 @@ def test_an_hour_is_cut_out_by_its_timestamps(flights: Any) -> None:
     flights.airflow.backfill("flights_hourly", "2013-03-01T13:00:00", "2013-03-01T13:00:00")
     (run,) = flights.airflow.runs("flights_hourly")
     assert flights.airflow.wait_for_run("flights_hourly", run["dag_run_id"], timeout=1200)["state"] == "success"
-    right = asked_of_duckdb(flights.data, within="time_hour >= '2013-03-01T13:00:00Z' AND time_hour < '2013-03-01T14:00:00Z'")
+    right = asked_of_duckdb(
+        flights.data, within="time_hour >= '2013-03-01T13:00:00Z' AND time_hour < '2013-03-01T14:00:00Z'"
+    )
     assert right
     assert written(flights.warehouse / "delays-by-time" / "2013-03-01T13") == right
 
@@ -145,19 +159,29 @@ def test_a_run_without_a_data_interval_says_what_it_lacks_and_stays_red(flights:
         "delays.run": "upstream_failed",
         "delays.cleanup": "success",
     }
-    assert "The input 'flights' needs the data interval for its path" in flights.airflow.log("flights_daily", run_id, "delays.plan")
+    assert "The input 'flights' needs the data interval for its path" in flights.airflow.log(
+        "flights_daily", run_id, "delays.plan"
+    )
 
 
 def test_airflow_lists_the_provider(flights: Any) -> None:
     told = json.loads(flights.airflow.cli("providers", "get", "airflow-samza", "--output", "json"))
     assert told[0]["Provider"] == "airflow-samza"
     hooks = json.loads(flights.airflow.cli("providers", "hooks", "--output", "json"))
-    assert [hook["class"] for hook in hooks if hook["connection_type"] == "samza"] == ["airflow_samza.provider.hooks.SamzaHook"]
+    assert [hook["class"] for hook in hooks if hook["connection_type"] == "samza"] == [
+        "airflow_samza.provider.hooks.SamzaHook"
+    ]
 
 
 def test_the_page_of_connections_has_the_samza_form(flights: Any) -> None:
     forms = flights.airflow.api("GET", f"{flights.airflow.url}/ui/connections/hook_meta")
     (form,) = [form for form in forms if form["connection_type"] == "samza"]
     assert form["hook_name"] == "Samza"
-    assert list(form["extra_fields"]) == ["root", "default_system", "spark_conn_id", "spark_conf", "runners_outlive_tasks"]
+    assert list(form["extra_fields"]) == [
+        "root",
+        "default_system",
+        "spark_conn_id",
+        "spark_conf",
+        "runners_outlive_tasks",
+    ]
     assert form["standard_fields"]["password"]["hidden"]

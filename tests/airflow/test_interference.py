@@ -30,10 +30,16 @@ def submitted(flights: Any, dag_id: str, run_id: str, stage: str) -> bool:
 def test_a_killed_task_re_attaches_and_doubles_nothing(flights: Any) -> None:
     run_id = flights.airflow.trigger("held")
     wait_for_start(flights, "alone")
-    pid = flights.airflow.wait_until(lambda: flights.airflow.task("held", run_id, "held.planes")["pid"], 60, "the task's process")
+    pid = flights.airflow.wait_until(
+        lambda: flights.airflow.task("held", run_id, "held.planes")["pid"], 60, "the task's process"
+    )
     os.kill(pid, signal.SIGKILL)
     second = flights.airflow.wait_until(
-        lambda: (task := flights.airflow.task("held", run_id, "held.planes"))["try_number"] == 2 and task["state"] == "running" and task,
+        lambda: (
+            (task := flights.airflow.task("held", run_id, "held.planes"))["try_number"] == 2
+            and task["state"] == "running"
+            and task
+        ),
         300,
         "the second try",
     )
@@ -54,11 +60,15 @@ def test_killed_tasks_of_a_pipelined_run_re_attach_and_double_nothing(flights: A
     tasks = ("chain.planes", "chain.by-tail")
     for task_id in tasks:  # both at work: the consumer reads what the producer is still writing
         flights.airflow.wait_for_task("chain", run_id, task_id, ("running",))
-    flights.airflow.wait_until(lambda: submitted(flights, "chain", run_id, "by-tail"), 120, "the consumer to be submitted")
+    flights.airflow.wait_until(
+        lambda: submitted(flights, "chain", run_id, "by-tail"), 120, "the consumer to be submitted"
+    )
     for task_id in tasks:
         os.kill(flights.airflow.task("chain", run_id, task_id)["pid"], signal.SIGKILL)
     flights.airflow.wait_until(
-        lambda: all(flights.airflow.task("chain", run_id, task_id)["try_number"] == 2 for task_id in tasks), 300, "the second tries"
+        lambda: all(flights.airflow.task("chain", run_id, task_id)["try_number"] == 2 for task_id in tasks),
+        300,
+        "the second tries",
     )
     let_go(flights, "chain")
     assert flights.airflow.wait_for_run("chain", run_id)["state"] == "success"
@@ -75,17 +85,26 @@ def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancel
     os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
     # The trigger notices, the task fails, and its retry has another runner do the work, and defers, too.
     attempts = stage_folder(flights, "deferred", run_id, "planes") / "1.1" / "attempts"
-    flights.airflow.wait_until(lambda: len(started(flights, "deferred")) == 2, 600, "another worker to hold the message")
     flights.airflow.wait_until(
-        lambda: (task := flights.airflow.task("deferred", run_id, "deferred.planes"))["try_number"] == 2 and task["state"] == "deferred",
+        lambda: len(started(flights, "deferred")) == 2, 600, "another worker to hold the message"
+    )
+    flights.airflow.wait_until(
+        lambda: (
+            (task := flights.airflow.task("deferred", run_id, "deferred.planes"))["try_number"] == 2
+            and task["state"] == "deferred"
+        ),
         120,
         "the second try to defer",
     )
     workers = started(flights, "deferred")
     flights.airflow.mark("deferred", run_id, "deferred.planes", "failed")
     status = attempts / "2" / "status.json"
-    flights.airflow.wait_until(lambda: json.loads(status.read_text())["state"] == "cancelled", 120, "the record of the cancel")
-    flights.airflow.wait_until(lambda: all(is_gone(worker) for worker in workers), 120, "the Spark worker of the marked task to end")
+    flights.airflow.wait_until(
+        lambda: json.loads(status.read_text())["state"] == "cancelled", 120, "the record of the cancel"
+    )
+    flights.airflow.wait_until(
+        lambda: all(is_gone(worker) for worker in workers), 120, "the Spark worker of the marked task to end"
+    )
     assert flights.airflow.wait_for_run("deferred", run_id)["state"] == "failed"
     let_go(flights, "deferred")
     flights.airflow.clear("deferred", run_id, "deferred.planes", downstream=True)
@@ -105,17 +124,23 @@ def test_a_producer_that_fails_for_good_stops_its_consumers_with_a_clear_error(f
         "success",
     )
     assert "ValueError: no such plane" in flights.airflow.log("broken_chain", run_id, "broken_chain.planes")
-    assert "The stage 'by-tail' reads what 'planes' writes" in flights.airflow.log("broken_chain", run_id, "broken_chain.by-tail")
+    assert "The stage 'by-tail' reads what 'planes' writes" in flights.airflow.log(
+        "broken_chain", run_id, "broken_chain.by-tail"
+    )
 
 
-def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(flights: Any) -> None:
+def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(
+    flights: Any,
+) -> None:
     run_id = flights.airflow.trigger("two_sides")
     left = wait_for_start(flights, "left")
     right = wait_for_start(flights, "right")
     flights.airflow.mark("two_sides", run_id, "two_sides.left-planes", "failed")
     flights.airflow.wait_until(lambda: is_gone(left), 120, "the Spark worker of the marked task to end")
     status = stage_folder(flights, "two_sides", run_id, "left-planes") / "1.1" / "attempts" / "1" / "status.json"
-    flights.airflow.wait_until(lambda: json.loads(status.read_text())["state"] == "cancelled", 60, "the record of the cancel")
+    flights.airflow.wait_until(
+        lambda: json.loads(status.read_text())["state"] == "cancelled", 60, "the record of the cancel"
+    )
     assert not is_gone(right)
     let_go(flights, "right")
     assert flights.airflow.wait_for_run("two_sides", run_id)["state"] == "failed"

@@ -29,7 +29,10 @@ PLACE = ("log", "delay-model-push")
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What has happened: models of Monday and Tuesday were pushed, and the second taken back; flights came before each of the three."""
+    """What has happened: models of Monday and Tuesday were pushed, and the second taken back.
+
+    Flights came before each of the three.
+    """
 
     scored: tuple[str, ...]
     pushed: tuple[str, ...]
@@ -58,18 +61,26 @@ def refreshed(flights: Any) -> Refreshed:
     def come(number: int) -> None:
         """Further flights come, from a source of their own."""
         rows = pq.read_table(
-            flights.data / "flights" / f"{day(number)}.parquet", columns=["carrier", "flight", "origin", "hour", "time_hour"]
+            flights.data / "flights" / f"{day(number)}.parquet",
+            columns=["carrier", "flight", "origin", "hour", "time_hour"],
         )
-        LogSystem("log", SystemBinding("log", {"root": str(flights.root)})).append("planned-flights", rows, key=["carrier"])
+        LogSystem("log", SystemBinding("log", {"root": str(flights.root)})).append(
+            "planned-flights", rows, key=["carrier"]
+        )
 
     def refresh(number: int) -> str:
-        interval = {"data_interval_start": moment(number).isoformat(), "data_interval_end": moment(number + 1).isoformat()}
+        interval = {
+            "data_interval_start": moment(number).isoformat(),
+            "data_interval_end": moment(number + 1).isoformat(),
+        }
         run_id = airflow.trigger("delay_model_refresh", logical_date=moment(number), **interval)
         return succeeds(airflow, "delay_model_refresh", run_id)
 
     def follows() -> None:
         """The run of the scoring Dag that the event has started."""
-        begun = airflow.wait_until(lambda: airflow.runs("delay_scores")[len(scored) :] or None, 600, "a run scheduled by the asset")
+        begun = airflow.wait_until(
+            lambda: airflow.runs("delay_scores")[len(scored) :] or None, 600, "a run scheduled by the asset"
+        )
         scored.append(succeeds(airflow, "delay_scores", begun[0]["dag_run_id"]))
 
     succeeds(airflow, "delay_flights_feed", airflow.trigger("delay_flights_feed", conf={"day": str(day(1))}))
@@ -114,7 +125,10 @@ def scored_by(data: Path, flights_day: int, model_day: int) -> list[Row]:
 
 
 def is_scored(folder: Path, right: list[Row]) -> bool:
-    """Whether a folder holds just these scores; a model that is trained twice comes out alike but for the last digits."""
+    """Whether a folder holds just these scores.
+
+    A model that is trained twice comes out alike but for the last digits.
+    """
     found = sorted(scores_in(folder), key=repr)
     assert len(found) == len(right)
     for got, wanted in zip(found, right, strict=True):
@@ -140,8 +154,15 @@ def test_after_the_rollback_the_older_model_scores(flights: Any, refreshed: Refr
 
 def test_a_push_tells_version_rows_and_interval_with_its_event(flights: Any, refreshed: Refreshed) -> None:
     found = flights.airflow.api("GET", "/assets/events", params={"limit": 100})["asset_events"]
-    ours = sorted((event["extra"] for event in found if event["extra"].get("table") == "delay-model"), key=lambda extra: extra["version"])
-    assert [(extra["version"], extra["kind"], extra["reads"]) for extra in ours] == [(1, "full", 1), (2, "full", 2), (3, "rollback", 1)]
+    ours = sorted(
+        (event["extra"] for event in found if event["extra"].get("table") == "delay-model"),
+        key=lambda extra: extra["version"],
+    )
+    assert [(extra["version"], extra["kind"], extra["reads"]) for extra in ours] == [
+        (1, "full", 1),
+        (2, "full", 2),
+        (3, "rollback", 1),
+    ]
     assert ours[0]["rows"] == len(train(flights.data, day(0)))
     assert datetime.fromisoformat(ours[1]["interval"][1]) == moment(2)
 
@@ -158,9 +179,12 @@ def test_a_cleared_push_finds_its_version(flights: Any, refreshed: Refreshed) ->
     succeeds(flights.airflow, "delay_model_refresh", run_id)
     assert flights.airflow.xcom("delay_model_refresh", run_id, "push")["version"] == 2
     assert len(versions.versions(open_filesystem(str(flights.root)), *PLACE)) == 3
-    # Its event starts another run; nothing new has come, and nothing is scored. (A backfill made meanwhile can end a scheduler on SQLite.)
+    # Its event starts another run; nothing new has come, and nothing is scored. (A backfill made meanwhile can end a
+    # scheduler on SQLite.)
     known = len(refreshed.scored)
-    (more,) = flights.airflow.wait_until(lambda: flights.airflow.runs("delay_scores")[known:] or None, 600, "a run scheduled by the asset")
+    (more,) = flights.airflow.wait_until(
+        lambda: flights.airflow.runs("delay_scores")[known:] or None, 600, "a run scheduled by the asset"
+    )
     succeeds(flights.airflow, "delay_scores", more["dag_run_id"])
     assert flights.airflow.xcom("delay_scores", more["dag_run_id"], "scores.run")["rows"] == {"scores": 0}
 
@@ -175,7 +199,9 @@ def test_a_backfill_scores_each_day_with_the_version_that_was_current_on_it(flig
         succeeds(airflow, "delay_scores_daily", run["dag_run_id"])
     # Tuesday by Monday's model; Wednesday and Thursday by Tuesday's: it was taken back long after them.
     for number, model in ((1, 0), (2, 1), (3, 1)):
-        assert is_scored(flights.warehouse / "delay-scores-of-a-day" / str(day(number)), scored_by(flights.data, number, model))
+        assert is_scored(
+            flights.warehouse / "delay-scores-of-a-day" / str(day(number)), scored_by(flights.data, number, model)
+        )
 
 
 def test_the_plan_of_a_run_says_which_version_it_reads(flights: Any, refreshed: Refreshed) -> None:

@@ -49,7 +49,9 @@ def departures(flights: Any, producer: str) -> Departures:
     airflow = flights.airflow
 
     def succeeds(dag_id: str, run_id: str) -> str:
-        assert airflow.wait_for_run(dag_id, run_id, timeout=1200)["state"] == "success", airflow.task_states(dag_id, run_id)
+        assert airflow.wait_for_run(dag_id, run_id, timeout=1200)["state"] == "success", airflow.task_states(
+            dag_id, run_id
+        )
         return run_id
 
     def feed(day: str) -> None:
@@ -59,7 +61,11 @@ def departures(flights: Any, producer: str) -> Departures:
     live = airflow.trigger("departures_live")
     first = airflow.trigger("departures_catch_up")
     airflow.wait_for_task("departures_live", live, "hours.by-carrier", ("deferred",))
-    airflow.wait_until(lambda: "at the head" in airflow.log("departures_live", live, "hours.by-carrier"), 600, "windows over the first day")
+    airflow.wait_until(
+        lambda: "at the head" in airflow.log("departures_live", live, "hours.by-carrier"),
+        600,
+        "windows over the first day",
+    )
     succeeds("departures_catch_up", first)
     feed(DAYS[1])
     both = [airflow.trigger("departures_catch_up") for _ in range(2)]
@@ -102,7 +108,9 @@ def test_a_pipelined_run_gives_what_duckdb_gives(flights: Any, pipelined: str) -
 def test_its_stages_are_on_at_the_same_time(flights: Any, pipelined: str) -> None:
     flights.airflow.wait_for_run("flights_pipelined", pipelined, timeout=1200)
     stages = [
-        task for task in flights.airflow.tasks("flights_pipelined", pipelined) if task["task_id"] not in ("delays.plan", "delays.cleanup")
+        task
+        for task in flights.airflow.tasks("flights_pipelined", pipelined)
+        if task["task_id"] not in ("delays.plan", "delays.cleanup")
     ]
     assert len(stages) == 4
     assert max(task["start_date"] for task in stages) < min(task["end_date"] for task in stages)
@@ -138,7 +146,10 @@ def test_the_drain_waits_until_the_run_is_over(flights: Any, departures: Departu
 
 
 def test_windows_go_on_from_run_to_run_and_each_comes_once(flights: Any, departures: Departures) -> None:
-    folders = [output_of(flights, "departures_catch_up", run_id, "hours.by-carrier", "hours") for run_id in departures.caught_up]
+    folders = [
+        output_of(flights, "departures_catch_up", run_id, "hours.by-carrier", "hours")
+        for run_id in departures.caught_up
+    ]
     assert hours_written(*folders) == hours_of_duckdb(flights.data, f"time_hour < '{BOUNDARY}'")
 
 
@@ -153,25 +164,37 @@ def test_each_run_reads_what_came_since_the_one_before(flights: Any, departures:
 def test_of_two_runs_at_once_one_waits_for_the_other(flights: Any, departures: Departures) -> None:
     logs = [flights.airflow.log("departures_catch_up", run_id, "hours.plan") for run_id in departures.caught_up[1:]]
     assert sum("This task waits for it, deferred." in log for log in logs) == 1
-    tries = [flights.airflow.task("departures_catch_up", run_id, "hours.plan")["try_number"] for run_id in departures.caught_up]
+    tries = [
+        flights.airflow.task("departures_catch_up", run_id, "hours.plan")["try_number"]
+        for run_id in departures.caught_up
+    ]
     assert tries == [1, 1, 1]
 
 
 # -- two Dags ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_producers_asset_starts_the_consumer_which_reads_that_runs_part_to_its_end(flights: Any, producer: str) -> None:
+def test_a_producers_asset_starts_the_consumer_which_reads_that_runs_part_to_its_end(
+    flights: Any, producer: str
+) -> None:
     airflow = flights.airflow
     assert airflow.wait_for_run("departures_producer", producer, timeout=1200)["state"] == "success"
-    (consumer,) = airflow.wait_until(lambda: airflow.runs("departures_consumer"), 120, "the asset to start the consumer")
+    (consumer,) = airflow.wait_until(
+        lambda: airflow.runs("departures_consumer"), 120, "the asset to start the consumer"
+    )
     assert consumer["run_type"] == "asset_triggered"
     assert airflow.wait_for_run("departures_consumer", consumer["dag_run_id"], timeout=1200)["state"] == "success"
     of_run = airflow.xcom("departures_producer", producer, "departures.plan")["run_id"]
-    assert f"has a section of the run {of_run}" in airflow.log("departures_consumer", consumer["dag_run_id"], "carriers.plan")
+    assert f"has a section of the run {of_run}" in airflow.log(
+        "departures_consumer", consumer["dag_run_id"], "carriers.plan"
+    )
     output = output_of(flights, "departures_consumer", consumer["dag_run_id"], "carriers.run", "carriers")
-    found = duckdb.sql(f"SELECT carrier, flights, round(delay, 9) FROM read_parquet('{output}/*.parquet') ORDER BY 1").fetchall()
+    found = duckdb.sql(
+        f"SELECT carrier, flights, round(delay, 9) FROM read_parquet('{output}/*.parquet') ORDER BY 1"
+    ).fetchall()
     expected = duckdb.sql(
-        f"SELECT carrier, count(*), round(avg(dep_delay), 9) FROM read_parquet('{flights.data}/flights/{DAYS[0]}.parquet') "
+        "SELECT carrier, count(*), round(avg(dep_delay), 9) FROM "
+        f"read_parquet('{flights.data}/flights/{DAYS[0]}.parquet') "
         "WHERE dep_delay IS NOT NULL GROUP BY 1 ORDER BY 1"
     ).fetchall()
     assert found == expected

@@ -1,4 +1,7 @@
-"""Pushes and what waits for them, in a real Airflow: readers take a version up, and a push that is marked failed leaves nothing behind."""
+"""Pushes and what waits for them, in a real Airflow.
+
+Readers take a version up, and a push that is marked failed leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,16 @@ def push(flights: Any, **prices: int) -> str:
 
 
 def sell(flights: Any, *sales: tuple[int, str]) -> None:
-    rows = pa.table({"number": pa.array([number for number, _ in sales], pa.int64()), "item": [item for _, item in sales]})
+    rows = pa.table(
+        {"number": pa.array([number for number, _ in sales], pa.int64()), "item": [item for _, item in sales]}
+    )
     log_of(flights).append("sales", rows, key=["item"])
 
 
 def succeeds(flights: Any, dag_id: str, run_id: str) -> None:
-    assert flights.airflow.wait_for_run(dag_id, run_id, timeout=900)["state"] == "success", flights.airflow.task_states(dag_id, run_id)
+    assert flights.airflow.wait_for_run(dag_id, run_id, timeout=900)["state"] == "success", flights.airflow.task_states(
+        dag_id, run_id
+    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,9 @@ def live(flights: Any) -> Live:
     airflow.wait_for_task("prices_wait", waited, "on_a_worker", ("running",))
     run_id = airflow.trigger("prices_live")
     airflow.wait_for_run("prices_wait", waited)
-    airflow.wait_until(lambda: "at the head" in airflow.log("prices_live", run_id, "prices.sales"), 600, "prices of the first sales")
+    airflow.wait_until(
+        lambda: "at the head" in airflow.log("prices_live", run_id, "prices.sales"), 600, "prices of the first sales"
+    )
     second = push(flights, tea=3, milk=1)
     succeeds(flights, "prices_push", second)
     sell(flights, (3, "tea"))
@@ -101,7 +110,8 @@ def test_what_is_sold_after_the_sensor_has_the_new_price(flights: Any, live: Liv
     assert found == [(1, "tea", 2), (2, "salt", None), (3, "tea", 3)]
 
 
-# -- a push that is marked failed ----------------------------------------------------------------------------------------
+# -- a push that is marked failed
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,9 @@ def status_of(flights: Any, push_id: str, attempt: int) -> Mapping[str, Any]:
 
 
 def known_versions(flights: Any) -> tuple[int, ...]:
-    return tuple(version.number for version in versions.versions(open_filesystem(str(flights.root)), "log", "prices-push"))
+    return tuple(
+        version.number for version in versions.versions(open_filesystem(str(flights.root)), "log", "prices-push")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +146,9 @@ def marked(flights: Any, live: Live) -> Iterator[Marked]:
     push_id = json.loads((folder / "push.json").read_text())["push_id"]
     workers = started(flights, "prices")
     flights.airflow.mark("prices_held", run_id, "push", "failed")
-    flights.airflow.wait_until(lambda: status_of(flights, push_id, 1)["state"] == "cancelled", 120, "the record of the cancel")
+    flights.airflow.wait_until(
+        lambda: status_of(flights, push_id, 1)["state"] == "cancelled", 120, "the record of the cancel"
+    )
     yield Marked(run_id, push_id, workers, known)
     let_go(flights, "prices")
 

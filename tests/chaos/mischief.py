@@ -1,4 +1,7 @@
-"""What befalls runs: kills, freezes, a full disk, wrong clocks, torn files; at times that a seed decides, and on record."""
+"""What befalls runs: kills, freezes, a full disk, wrong clocks, torn files.
+
+At times that a seed decides, and on record.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,9 @@ class Disk:
 class Mischief:
     """One round's worth of it: a list of actions that is made of a seed, done in a thread of its own."""
 
-    def __init__(self, chance: random.Random, files: Filesystem, run: RunFolder, disk: Disk, dials: Dials, *, on_spark: bool) -> None:
+    def __init__(
+        self, chance: random.Random, files: Filesystem, run: RunFolder, disk: Disk, dials: Dials, *, on_spark: bool
+    ) -> None:
         self._chance = chance
         self._files = files
         self._run = run
@@ -86,12 +91,17 @@ class Mischief:
         if on_spark:
             kinds.append(("kill Java", self._kill_java))
         chosen = [chance.choice(kinds) for _ in range(chance.randint(2, 6))]
-        self._actions = sorted(((chance.uniform(0.3, span), name, act) for name, act in chosen), key=lambda action: action[0])
+        self._actions = sorted(
+            ((chance.uniform(0.3, span), name, act) for name, act in chosen), key=lambda action: action[0]
+        )
         self._thread = threading.Thread(target=self._do, name="mischief", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Stops doing, and puts right what would never come right by itself: frozen processes wake up, clocks go right."""
+        """Stops doing, and puts right what would never come right by itself.
+
+        Frozen processes wake up, clocks go right.
+        """
         self._over.set()
         self._thread.join()
         for process in self._frozen:
@@ -204,7 +214,9 @@ class Mischief:
     def _tear(self) -> str | None:
         told = [path for runner in all_runners(self._files, self._run) for path in (runner.heartbeat, runner.claim)]
         root = Path(self._files.location(""))
-        told += [str(path.relative_to(root)) for path in (root / self._run.path).glob("stages/*/*/attempts/*/status.json")]
+        told += [
+            str(path.relative_to(root)) for path in (root / self._run.path).glob("stages/*/*/attempts/*/status.json")
+        ]
         there = [path for path in told if self._files.exists(path)]
         if not there:
             return None
@@ -221,7 +233,9 @@ class Mischief:
             return None
         folder = self._chance.choice(folders)
         name = f"{self._chance.getrandbits(64):016x}"
-        half = folder / (f"{name}.arrow" if folder.name == "segments" and self._chance.random() < 0.5 else f".tmp-{name}")
+        half = folder / (
+            f"{name}.arrow" if folder.name == "segments" and self._chance.random() < 0.5 else f".tmp-{name}"
+        )
         with suppress(OSError):
             half.write_bytes(os.urandom(self._chance.randint(0, 500)))
         return str(half.relative_to(root))

@@ -1,7 +1,8 @@
 """Runs to which everything happens that happens to hosts, and which end as undisturbed ones. ``make nightly`` runs it.
 
-``CHAOS_SECONDS`` (1800) is the time of each of the two tests; ``CHAOS_SEED`` repeats what a run has printed. The disk that fills up is a
-small tmpfs where this process may mount one; else only the runners' own writes fail, and the first line of the output says so.
+``CHAOS_SECONDS`` (1800) is the time of each of the two tests; ``CHAOS_SEED`` repeats what a run has printed. The disk
+that fills up is a small tmpfs where this process may mount one; else only the runners' own writes fail, and the first
+line of the output says so.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class Round:
         folder.mkdir()
         self.place = Place(folder)
         if on_spark:
-            self.place.runtime = SparkRuntime(str(folder / "root"), master="local[2]", spark_conf={"spark.ui.enabled": "false"})
+            self.place.runtime = SparkRuntime(
+                str(folder / "root"), master="local[2]", spark_conf={"spark.ui.enabled": "false"}
+            )
         self.files = open_filesystem(self.place.runtime.root)
         self.on_spark = on_spark
         self.mode = self.chance.choice(MODES)
@@ -192,10 +195,17 @@ def rounds(ground: Path, *, on_spark: bool) -> None:
         longest = max(longest, seconds)
         done += round_.mischief.done
         tries += round_.tries
-        print(f"round {number}, seed {round_.seed}, {round_.mode}: {seconds:.1f} s, {dict(round_.tries)}", *round_.mischief.log, sep="\n  ")
+        print(
+            f"round {number}, seed {round_.seed}, {round_.mode}: {seconds:.1f} s, {dict(round_.tries)}",
+            *round_.mischief.log,
+            sep="\n  ",
+        )
         subprocess.run(["rm", "-rf", str(ground / str(number))], check=True)
         number += 1
-    print(f"{number} rounds, the longest {longest:.0f} s; {sum(done.values())} actions: {dict(done)}; ends of tries: {dict(tries)}")
+    print(
+        f"{number} rounds, the longest {longest:.0f} s; {sum(done.values())} actions: {dict(done)}; ends of tries: "
+        f"{dict(tries)}"
+    )
 
 
 def test_runs_without_spark_end_as_undisturbed_ones(ground: Path, monkeypatch: pytest.MonkeyPatch) -> None:

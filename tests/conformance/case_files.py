@@ -1,4 +1,7 @@
-"""Finds the cases of a folder. Kinds are recognised by what a file holds; what is not recognised becomes a case that fails."""
+"""Finds the cases of a folder.
+
+Kinds are recognised by what a file holds; what is not recognised becomes a case that fails.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,15 @@ class ConformanceCase:
 
 
 def find_cases(folder: Path) -> list[ConformanceCase]:
-    """The cases of every file in the folder, in the order of the files' names; folders in it hold prose and are left out."""
+    """The cases of every file in the folder, in the order of the files' names.
+
+    Folders in it hold prose and are left out.
+    """
     if not folder.is_dir():
         return [ConformanceCase(str(folder), problem=f"{folder} is not a folder")]
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix != ".md" and not path.name.startswith("."))
+    files = sorted(
+        path for path in folder.iterdir() if path.is_file() and path.suffix != ".md" and not path.name.startswith(".")
+    )
     if not files:
         return [ConformanceCase(str(folder), problem=f"{folder} holds no case files")]
     return [case for path in files for case in _cases_of(path)]
@@ -48,7 +56,11 @@ def _cases_of(path: Path) -> list[ConformanceCase]:
     except (OSError, ValueError) as error:
         return [ConformanceCase(path.name, problem=f"{path.name} cannot be read: {error}")]
     if not isinstance(content, dict):
-        return [ConformanceCase(path.name, problem=f"{path.name} is a {type(content).__name__}, not an object with sections")]
+        return [
+            ConformanceCase(
+                path.name, problem=f"{path.name} is a {type(content).__name__}, not an object with sections"
+            )
+        ]
     cases = []
     for section, found in content.items():
         where = f"{path.stem}:{section}"
@@ -56,7 +68,9 @@ def _cases_of(path: Path) -> list[ConformanceCase]:
             continue
         if section not in KIND_OF_SECTION:
             known = ", ".join(KIND_OF_SECTION)
-            cases.append(ConformanceCase(where, problem=f"{path.name}: the section {section!r} is of no known kind ({known})"))
+            cases.append(
+                ConformanceCase(where, problem=f"{path.name}: the section {section!r} is of no known kind ({known})")
+            )
         elif not isinstance(found, list) or not found:
             cases.append(ConformanceCase(where, problem=f"{path.name}: the section {section!r} is not a list of cases"))
         else:

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from airflow_samza.chooser.alignment import messages_behind_head, offset_aligned, percent_behind_head, starting_alignment, time_aligned
+from airflow_samza.chooser.alignment import (
+    messages_behind_head,
+    offset_aligned,
+    percent_behind_head,
+    starting_alignment,
+    time_aligned,
+)
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
@@ -114,7 +120,9 @@ def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
             fields(data, "chooser", ["kind", "priorities"], ["default"])
             if data.get("default", True):
                 return prioritised(ChooserSettings(data["priorities"]))
-            return TieredPriorityChooser(data["priorities"], {p: RoundRobinChooser() for p in data["priorities"].values()}, None)
+            return TieredPriorityChooser(
+                data["priorities"], {p: RoundRobinChooser() for p in data["priorities"].values()}, None
+            )
         case "batching":
             fields(data, "chooser", ["kind", "batch_size"])
             return BatchingChooser(RoundRobinChooser(), data["batch_size"])
@@ -122,18 +130,23 @@ def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
             fields(data, "chooser", ["kind", "batch_size", "priorities"])
             priorities = data["priorities"]
             tiers = prioritised(ChooserSettings(priorities))
-            return BatchingChooser(tiers, data["batch_size"], lambda ssp: int(priorities.get(f"{ssp.system}.{ssp.stream}", 0)))
+            return BatchingChooser(
+                tiers, data["batch_size"], lambda ssp: int(priorities.get(f"{ssp.system}.{ssp.stream}", 0))
+            )
         case "bootstrapping":
             fields(data, "chooser", ["kind", "bootstrap"])
             return BootstrappingChooser(RoundRobinChooser(), _heads(data["bootstrap"]))
         case "seed_gate":
             fields(data, "chooser", ["kind", "last_offsets"], ["last_read"])
-            heads: dict[Any, PartitionHead] = {_place(place): PartitionHead(newest) for place, newest in data["last_offsets"].items()}
+            heads: dict[Any, PartitionHead] = {
+                _place(place): PartitionHead(newest) for place, newest in data["last_offsets"].items()
+            }
             return BootstrappingChooser(RoundRobinChooser(), heads)
         case "default":
             fields(data, "chooser", ["kind"], ["priorities", "bootstrap", "batch_size"])
             heads = _heads(data.get("bootstrap", {}))
-            # Priorities of cases are the effective ones, so that bootstrap streams are gated here and get none of their own.
+            # Priorities of cases are the effective ones, so that bootstrap streams are gated here and get none of their
+            # own.
             settings = ChooserSettings(data.get("priorities", {}), batch_size=data.get("batch_size"))
             return default_chooser(ChooserContext(settings, heads=heads, is_gated=heads.__contains__))
         case _:

@@ -8,7 +8,9 @@ OWN_CASES = Path(__file__).parent / "cases"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cases", type=Path, default=OWN_CASES, metavar="DIR", help="folder of conformance cases (*.json)")
+    parser.addoption(
+        "--cases", type=Path, default=OWN_CASES, metavar="DIR", help="folder of conformance cases (*.json)"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -47,7 +47,11 @@ def run_watermark_case(case: Mapping[str, Any]) -> None:
         if "advance_ms" not in step and not ("message" in step and expect):
             pytest.fail(f"unknown shape: {where} does or expects nothing")
         now[0] += step.get("advance_ms", 0)
-        emitted = _deliver_watermark(marks, step["message"]) if "message" in step else [_moved(event) for event in marks.leave_out_idle()]
+        emitted = (
+            _deliver_watermark(marks, step["message"])
+            if "message" in step
+            else [_moved(event) for event in marks.leave_out_idle()]
+        )
         if "emit" in expect:
             assert emitted == expect["emit"], where
         for place, timestamp in expect.get("ssp", {}).items():
@@ -107,7 +111,12 @@ def _run_watermark_checkpoint(case: Mapping[str, Any]) -> None:
         _deliver_watermark(before, message)
     expected = case["checkpoint"]
     if expected is not None:
-        fields(expected, "checkpoint", ["stream", "partition", "total_tasks", "tasks_to_event_time"], ["timestamp_of_last_emission"])
+        fields(
+            expected,
+            "checkpoint",
+            ["stream", "partition", "total_tasks", "tasks_to_event_time"],
+            ["timestamp_of_last_emission"],
+        )
         written = before.checkpoint()
         assert [{name: entry[name] for name in expected} for entry in written] == [expected]
         after.restore(written)

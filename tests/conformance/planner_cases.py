@@ -1,4 +1,7 @@
-"""Runs a planner case: builds the application through the public API, plans it, compares counts, groups and refusals."""
+"""Runs a planner case.
+
+Builds the application through the public API, plans it, compares counts, groups and refusals.
+"""
 
 from __future__ import annotations
 
@@ -112,12 +115,16 @@ class _Builder:
         side_inputs = {}
         for stream in self.graph.get("side_input_streams", ()):
             fields(stream, "side input", ["id", "partitions"], ["system"])
-            side_inputs[stream["id"]] = self.app.side_input(stream["id"], system=stream.get("system"), schema=ROW, key=KEY)
+            side_inputs[stream["id"]] = self.app.side_input(
+                stream["id"], system=stream.get("system"), schema=ROW, key=KEY
+            )
         for table in self.graph.get("tables", ()):
             fields(table, "table", ["id", "kind"], ["side_inputs"])
             fed = [side_inputs.get(stream, self.streams.get(stream)) for stream in table.get("side_inputs", ())]
             if table["kind"] not in (("local", "pushed") if fed else ("local", "remote")):
-                pytest.fail(f"unknown shape: the table {table['id']!r} is {table['kind']!r} with {len(fed)} side inputs")
+                pytest.fail(
+                    f"unknown shape: the table {table['id']!r} is {table['kind']!r} with {len(fed)} side inputs"
+                )
             if table["kind"] == "remote":
                 self.tables[table["id"]] = self.app.remote_table(
                     table["id"], key=KEY, schema=ROW, reader=lambda key: None, writer=lambda key, row: None
@@ -149,7 +156,9 @@ class _Builder:
 
     def _join(self, stream: Any, op: Mapping[str, Any]) -> Any:
         other = self._inputs(op)[1]
-        return stream.join(other, lambda a, b: a, schema=ROW, key=KEY, ttl=op.get("ttl_ms", DEFAULT_TTL_MS), id=op["id"])
+        return stream.join(
+            other, lambda a, b: a, schema=ROW, key=KEY, ttl=op.get("ttl_ms", DEFAULT_TTL_MS), id=op["id"]
+        )
 
     def _window(self, stream: Any, op: Mapping[str, Any]) -> Any:
         keyed, _, kind = op["kind"].rpartition("_")

@@ -38,9 +38,17 @@ def run_catch_up_case(case: Mapping[str, Any]) -> None:
 
 
 def run_processing_case(case: Mapping[str, Any]) -> None:
-    fields(case, "case", ["expect"], ["entries", "store", "stores", "processor", "processors", "message", "messages", "offset"])
+    fields(
+        case,
+        "case",
+        ["expect"],
+        ["entries", "store", "stores", "processor", "processors", "message", "messages", "offset"],
+    )
     expect = fields(
-        case["expect"], "expect", [], ["final", "delete", "put", "last_processed", "processors_called", "processor_calls", "reject"]
+        case["expect"],
+        "expect",
+        [],
+        ["final", "delete", "put", "last_processed", "processors_called", "processor_calls", "reject"],
     )
     if "reject" in expect:
         with pytest.raises(SamzaError) as refused:
@@ -59,7 +67,10 @@ def run_processing_case(case: Mapping[str, Any]) -> None:
 
 
 def _compare(
-    expect: Mapping[str, Any], recorded: Mapping[str, _Recorded], processors: Mapping[str, _Processor], processing: SideInputsProcessing
+    expect: Mapping[str, Any],
+    recorded: Mapping[str, _Recorded],
+    processors: Mapping[str, _Processor],
+    processing: SideInputsProcessing,
 ) -> None:
     (first, *_) = recorded.values()
     puts, deletes = expect.get("put"), expect.get("delete", [])
@@ -72,7 +83,9 @@ def _compare(
     assert first.deletes == deletes
     if "last_processed" in expect:
         wanted = expect["last_processed"]
-        found = {f"{stream}/{partition}": str(offset) for (stream, partition), offset in processing.last_processed.items()}
+        found = {
+            f"{stream}/{partition}": str(offset) for (stream, partition), offset in processing.last_processed.items()
+        }
         assert found == (wanted if isinstance(wanted, dict) else {"S/0": wanted})
     if "processors_called" in expect:
         assert [name for name, processor in processors.items() if processor.calls] == expect["processors_called"]

@@ -36,16 +36,48 @@ def graph(*operators: dict[str, object]) -> dict[str, object]:
         {"planner": [{"name": "x", "graph": graph(), "expect": {}}]},
         {"planner": [{"name": "x", "graph": graph(), "expect": {"stages": []}}]},
         {"planner": [{"name": "x", "graph": graph(), "expect": {"partitions": {}}, "more": 1}]},
-        {"planner": [{"name": "x", "graph": graph({"id": "z", "op": "zip", "inputs": ["a"]}), "expect": {"partitions": {}}}]},
-        {"planner": [{"name": "x", "graph": graph({"id": "m", "op": "map", "inputs": ["b"]}), "expect": {"partitions": {}}}]},
+        {
+            "planner": [
+                {"name": "x", "graph": graph({"id": "z", "op": "zip", "inputs": ["a"]}), "expect": {"partitions": {}}}
+            ]
+        },
+        {
+            "planner": [
+                {"name": "x", "graph": graph({"id": "m", "op": "map", "inputs": ["b"]}), "expect": {"partitions": {}}}
+            ]
+        },
         {"planner": [{"name": "x", "graph": graph(), "expect": {"reject": "unreachable"}}]},
         {"planner": [{"name": "x", "graph": graph(), "expect": {"partitions": {"p": 1}}}]},
         {"end_of_stream": [{"name": "x", "task_ssps": [], "steps": [{"message": {}, "expect": {"emit": []}}]}]},
         {"watermark": [{"name": "x"}]},
         {"sequences": [{"name": "x"}]},
-        {"sequences": [{"name": "x", "chooser": {"kind": "psychic"}, "envelopes": {}, "register": [], "steps": [["choose", None]]}]},
-        {"sequences": [{"name": "x", "chooser": {"kind": "round_robin"}, "envelopes": {}, "register": [], "steps": []}]},
-        {"sequences": [{"name": "x", "chooser": {"kind": "round_robin"}, "envelopes": {}, "register": [], "steps": [["wait", 1]]}]},
+        {
+            "sequences": [
+                {
+                    "name": "x",
+                    "chooser": {"kind": "psychic"},
+                    "envelopes": {},
+                    "register": [],
+                    "steps": [["choose", None]],
+                }
+            ]
+        },
+        {
+            "sequences": [
+                {"name": "x", "chooser": {"kind": "round_robin"}, "envelopes": {}, "register": [], "steps": []}
+            ]
+        },
+        {
+            "sequences": [
+                {
+                    "name": "x",
+                    "chooser": {"kind": "round_robin"},
+                    "envelopes": {},
+                    "register": [],
+                    "steps": [["wait", 1]],
+                }
+            ]
+        },
         {"config": [{"name": "x", "config": {}, "expect": {}}]},
         {"config": [{"name": "x", "config": {"task.inputs": "k.a"}, "expect": {"priority": {"k.a": 1}}}]},
         {"starting_offsets": [{"name": "x"}]},
@@ -64,7 +96,9 @@ def test_what_is_not_understood_or_not_met_fails(tmp_path: Path, content: object
 
 
 def test_a_file_is_recognised_by_what_it_holds_not_by_its_name(tmp_path: Path) -> None:
-    (case,) = written(tmp_path, {"planner": [{"name": "x", "graph": graph(), "expect": {"partitions": {}, "groups": {}}}]})
+    (case,) = written(
+        tmp_path, {"planner": [{"name": "x", "graph": graph(), "expect": {"partitions": {}, "groups": {}}}]}
+    )
     assert (case.kind, case.id) == ("planner", "some:planner:x")
     run_case(case)
 

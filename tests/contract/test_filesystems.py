@@ -53,8 +53,16 @@ def test_of_many_threads_that_put_one_file_exactly_one_wins(filesystem: Filesyst
 def test_of_many_processes_that_put_the_same_files_each_file_has_one_winner(filesystem: Filesystem) -> None:
     processes, files = 12, 8
     begin = f"{time.time() + 3:.3f}"
-    command = [sys.executable, str(Path(__file__).parents[1] / "support/racing_writer.py"), filesystem.root, begin, str(files)]
-    racing = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(processes)]
+    command = [
+        sys.executable,
+        str(Path(__file__).parents[1] / "support/racing_writer.py"),
+        filesystem.root,
+        begin,
+        str(files),
+    ]
+    racing = [
+        subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(processes)
+    ]
     won = {number: each.communicate(timeout=120)[0].split() for number, each in enumerate(racing)}
     assert [each.returncode for each in racing] == [0] * processes
     assert sorted(name for names in won.values() for name in names) == [f"file-{number}" for number in range(files)]
@@ -145,7 +153,8 @@ def test_an_empty_root_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "kind", "said"), [(errno.ENOSPC, StorageFull, "no room left"), (errno.EIO, TopicError, "refused to write")]
+    ("number", "kind", "said"),
+    [(errno.ENOSPC, StorageFull, "no room left"), (errno.EIO, TopicError, "refused to write")],
 )
 def test_the_disks_errors_name_the_path(tmp_path: Path, number: int, kind: type[TopicError], said: str) -> None:
     for at in (1, 2, 3):

@@ -18,7 +18,14 @@ from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_w
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.fsck import fsck, is_sound
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.system import ControlEnvelope, MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    ControlEnvelope,
+    MessageRun,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+)
 
 SCRIPT = Path(__file__).parents[1] / "support/log_writers.py"
 PARTITIONS = 4
@@ -51,7 +58,9 @@ def contents(system: LogSystem, topic: str) -> tuple[Counter[tuple[int, int, int
 
 
 def run(*arguments: object) -> list[str]:
-    done = subprocess.run([sys.executable, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True, check=False, timeout=280
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")
 
@@ -61,7 +70,9 @@ def test_fifty_racing_writers_lose_and_double_nothing(tmp_path: Path) -> None:
     system.admin.create([StreamSpec("race", partitions=PARTITIONS)])
     run("race", tmp_path, "race", writers, commits)
     messages, control = contents(system, "race")
-    expected = {(writer, commit, number) for writer in range(writers) for commit in range(commits) for number in range(ROWS)}
+    expected = {
+        (writer, commit, number) for writer in range(writers) for commit in range(commits) for number in range(ROWS)
+    }
     assert messages == Counter(expected)
     assert control == Counter({f"task-{writer}": commits * PARTITIONS for writer in range(writers)})
     assert is_sound(fsck(system.topic("race")))
@@ -70,7 +81,9 @@ def test_fifty_racing_writers_lose_and_double_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "topics/race/snapshots/00000000000000000099.json").exists()
 
 
-def test_a_writer_killed_at_any_operation_of_a_commit_loses_and_doubles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_killed_at_any_operation_of_a_commit_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_commits, "SNAPSHOT_EVERY", 2)  # so that the crashes reach the writing of a snapshot, too
     template = log(tmp_path / "template")
     template.admin.create([StreamSpec("topic", partitions=PARTITIONS)])
@@ -91,7 +104,9 @@ def test_a_writer_killed_at_any_operation_of_a_commit_loses_and_doubles_nothing(
     for operation in range(1, operations + 2):
         name = f"topic-{operation}"
         messages, control = contents(system, name)
-        assert (messages, control) in ((Counter(), Counter()), (whole, Counter({"task-7": PARTITIONS}))), "half a commit"
+        assert (messages, control) in ((Counter(), Counter()), (whole, Counter({"task-7": PARTITIONS}))), (
+            "half a commit"
+        )
         publish(system, name, "again")  # what a retry does, whether or not the first attempt got through
         publish(system, name, "once-more")
         assert contents(system, name) == (whole, Counter({"task-7": PARTITIONS})), operation
@@ -114,7 +129,9 @@ def attempt(system: LogSystem, topic: str) -> TopicError | None:
     return None
 
 
-@pytest.mark.parametrize(("number", "kind", "lasting"), [(errno.ENOSPC, StorageFull, True), (errno.EIO, TopicError, False)])
+@pytest.mark.parametrize(
+    ("number", "kind", "lasting"), [(errno.ENOSPC, StorageFull, True), (errno.EIO, TopicError, False)]
+)
 def test_a_disk_that_fails_at_any_operation_leaves_the_topic_whole(
     tmp_path: Path, number: int, kind: type[TopicError], lasting: bool
 ) -> None:

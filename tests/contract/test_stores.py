@@ -136,7 +136,10 @@ def test_equal_entries_make_equal_snapshots_whatever_the_way_to_them(make: MakeS
         ("date", [datetime.date(1, 1, 1), datetime.date(2026, 1, 1)]),
         (
             "timestamp",
-            [datetime.datetime(1969, 1, 1, tzinfo=datetime.timezone.utc), datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)],
+            [
+                datetime.datetime(1969, 1, 1, tzinfo=datetime.timezone.utc),
+                datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),
+            ],
         ),
         ("decimal(10,2)", [decimal.Decimal("-1.50"), decimal.Decimal("2.00"), decimal.Decimal("10.00")]),
     ],
@@ -215,7 +218,9 @@ def test_a_columnar_table_of_what_is_kept_finds_what_the_store_does(make: MakeSt
     asked = layout.table([(key, (None,) * len(layout.value.fields)) for key in keys])
     places = table.find([asked.column(name).combine_chunks() for name in names]).tolist()
     values = table.rows.drop_columns(names).to_pylist()
-    assert [None if place < 0 else tuple(values[place].values()) for place in places] == [store.get(key) for key in keys]
+    assert [None if place < 0 else tuple(values[place].values()) for place in places] == [
+        store.get(key) for key in keys
+    ]
 
 
 def test_a_snapshot_of_other_columns_is_refused(make: MakeStore) -> None:
@@ -313,4 +318,6 @@ def machine_of(make: MakeStore) -> type[RuleBasedStateMachine]:
 
 def test_it_is_a_sorted_dict_through_epochs_that_fail(make: MakeStore) -> None:
     examples = 60 if make is MemoryStore else 12  # a database takes its time to open
-    run_state_machine_as_test(machine_of(make), settings=settings(max_examples=examples, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        machine_of(make), settings=settings(max_examples=examples, stateful_step_count=30, deadline=None)
+    )

@@ -79,7 +79,10 @@ def test_another_owner_of_a_topic_is_refused_whatever_it_wants(system: TopicSyst
     other = replace(STREAM, owner=("views-1-by", "1", "member", "run-1"))
     system.admin.create([mine])
     system.admin.create([mine, STREAM])  # whoever names no owner is not asked
-    said = "belongs to application 'views' with the id '1', stream 'by-member', run 'run-1', not to application 'views-1-by'"
+    said = (
+        "belongs to application 'views' with the id '1', stream 'by-member', run 'run-1', not to application "
+        "'views-1-by'"
+    )
     calls: list[Callable[[], object]] = [
         lambda: system.admin.create([other]),
         lambda: system.slice(other),
@@ -142,7 +145,10 @@ def test_rows_are_read_back_in_order_at_their_offsets_with_control_messages_afte
     ]
     assert ids(system, 0) == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (6, 5)]
     only_control = list(system.consumer(STREAM).read(ssp(1), None))
-    assert only_control == [ControlEnvelope(ssp(1), 0, WatermarkMessage("task-0", 1, timestamp=9)), ControlEnvelope(ssp(1), 1, end)]
+    assert only_control == [
+        ControlEnvelope(ssp(1), 0, WatermarkMessage("task-0", 1, timestamp=9)),
+        ControlEnvelope(ssp(1), 1, end),
+    ]
 
 
 def test_a_slice_is_cut_at_the_exact_message(system: TopicSystem) -> None:
@@ -224,7 +230,10 @@ def test_a_later_generation_supersedes_the_former_ones_output_and_never_its_offs
     assert ids(system, 0) == [(3, 100), (4, 101), (5, 50), (6, 51), (7, 52), (8, 53)]
     metadata = system.admin.metadata([STREAM])[STREAM.name]
     assert (metadata.oldest[0], metadata.head[0]) == (3, 9)
-    for consumer in (opened, system.consumer(STREAM, before)):  # who opened before keeps what it saw, and so does a retry of its slice
+    for consumer in (
+        opened,
+        system.consumer(STREAM, before),
+    ):  # who opened before keeps what it saw, and so does a retry of its slice
         runs = [envelope for envelope in consumer.read(ssp(0), None) if isinstance(envelope, MessageRun)]
         assert [number for run in runs for number in run.batch.column("id").to_pylist()] == [0, 1, 2, 100, 101]
 
@@ -246,7 +255,9 @@ def test_a_slice_reads_the_same_when_the_topic_has_grown(system: TopicSystem) ->
     fixed = system.slice(STREAM)
     assert fixed["offsets"] == [[0, 3], [0, 0], [0, 0]]
     publish(system, 1, {0: batch(3, 3)})
-    runs = [envelope for envelope in system.consumer(STREAM, fixed).read(ssp(0), None) if isinstance(envelope, MessageRun)]
+    runs = [
+        envelope for envelope in system.consumer(STREAM, fixed).read(ssp(0), None) if isinstance(envelope, MessageRun)
+    ]
     assert sum(run.batch.num_rows for run in runs) == 3
     assert len(ids(system, 0)) == 6
 
@@ -259,7 +270,9 @@ def test_a_source_without_control_messages_ends_with_one_of_its_own(system: Topi
         assert last.message == EndOfStreamMessage(None, 1, stream_id="plain")
     system.admin.create([STREAM])  # a stream that nobody has written to yet has not ended
     assert list(system.consumer(STREAM).read(ssp(0), None)) == []
-    (end,) = system.consumer(STREAM, system.slice(STREAM)).read(ssp(0), None)  # but a slice of it, which says that this is all, has
+    (end,) = system.consumer(STREAM, system.slice(STREAM)).read(
+        ssp(0), None
+    )  # but a slice of it, which says that this is all, has
     assert isinstance(end, ControlEnvelope)
     assert end.message == EndOfStreamMessage(None, 1, stream_id=STREAM.name)
 
@@ -272,7 +285,9 @@ def test_append_is_all_or_nothing_and_makes_the_topic_when_told_the_count(system
     with pytest.raises(TopicError, match="need a key"):
         system.append("plain", pa.table({"id": [1]}))
     with pytest.raises(SchemaError, match="have the column other that it does not have"):
-        system.append("plain", iter([pa.record_batch({"id": [1]}), pa.record_batch({"id": [1], "other": [2]})]), key=["id"])
+        system.append(
+            "plain", iter([pa.record_batch({"id": [1]}), pa.record_batch({"id": [1], "other": [2]})]), key=["id"]
+        )
     assert sum(system.admin.metadata([StreamSpec("plain")])["plain"].head) == 3
 
 
@@ -285,7 +300,9 @@ def test_append_is_all_or_nothing_and_makes_the_topic_when_told_the_count(system
         ({"id": [1.5], "name": ["a"]}, "Column 'id' .* is int64, and double cannot be written"),
     ],
 )
-def test_rows_of_another_shape_are_refused_when_they_are_written(system: TopicSystem, rows: dict[str, list[object]], said: str) -> None:
+def test_rows_of_another_shape_are_refused_when_they_are_written(
+    system: TopicSystem, rows: dict[str, list[object]], said: str
+) -> None:
     system.admin.create([STREAM])
     with pytest.raises(SchemaError, match=said):
         system.producer(STREAM, "a").write(0, pa.record_batch(rows))
@@ -293,7 +310,9 @@ def test_rows_of_another_shape_are_refused_when_they_are_written(system: TopicSy
 
 def test_rows_that_fit_are_brought_into_the_topics_form(system: TopicSystem) -> None:
     system.admin.create([STREAM])
-    rows = pa.record_batch({"name": pa.array(["a", "b", "a"]).dictionary_encode(), "id": pa.array([1, 2, 3], pa.int16())})
+    rows = pa.record_batch(
+        {"name": pa.array(["a", "b", "a"]).dictionary_encode(), "id": pa.array([1, 2, 3], pa.int16())}
+    )
     publish(system, 0, {0: rows})
     (run,) = system.consumer(STREAM).read(ssp(0), OffsetRange(0, 3))
     assert isinstance(run, MessageRun)
@@ -339,7 +358,10 @@ def test_a_reader_of_a_section_sees_one_run_of_an_interleaved_stream(system: Top
     publish(system, 0, {0: batch(10, 2)}, producer="views/tuesday/stage")
     publish(system, 1, {0: batch(2, 2)}, (end["monday"],), producer="views/monday/stage")
     system.append(STREAM.name, pa.Table.from_batches([batch(99, 3)]), key=["id"])
-    assert [(s.run, s.is_complete) for s in system.sections(STREAM)] == [("views/monday", True), ("views/tuesday", False)]
+    assert [(s.run, s.is_complete) for s in system.sections(STREAM)] == [
+        ("views/monday", True),
+        ("views/tuesday", False),
+    ]
     last = EndOfStreamMessage(None, 1, stream_id=STREAM.name)
     assert of_section(system, sections_slice(system, "views/monday")) == [0, 1, 2, 3, last]
     publish(system, 1, {0: batch(12, 1)}, (end["tuesday"],), producer="views/tuesday/stage")
@@ -359,14 +381,30 @@ def test_a_section_is_what_its_newest_generation_wrote(system: TopicSystem) -> N
 def test_a_later_epoch_of_a_reader_knows_the_ends_before_it(system: TopicSystem) -> None:
     system.admin.create([STREAM])
     for run in ("monday", "tuesday"):
-        publish(system, 0, {0: batch(0, 2)}, (EndOfStreamMessage("task-0", 1, run, "shared"),), producer=f"views/{run}/stage")
+        publish(
+            system,
+            0,
+            {0: batch(0, 2)},
+            (EndOfStreamMessage("task-0", 1, run, "shared"),),
+            producer=f"views/{run}/stage",
+        )
     consumer = system.consumer(STREAM, sections_slice(system, "views/monday", "views/tuesday"))
-    behind = [envelope.message for envelope in consumer.read(ssp(0), OffsetRange(3, 6)) if isinstance(envelope, ControlEnvelope)]
+    behind = [
+        envelope.message
+        for envelope in consumer.read(ssp(0), OffsetRange(3, 6))
+        if isinstance(envelope, ControlEnvelope)
+    ]
     assert behind == [EndOfStreamMessage(None, 1, stream_id=STREAM.name)]
 
 
 def test_sections_that_end_a_slice_end_no_stream(system: TopicSystem) -> None:
     system.admin.create([STREAM])
-    publish(system, 0, {0: batch(0, 1)}, (EndOfStreamMessage("task-0", 1, "monday", "shared"),), producer="views/monday/stage")
+    publish(
+        system,
+        0,
+        {0: batch(0, 1)},
+        (EndOfStreamMessage("task-0", 1, "monday", "shared"),),
+        producer="views/monday/stage",
+    )
     slice_ = {**sections_slice(system, "views/monday"), "sections_final": False}
     assert of_section(system, slice_)[-1] == EndOfStreamMessage(None, 1, stream_id=STREAM.name, final=False)

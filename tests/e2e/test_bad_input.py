@@ -1,6 +1,9 @@
-"""docs/errors.md says what is really raised: every row is provoked through a way in that a user has, and compared word for word.
+"""docs/errors.md says what is really raised.
 
-``WRITE_ERRORS_PAGE=1 pytest tests/e2e/test_bad_input.py`` writes the rows anew; read the difference before it is committed.
+Every row is provoked through a way in that a user has, and compared word for word.
+
+``WRITE_ERRORS_PAGE=1 pytest tests/e2e/test_bad_input.py`` writes the rows anew; read the difference before it is
+committed.
 """
 
 from __future__ import annotations

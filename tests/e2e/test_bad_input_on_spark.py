@@ -1,4 +1,7 @@
-"""What Catalyst alone can say of bad input, compared with docs/errors.md; and a real stage says what the test driver says."""
+"""What Catalyst alone can say of bad input, compared with docs/errors.md.
+
+And a real stage says what the test driver says.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,9 @@ def test_the_page_says_what_spark_says(stage: str, scene: Scene, error_of: Error
 def test_a_stage_in_spark_says_what_the_test_driver_says(scene: Scene, error_of: ErrorOf) -> None:
     text = error_of("callable")
     assert "ZeroDivisionError" in text
-    alone = [f"# {line}" if line.startswith("views(") and "callable" not in line else line for line in DESCRIPTION.splitlines()]
+    alone = [
+        f"# {line}" if line.startswith("views(") and "callable" not in line else line
+        for line in DESCRIPTION.splitlines()
+    ]
     scene.application(*alone)  # the lines keep their numbers; what only Spark runs is out of the driver's way
     assert scene.drive(stream="callable") == text

@@ -1,4 +1,6 @@
-"""Any file under the root, damaged in any way: every reader goes on or says it in one sentence, and nothing is raised from the depths.
+"""Any file under the root, damaged in any way.
+
+Every reader goes on or says it in one sentence, and nothing is raised from the depths.
 
 ``FUZZ_SECONDS`` says how long to try (8 in each run), ``FUZZ_SEED`` where to begin; a failure names its seed.
 """
@@ -121,7 +123,9 @@ def rounds(model: Path, folder: Path) -> Iterator[tuple[int, Path, str, Here]]:
 
 def _unexpected(error: BaseException) -> str | None:
     """The exception that nobody meant to raise, with its place; None for a sentence."""
-    if isinstance(error, StageFailed) and error.sentence.startswith("The Spark job"):  # it stands for what its tasks raised
+    if isinstance(error, StageFailed) and error.sentence.startswith(
+        "The Spark job"
+    ):  # it stands for what its tasks raised
         return _unexpected(error.__cause__ or error.__context__ or RuntimeError(error.sentence))
     if isinstance(error, SamzaError):
         return None if error.sentence.endswith(".") else f"no sentence: {error.sentence}"

@@ -1,4 +1,7 @@
-"""Damaged files of every format are read or refused by a sentence, and end no process: seconds here, longer with ``FUZZ_SECONDS``."""
+"""Damaged files of every format are read or refused by a sentence, and end no process.
+
+Seconds here, longer with ``FUZZ_SECONDS``.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,17 @@ def test_a_damaged_file_is_read_or_refused_by_a_sentence(tmp_path: Path, format_
     program = str(Path(__file__).parents[1] / "support/hostile_reader.py")
     command = [sys.executable, program, format_name, str(SEED), "0", str(share), str(tmp_path)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=share + 240, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=share + 240,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     case = (tmp_path / "progress").read_text().strip() if (tmp_path / "progress").exists() else "none"
     again = f"python tests/support/hostile_reader.py {format_name} {SEED} {case} 0 DIRECTORY"
-    assert done.returncode == 0, f"case {case} ended the process ({done.returncode}); again: {again}\n{done.stderr[-2000:]}"
+    assert done.returncode == 0, (
+        f"case {case} ended the process ({done.returncode}); again: {again}\n{done.stderr[-2000:]}"
+    )
     assert not (tmp_path / "found").exists(), f"{json.loads((tmp_path / 'found').read_text())['wrong']}\nagain: {again}"
     assert done.stderr == ""
     assert case != "none"

@@ -1,4 +1,7 @@
-"""Any text people or foreign topics write: it is understood, or one sentence says what is wrong, in time that grows with its length."""
+"""Any text people or foreign topics write.
+
+It is understood, or one sentence says what is wrong, in time that grows with its length.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,29 @@ DDL = [
     "\x00",
     "varchar",
 ]
-TOML = [*"[]{}='\"#.,\n", "env", "dev", "root", "systems", "kind", "logs", "3", "true", "1979-05-27", "1e400", "\x00", "é", '"""', "nan"]
+TOML = [
+    *"[]{}='\"#.,\n",
+    "env",
+    "dev",
+    "root",
+    "systems",
+    "kind",
+    "logs",
+    "3",
+    "true",
+    "1979-05-27",
+    "1e400",
+    "\x00",
+    "é",
+    '"""',
+    "nan",
+]
 LENGTHS = ["5", "minutes", " ", "-", "1" * 5000, "ms", "é", "week", "\x00", "1.5", "_"]
-WIRE = [encode(EndOfStreamMessage("task-1", 2, stream_id="views")), encode(WatermarkMessage("task-1", 2, timestamp=5)), encode(b"user")]
+WIRE = [
+    encode(EndOfStreamMessage("task-1", 2, stream_id="views")),
+    encode(WatermarkMessage("task-1", 2, timestamp=5)),
+    encode(b"user"),
+]
 
 
 def words(rng: random.Random, known: list[str]) -> str:
@@ -51,7 +74,9 @@ def ddl(rng: random.Random, folder: Path) -> object:
 
 def environment(rng: random.Random, folder: Path) -> object:
     file = folder / "samza.toml"
-    file.write_text(rng.choice(["", "[env.dev]\nroot = 'x'\n", "[env.dev.systems.logs]\nkind = 'log'\n"]) + words(rng, TOML))
+    file.write_text(
+        rng.choice(["", "[env.dev]\nroot = 'x'\n", "[env.dev.systems.logs]\nkind = 'log'\n"]) + words(rng, TOML)
+    )
     return read_environment(file, "dev", {})
 
 
@@ -62,7 +87,9 @@ def length(rng: random.Random, folder: Path) -> object:
 def message(rng: random.Random, folder: Path) -> object:
     data = rng.choice(WIRE)
     body = damaged(data[1:], rng)
-    return decode(rng.choice([data[:1], bytes([rng.randrange(256)]), b""]) + body, stream="views", partition=0, offset=7)
+    return decode(
+        rng.choice([data[:1], bytes([rng.randrange(256)]), b""]) + body, stream="views", partition=0, offset=7
+    )
 
 
 def plan(rng: random.Random, folder: Path) -> object:
@@ -76,7 +103,9 @@ READERS = [ddl, environment, length, message, plan]
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
-def test_any_text_is_understood_or_answered_with_a_sentence(reader: Callable[[random.Random, Path], object], tmp_path: Path) -> None:
+def test_any_text_is_understood_or_answered_with_a_sentence(
+    reader: Callable[[random.Random, Path], object], tmp_path: Path
+) -> None:
     end = time.monotonic() + SECONDS / len(READERS)
     seed = 0
     while time.monotonic() < end:

@@ -92,10 +92,13 @@ def test_rows_come_from_a_hive_table_whose_files_are_on_hdfs(pusher: Pusher, clu
 def test_rows_come_from_a_database_and_its_password_lies_in_no_file(pusher: Pusher, tmp_path: Path) -> None:
     database = Database(tmp_path)
     try:
-        database.run("CREATE TABLE members AS SELECT x - 1 AS id, CASE WHEN MOD(x, 3) = 1 THEN 'gold' ELSE 'iron' END AS tier "
+        database.run("CREATE TABLE members AS SELECT x - 1 AS id, CASE WHEN MOD(x, 3) = 1 THEN 'gold' ELSE 'iron' END "
+                     "AS tier "
                      "FROM system_range(1, 300)")  # fmt: skip
         source = {"jdbc": database.options("members")}
-        version = pusher.push(source, columns={"member_id": "ID", "tier": "TIER"}, secrets={"password": database.password})
+        version = pusher.push(
+            source, columns={"member_id": "ID", "tier": "TIER"}, secrets={"password": database.password}
+        )
     finally:
         database.stop()
     assert (version.rows, pusher.rows(version)) == (300, BY_ID)
@@ -113,7 +116,9 @@ def everything(pusher: Pusher, directory: str = "") -> Iterator[str]:
             yield path
 
 
-def test_of_two_pushes_that_race_on_hdfs_one_becomes_the_version_and_the_other_is_told(pusher: Pusher, cluster: Hdfs, place: str) -> None:
+def test_of_two_pushes_that_race_on_hdfs_one_becomes_the_version_and_the_other_is_told(
+    pusher: Pusher, cluster: Hdfs, place: str
+) -> None:
     sources = {tier: {"query": f"SELECT id AS member_id, '{tier}' AS tier FROM range(300)"} for tier in ("red", "blue")}
     made: dict[str, Any] = {}
     begun = threading.Barrier(2)

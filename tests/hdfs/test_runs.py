@@ -1,4 +1,7 @@
-"""Whole runs with their root on HDFS: topics, records, code and the runner's log lie there, as do the files that they read and write."""
+"""Whole runs with their root on HDFS.
+
+Topics, records, code and the runner's log lie there, as do the files that they read and write.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ pytestmark = [pytest.mark.hdfs, pytest.mark.spark]
 
 APPLICATION = "samza_spark_apps.views:two_stages"
 VIEWS: list[dict[str, Any]] = [
-    {"member_id": number, "country": ("nl", "de", "fr", "us")[number % 4], "dwell_ms": (number * 7) % 3000} for number in range(1000)
+    {"member_id": number, "country": ("nl", "de", "fr", "us")[number % 4], "dwell_ms": (number * 7) % 3000}
+    for number in range(1000)
 ]
 SCHEMA = pa.schema([("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64")])
 
@@ -34,9 +38,15 @@ def test_a_run_on_hdfs_gives_what_the_test_driver_gives(cluster: Hdfs, place: st
     lake = open_location(f"{cluster.hdfs}{place}/lake")
     for part in range(2):
         lake.filesystem.create_dir(f"{lake.path}/views")
-        pq.write_table(pa.Table.from_pylist(VIEWS[part::2], SCHEMA), f"{lake.path}/views/{part}.parquet", filesystem=lake.filesystem)
+        pq.write_table(
+            pa.Table.from_pylist(VIEWS[part::2], SCHEMA),
+            f"{lake.path}/views/{part}.parquet",
+            filesystem=lake.filesystem,
+        )
     root = f"{cluster.webhdfs}{place}/samza"
-    runtime = SparkRuntime(root, {"lake": SystemBinding("files", {"root": f"{cluster.hdfs}{place}/lake"})}, master="local[2]")
+    runtime = SparkRuntime(
+        root, {"lake": SystemBinding("files", {"root": f"{cluster.hdfs}{place}/lake"})}, master="local[2]"
+    )
 
     run = runtime.prepare(APPLICATION, "run 1", mode=mode)
     runtime.run_application(APPLICATION, "run 1", mode=mode)

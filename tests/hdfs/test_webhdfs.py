@@ -1,4 +1,7 @@
-"""WebHDFS against a real NameNode and DataNode: what they refuse, what is lost on the way, and how much of a file is read."""
+"""WebHDFS against a real NameNode and DataNode.
+
+What they refuse, what is lost on the way, and how much of a file is read.
+"""
 
 from __future__ import annotations
 
@@ -76,14 +79,18 @@ def standby(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
         found.stop()
 
 
-def test_a_standby_namenode_passes_on_and_is_named_when_none_is_active(standby: Hdfs, cluster: Hdfs, place: str) -> None:
+def test_a_standby_namenode_passes_on_and_is_named_when_none_is_active(
+    standby: Hdfs, cluster: Hdfs, place: str
+) -> None:
     for ask in (WebHdfsFilesystem.read, WebHdfsFilesystem.size):
         with pytest.raises(StorageUnavailable, match="no other NameNode is active"):
             ask(open_webhdfs(f"{standby.webhdfs}{place}", patience=0.5), "a")
     both = open_webhdfs(f"{standby.webhdfs},{cluster.webhdfs.partition('//')[2]}{place}")
     assert both.put_if_absent("a", b"x")
     assert open_webhdfs(f"{cluster.webhdfs}{place}").read("a") == b"x"
-    with pytest.raises(StorageUnavailable, match=f"standby is http://127.0.0.1:{standby.http_port}, and no other NameNode is active"):
+    with pytest.raises(
+        StorageUnavailable, match=f"standby is http://127.0.0.1:{standby.http_port}, and no other NameNode is active"
+    ):
         open_webhdfs(f"{standby.webhdfs}{place}", patience=0.5).put_if_absent("a", b"x")
 
 
@@ -132,7 +139,9 @@ def losing_answers(cluster: Hdfs, operation: str, *, carried_out: bool) -> Itera
 
 @pytest.mark.parametrize("carried_out", [True, False])
 @pytest.mark.parametrize("operation", ["CREATE", "RENAME"])
-def test_who_loses_an_answer_still_knows_that_it_has_won(cluster: Hdfs, place: str, operation: str, carried_out: bool) -> None:
+def test_who_loses_an_answer_still_knows_that_it_has_won(
+    cluster: Hdfs, place: str, operation: str, carried_out: bool
+) -> None:
     with losing_answers(cluster, operation, carried_out=carried_out) as address:
         assert open_webhdfs(f"{address}{place}").put_if_absent("a", b"mine")
     files = open_webhdfs(f"{cluster.webhdfs}{place}")
@@ -140,7 +149,9 @@ def test_who_loses_an_answer_still_knows_that_it_has_won(cluster: Hdfs, place: s
     assert not files.put_if_absent("a", b"theirs")
 
 
-def test_who_loses_an_answer_and_the_race_knows_that_it_has_lost(cluster: Hdfs, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_loses_an_answer_and_the_race_knows_that_it_has_lost(
+    cluster: Hdfs, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     others = open_webhdfs(f"{cluster.webhdfs}{place}")
     create = WebHdfsClient.create
 
@@ -158,7 +169,9 @@ def test_who_loses_an_answer_and_the_race_knows_that_it_has_lost(cluster: Hdfs, 
     assert not others.exists(".")
 
 
-def test_a_parquet_file_is_read_by_what_is_asked_for(cluster: Hdfs, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parquet_file_is_read_by_what_is_asked_for(
+    cluster: Hdfs, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there = open_location(f"{cluster.webhdfs}{place}/wide.parquet")
     table = pa.table({f"c{number}": pa.array(range(number, number + 500_000)) for number in range(10)})
     pq.write_table(table, there.path, filesystem=there.filesystem, compression="none", use_dictionary=False)

@@ -15,7 +15,10 @@ from airflow_samza.testing import TestDriver
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-ROWS = st.lists(st.one_of(st.fixed_dictionaries({"k": st.integers(0, 5), "v": st.integers(-3, 6)}), st.just("unreadable")), max_size=40)
+ROWS = st.lists(
+    st.one_of(st.fixed_dictionaries({"k": st.integers(0, 5), "v": st.integers(-3, 6)}), st.just("unreadable")),
+    max_size=40,
+)
 """``n`` numbers the messages, so that each is told from the others."""
 
 Step = tuple[str, int, str]
@@ -53,7 +56,9 @@ def application(steps: list[Step], input_policy: str) -> Any:
     def described(app: Any) -> None:
         letters = dead_letter(app.output_stream("bad"))
         policies: dict[str, Any] = {"drop": "drop", "dead_letter": letters}
-        stream = app.input_stream("rows", schema="n int not null, k int, v int", partitions=2, on_error=policies[input_policy])
+        stream = app.input_stream(
+            "rows", schema="n int not null, k int, v int", partitions=2, on_error=policies[input_policy]
+        )
         for number, (kind, bad, on_error) in enumerate(steps):
             name, policy = f"s{number}", policies[on_error]
             if kind == "map":
@@ -61,11 +66,15 @@ def application(steps: list[Step], input_policy: str) -> Any:
             elif kind == "filter":
                 stream = stream.filter(unless(bad, lambda row: row.k != 5), id=name, on_error=policy)
             elif kind == "flat_map":
-                stream = stream.flat_map(unless(bad, lambda row: [row, row] if row.k == 0 else [row]), id=name, on_error=policy)
+                stream = stream.flat_map(
+                    unless(bad, lambda row: [row, row] if row.k == 0 else [row]), id=name, on_error=policy
+                )
             elif kind == "where":
                 stream = stream.where(f"1 / (v - ({bad})) < 100", id=name, on_error=policy)
             elif kind == "select":
-                stream = stream.select("n", "k", "v", f"1 div (v - ({bad})) AS w", id=name, on_error=policy).select("n", "k", "v")
+                stream = stream.select("n", "k", "v", f"1 div (v - ({bad})) AS w", id=name, on_error=policy).select(
+                    "n", "k", "v"
+                )
             elif kind == "map_batches":
                 stream = stream.map_batches(no_batch_with(bad), id=name, on_error=policy)
             else:
@@ -101,12 +110,16 @@ def expected(rows: list[Any], steps: list[Step], input_policy: str) -> tuple[lis
 
 
 @SETTINGS
-@given(ROWS, STEPS, st.sampled_from(["drop", "dead_letter"]), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 100))
+@given(
+    ROWS, STEPS, st.sampled_from(["drop", "dead_letter"]), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 100)
+)
 def test_what_fails_is_told_once_and_the_rest_comes_out(
     drawn: list[Any], steps: list[Step], input_policy: str, epoch_messages: int | None, seed: int
 ) -> None:
     rows = [row if isinstance(row, str) else {"n": number, **row} for number, row in enumerate(drawn)]
-    driver = TestDriver(application(steps, input_policy), config={"job.intermediate.stream.partitions": "2"}).pipe("rows", rows)
+    driver = TestDriver(application(steps, input_policy), config={"job.intermediate.stream.partitions": "2"}).pipe(
+        "rows", rows
+    )
     if epoch_messages is None:
         driver.run()
     else:
@@ -114,7 +127,9 @@ def test_what_fails_is_told_once_and_the_rest_comes_out(
     out, letters, dropped = expected(rows, steps, input_policy)
     assert sorted(row.n for row in driver.output("out")) == out
     found = []
-    sent = input_policy == "dead_letter" or any(kind != "partition_by" and policy == "dead_letter" for kind, _, policy in steps)
+    sent = input_policy == "dead_letter" or any(
+        kind != "partition_by" and policy == "dead_letter" for kind, _, policy in steps
+    )
     for letter in driver.output("bad") if sent else ():
         name = letter.operator.rpartition("-")[2]
         found.append((name, None if name == "rows" else json.loads(letter.message)["n"]))

@@ -1,6 +1,7 @@
 """Whatever becomes of scheduled runs, what they have written in the end is what one run over everything writes.
 
-Runs come in random order: they succeed, die at a random step, are tried again, cleared, or passed by; backfills run beside them.
+Runs come in random order: they succeed, die at a random step, are tried again, cleared, or passed by; backfills run
+beside them.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ class Scenario:
 
 def comparable(rows: list[dict[str, Any]]) -> list[str]:
     """Rows without an order, and without those that the last messages alone make."""
-    return sorted(repr(sorted(row.items())) for row in rows if row.get("window_start", START) < END and row.get("click") != 100)
+    return sorted(
+        repr(sorted(row.items())) for row in rows if row.get("window_start", START) < END and row.get("click") != 100
+    )
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in MORE_SEEDS)])

@@ -1,4 +1,7 @@
-"""The configured layers around any chooser against a model in plain Python, message by message; and epochs of any length against none."""
+"""The configured layers around any chooser against a model in plain Python, message by message.
+
+And epochs of any length against none.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,9 @@ CASES = {
 class Model:
     """The order of single messages by the rules of M3 and M4, in plain Python."""
 
-    def __init__(self, log: Log, chosen_by: ChooserSettings, best: Callable[[list[Message]], Message], holds: bool) -> None:
+    def __init__(
+        self, log: Log, chosen_by: ChooserSettings, best: Callable[[list[Message]], Message], holds: bool
+    ) -> None:
         ends = {ssp: found[-1][1] for ssp, found in ((ssp, messages(runs)) for ssp, runs in log.items()) if found}
         self.lagging = {ssp: end for ssp, end in ends.items() if chosen_by.waits_for(stream_name(ssp))}
         self.chosen_by, self.best, self.holds = chosen_by, best, holds
@@ -96,7 +101,9 @@ class Model:
 
     @property
     def _in_batch(self) -> bool:
-        return self.chosen_by.batch_size is not None and self.last is not None and self.count < self.chosen_by.batch_size
+        return (
+            self.chosen_by.batch_size is not None and self.last is not None and self.count < self.chosen_by.batch_size
+        )
 
     def update(self, message: Message) -> None:
         if self.holds and self._in_batch and message[0] == self.last:
@@ -113,7 +120,11 @@ class Model:
             self.last = None
             return None
         top = max(map(self._priority, at_hand))
-        own = [message for message in at_hand if self._in_batch and message[0] == self.last and self._priority(message) == top]
+        own = [
+            message
+            for message in at_hand
+            if self._in_batch and message[0] == self.last and self._priority(message) == top
+        ]
         if self.held and not own:  # a higher priority interrupts
             self.waiting.append(self.held)
             self.held = None
@@ -129,7 +140,9 @@ class Model:
 
 
 def made(factory: str, chosen_by: ChooserSettings, log: Log, starts: dict[Ssp, int] | None = None) -> Any:
-    by_name = ChooserSettings(chosen_by.priorities, chosen_by.bootstrap, chosen_by.batch_size, chosen_by.waits_for_all, factory)
+    by_name = ChooserSettings(
+        chosen_by.priorities, chosen_by.bootstrap, chosen_by.batch_size, chosen_by.waits_for_all, factory
+    )
     return make_chooser(ChooserContext(by_name, heads=heads_of(log), time_of=time_of))
 
 
@@ -148,11 +161,16 @@ def epoch(
         chooser.restore(json.loads(state))
     chooser.start()
     sources = {
-        ssp: [Run(ssp, max(run.offset, positions[ssp]), run.offset + run.messages - max(run.offset, positions[ssp])) for run in runs]
+        ssp: [
+            Run(ssp, max(run.offset, positions[ssp]), run.offset + run.messages - max(run.offset, positions[ssp]))
+            for run in runs
+        ]
         for ssp, runs in log.items()
     }
     order: list[Message] = []
-    for run in taken(chooser, {ssp: [run for run in runs if run.messages > 0] for ssp, runs in sources.items()}, limit=limit):
+    for run in taken(
+        chooser, {ssp: [run for run in runs if run.messages > 0] for ssp, runs in sources.items()}, limit=limit
+    ):
         order += messages([run])
         positions[run.ssp] = run.offset + run.messages
     return order, json.dumps(chooser.snapshot())
@@ -184,7 +202,9 @@ def test_the_layers_around_any_chooser_choose_as_the_model_does_whenever_message
             outstanding.discard(expected[0])
 
 
-@pytest.mark.parametrize("factory", [*(f"airflow_samza.chooser.factories:{name}" for name in BUILT_IN), f"{__name__}:plain_earliest"])
+@pytest.mark.parametrize(
+    "factory", [*(f"airflow_samza.chooser.factories:{name}" for name in BUILT_IN), f"{__name__}:plain_earliest"]
+)
 @settings(max_examples=30, deadline=None)
 @given(logs(), choices(), st.data())
 def test_epochs_of_any_length_take_messages_in_the_order_of_one(
@@ -203,11 +223,25 @@ def test_epochs_of_any_length_take_messages_in_the_order_of_one(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 4), st.integers(1, 3), st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))
-def test_no_partition_waits_for_more_turns_than_there_are_others(count: int, limit: int, arrivals: list[list[int]]) -> None:
-    """Whatever comes between epochs: a partition of equal priority that has something is passed over at most once by each other."""
+@given(
+    st.integers(2, 4),
+    st.integers(1, 3),
+    st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6),
+)
+def test_no_partition_waits_for_more_turns_than_there_are_others(
+    count: int, limit: int, arrivals: list[list[int]]
+) -> None:
+    """Whatever comes between epochs.
+
+    A partition of equal priority that has something is passed over at most once by each other.
+    """
     partitions = [Ssp("k", "abcd"[place], 0) for place in range(count)]
-    ends, positions, state, waited = dict.fromkeys(partitions, 0), dict.fromkeys(partitions, 0), None, dict.fromkeys(partitions, 0)
+    ends, positions, state, waited = (
+        dict.fromkeys(partitions, 0),
+        dict.fromkeys(partitions, 0),
+        None,
+        dict.fromkeys(partitions, 0),
+    )
     for arrival in [*arrivals, *[[0] * 4] * 40]:
         for ssp, more in zip(partitions, arrival, strict=False):
             ends[ssp] += more

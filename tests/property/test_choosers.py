@@ -1,4 +1,7 @@
-"""Whatever the interleaving: every envelope is chosen once, in its partition's order, and gates, batches and priorities hold."""
+"""Whatever the interleaving.
+
+Every envelope is chosen once, in its partition's order, and gates, batches and priorities hold.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ Log = dict[Ssp, list[Run]]
 
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
-    """Up to three streams of up to two partitions, each with runs of messages from some offset on; some hold nothing."""
+    """Up to three streams of up to two partitions, each with runs of messages from some offset on.
+
+    Some hold nothing.
+    """
     log: Log = {}
     for stream in ("a", "b", "c"):
         for partition in range(draw(st.integers(0, 2))):
@@ -59,7 +65,9 @@ def heads_of(log: Log) -> dict[Any, PartitionHead]:
 
 def made(name: str, chosen_by: ChooserSettings, log: Log, starts: dict[Ssp, int] | None = None) -> MessageChooser[Any]:
     factory = f"airflow_samza.chooser.factories:{name}"
-    by_name = ChooserSettings(chosen_by.priorities, chosen_by.bootstrap, chosen_by.batch_size, chosen_by.waits_for_all, factory)
+    by_name = ChooserSettings(
+        chosen_by.priorities, chosen_by.bootstrap, chosen_by.batch_size, chosen_by.waits_for_all, factory
+    )
     chooser = make_chooser(ChooserContext(by_name, heads=heads_of(log), time_of=time_of))
     for ssp, runs in log.items():
         chooser.register(ssp, (starts or {}).get(ssp, runs[0].offset if runs else None))
@@ -87,7 +95,9 @@ def test_every_message_is_chosen_once_and_in_its_partitions_order(
 @pytest.mark.parametrize("name", BUILT_IN)
 @settings(QUICK, max_examples=30)
 @given(logs(), choices(), st.data())
-def test_whenever_envelopes_come_all_are_chosen_in_the_end(name: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject) -> None:
+def test_whenever_envelopes_come_all_are_chosen_in_the_end(
+    name: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject
+) -> None:
     chooser = made(name, chosen_by, log)
     waiting = {ssp: [Run(ssp, offset, 1) for _, offset in messages(runs)] for ssp, runs in log.items() if runs}
     outstanding: set[Ssp] = set()
@@ -127,7 +137,9 @@ def one_by_one(chooser: MessageChooser[Any], log: Log) -> Iterator[tuple[Ssp, in
 @pytest.mark.parametrize("name", BUILT_IN)
 @settings(QUICK, max_examples=30)
 @given(logs(), choices())
-def test_runs_are_split_where_single_messages_would_have_changed_the_partition(name: str, log: Log, chosen_by: ChooserSettings) -> None:
+def test_runs_are_split_where_single_messages_would_have_changed_the_partition(
+    name: str, log: Log, chosen_by: ChooserSettings
+) -> None:
     in_runs = messages(list(chosen(RunChooser(made(name, chosen_by, log)), log)))
     assert in_runs == list(one_by_one(made(name, chosen_by, log), log))
 
@@ -168,7 +180,9 @@ def test_bootstrap_streams_are_wholly_read_before_any_other(log: Log, chosen_by:
 
 @QUICK
 @given(logs(), choices(), st.data())
-def test_a_gate_never_stays_closed_for_what_was_read_before(log: Log, chosen_by: ChooserSettings, data: st.DataObject) -> None:
+def test_a_gate_never_stays_closed_for_what_was_read_before(
+    log: Log, chosen_by: ChooserSettings, data: st.DataObject
+) -> None:
     rest: Log = {}
     starts: dict[Ssp, int] = {}
     for ssp, runs in log.items():
@@ -189,7 +203,9 @@ def test_streams_in_order_of_time_come_out_merged_by_time(log: Log) -> None:
 @pytest.mark.parametrize("limit", [1, 4, 11])
 @settings(QUICK, max_examples=30)
 @given(logs(), choices(), st.integers(1, 3))
-def test_epochs_admit_everything_once_within_their_limits(limit: int, log: Log, chosen_by: ChooserSettings, grain: int) -> None:
+def test_epochs_admit_everything_once_within_their_limits(
+    limit: int, log: Log, chosen_by: ChooserSettings, grain: int
+) -> None:
     chooser = RunChooser[Run](made("default", chosen_by, log), grain)
     waiting = {ssp: list(runs) for ssp, runs in log.items()}
     got: list[Run] = []

@@ -1,4 +1,7 @@
-"""Whatever is pushed, taken back, compacted and given up: each version of a pushed table is the dict that it was, for whoever reads it."""
+"""Whatever is pushed, taken back, compacted and given up.
+
+Each version of a pushed table is the dict that it was, for whoever reads it.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +71,17 @@ class Readers:
         found: Rows = {}
         for task, tables in enumerate(self._tables):
             root = self._pushes.files.root
-            warm_tables.EpochTables(root, "program", self._program, {"log": self._pushes.system}, self._bound, intent, task).fill(tables)
+            warm_tables.EpochTables(
+                root, "program", self._program, {"log": self._pushes.system}, self._bound, intent, task
+            ).fill(tables)
             found.update({row["id"]: row["tier"] for row in tables.stores["profiles"].rows.to_pylist()})
         return found
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_each_version_is_a_dict_for_every_reader(tmp_path: Path, program: StageProgram, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_version_is_a_dict_for_every_reader(
+    tmp_path: Path, program: StageProgram, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(host_tables, "_LITTLE", chance.choice([0, 1_000]))
     monkeypatch.setattr(host_tables, "_SHARE", chance.choice([1, 8, 1_000]))
@@ -85,7 +92,9 @@ def test_each_version_is_a_dict_for_every_reader(tmp_path: Path, program: StageP
     for step in range(14):
         _push(chance, pushes, model, step)
         if chance.random() < 0.4:
-            compact_here(pushes.files, SystemBinding("log", {"root": str(pushes.path)}), TableFolder(*PLACE), pushes.current())
+            compact_here(
+                pushes.files, SystemBinding("log", {"root": str(pushes.path)}), TableFolder(*PLACE), pushes.current()
+            )
         if chance.random() < 0.2:
             current = versions.pin(pushes.files, *PLACE, pushes.current().number, f"scores/run-{step}")
             planned[current.number] = current.slice
@@ -99,16 +108,20 @@ def test_each_version_is_a_dict_for_every_reader(tmp_path: Path, program: StageP
         number = pushes.current().number if chance.random() < 0.6 else chance.randint(1, max(model))
         try:
             slice_ = (
-                planned[number] if number in planned and chance.random() < 0.5 else versions.by_number(pushes.files, *PLACE, number).slice
+                planned[number]
+                if number in planned and chance.random() < 0.5
+                else versions.by_number(pushes.files, *PLACE, number).slice
             )
         except NoSuchVersion:
             continue
         assert readers.read(slice_) == model[number]
         assert versions.number_read(pushes.files, *PLACE, slice_) >= number
     gone = versions.expired_numbers(pushes.files, *PLACE)
-    assert {found.number: pushes.rows_of(found) for found in versions.versions(pushes.files, *PLACE) if found.number not in gone} == {
-        number: rows for number, rows in model.items() if number not in gone
-    }
+    assert {
+        found.number: pushes.rows_of(found)
+        for found in versions.versions(pushes.files, *PLACE)
+        if found.number not in gone
+    } == {number: rows for number, rows in model.items() if number not in gone}
 
 
 def _push(chance: random.Random, pushes: Pushes, model: dict[int, Rows], step: int) -> None:

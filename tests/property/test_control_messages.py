@@ -31,7 +31,9 @@ def deliveries(draw: st.DrawFn) -> list[tuple[str, int, WatermarkMessage | EndOf
     return [queues[number].pop(0) for number in order]
 
 
-def outcome(messages: list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]], restarts: set[int]) -> list[ControlEvent]:
+def outcome(
+    messages: list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]], restarts: set[int]
+) -> list[ControlEvent]:
     control = TaskControl(PLACES)
     events: list[ControlEvent] = []
     for number, (stream, partition, message) in enumerate(messages):
@@ -54,7 +56,9 @@ def test_each_partition_ends_once_watermarks_only_rise_and_a_restart_changes_not
         assert events.count(PartitionEnded(stream, partition)) == 1
         assert events.count(StreamEnded(stream)) == 1
         places = [
-            event for event in events if isinstance(event, WatermarkAdvanced) and (event.stream, event.partition) == (stream, partition)
+            event
+            for event in events
+            if isinstance(event, WatermarkAdvanced) and (event.stream, event.partition) == (stream, partition)
         ]
         streams = [event for event in events if isinstance(event, StreamWatermark) and event.stream == stream]
         for times in ([event.timestamp for event in places], [event.timestamp for event in streams]):

@@ -107,19 +107,33 @@ def joined(app: Any) -> None:
 @SETTINGS
 @given(
     rows=ROWS,
-    words=st.lists(st.fixed_dictionaries({"i": st.one_of(st.none(), st.integers(-5, 5)), "word": st.sampled_from("xyz")}), max_size=20),
+    words=st.lists(
+        st.fixed_dictionaries({"i": st.one_of(st.none(), st.integers(-5, 5)), "word": st.sampled_from("xyz")}),
+        max_size=20,
+    ),
     partitions=st.integers(1, 4),
 )
-def test_table_joins_equal_a_dict_lookup(rows: list[dict[str, Any]], words: list[dict[str, Any]], partitions: int) -> None:
+def test_table_joins_equal_a_dict_lookup(
+    rows: list[dict[str, Any]], words: list[dict[str, Any]], partitions: int
+) -> None:
     rows = [{**row, "i": None if row["i"] is None else row["i"] % 11 - 5} for row in rows]
-    driver = TestDriver(joined, partitions=partitions).pipe("left", rows, partition=0).pipe("right", words, partition=0).run()
+    driver = (
+        TestDriver(joined, partitions=partitions)
+        .pipe("left", rows, partition=0)
+        .pipe("right", words, partition=0)
+        .run()
+    )
     table = {row["i"]: row["word"] for row in words if row["i"] is not None}
 
     def shown(items: Any) -> list[str]:
         return sorted(map(repr, items))
 
-    assert shown((r.i, r.k, r.word) for r in driver.output("left-joined")) == shown((r["i"], r["k"], table.get(r["i"])) for r in rows)
-    assert shown((r.i, r.k) for r in driver.output("inner-joined")) == shown((r["i"], table[r["i"]]) for r in rows if r["i"] in table)
+    assert shown((r.i, r.k, r.word) for r in driver.output("left-joined")) == shown(
+        (r["i"], r["k"], table.get(r["i"])) for r in rows
+    )
+    assert shown((r.i, r.k) for r in driver.output("inner-joined")) == shown(
+        (r["i"], table[r["i"]]) for r in rows if r["i"] in table
+    )
 
 
 TYPED = "n bigint, d double, s string, at timestamp, day date, price decimal(12,2), ok boolean, tags array<string>"
@@ -156,11 +170,16 @@ TYPED_ROWS = st.lists(st.fixed_dictionaries(TYPED_VALUES), max_size=12)
 
 @SETTINGS
 @given(data=st.data(), rows=TYPED_ROWS, as_class=st.booleans())
-def test_callables_per_message_equal_a_python_loop(data: st.DataObject, rows: list[dict[str, Any]], as_class: bool) -> None:
+def test_callables_per_message_equal_a_python_loop(
+    data: st.DataObject, rows: list[dict[str, Any]], as_class: bool
+) -> None:
     """Whatever a callable keeps of a message, and whatever it puts in the place of the rest."""
     kept = sorted(data.draw(st.sets(st.sampled_from(range(len(rows)))))) if rows else []
     changes = [
-        {name: data.draw(TYPED_VALUES[name]) for name in sorted(data.draw(st.sets(st.sampled_from(sorted(TYPED_VALUES)), max_size=2)))}
+        {
+            name: data.draw(TYPED_VALUES[name])
+            for name in sorted(data.draw(st.sets(st.sampled_from(sorted(TYPED_VALUES)), max_size=2)))
+        }
         for _ in kept
     ]
     asked, changed = iter(range(len(rows))), iter(changes)
@@ -177,7 +196,14 @@ def test_callables_per_message_equal_a_python_loop(data: st.DataObject, rows: li
         stream = app.input_stream("rows", schema=Typed if as_class else TYPED)
         stream.filter(keep).map(change, schema=Typed if as_class else TYPED).send_to(app.output_stream("out"))
 
-    out = TestDriver(application).pipe("rows", [Typed(**row) if as_class else row for row in rows], partition=0).run().output("out")
+    out = (
+        TestDriver(application)
+        .pipe("rows", [Typed(**row) if as_class else row for row in rows], partition=0)
+        .run()
+        .output("out")
+    )
     found = [dataclasses.asdict(message) if as_class else dict(message) for message in out]
     wanted = [{**rows[place], **new} for place, new in zip(kept, changes, strict=True)]
-    assert [[repr(row[name]) for name in TYPED_VALUES] for row in found] == [[repr(row[name]) for name in TYPED_VALUES] for row in wanted]
+    assert [[repr(row[name]) for name in TYPED_VALUES] for row in found] == [
+        [repr(row[name]) for name in TYPED_VALUES] for row in wanted
+    ]

@@ -35,7 +35,9 @@ def test_the_catalogue_equals_spark(spark: Any, values: dict[str, list[Any]], sc
     ids=["mixed", "wild", "never-null", "tame"],
 )
 @pytest.mark.parametrize("seed", range(SCALE))
-def test_random_expressions_equal_spark(spark: Any, seed: int, values: dict[str, list[Any]], schema: Schema, count: int) -> None:
+def test_random_expressions_equal_spark(
+    spark: Any, seed: int, values: dict[str, list[Any]], schema: Schema, count: int
+) -> None:
     generator = Generator(seed)
     texts = [generator.any(3) for _ in range(50)]
     referee = Referee(spark, rows(values, generator.random, count, schema), schema)

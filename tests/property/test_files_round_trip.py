@@ -20,15 +20,23 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
-SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+SETTINGS = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 UTC = dt.timezone.utc
 
 TEXT = st.one_of(
     st.text(max_size=6),
     st.text("\",;\t|\\'\n\r 0aN\ufeff", max_size=6),
-    st.sampled_from(["", "NA", "null", "0", "-1", '"', '""', "\\N", "nan", "a\r\nb", "\r", "\ufeff", "\0", "\\", "'", "#", " "]),
+    st.sampled_from(
+        ["", "NA", "null", "0", "-1", '"', '""', "\\N", "nan", "a\r\nb", "\r", "\ufeff", "\0", "\\", "'", "#", " "]
+    ),
 )
-MICROS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-62135596800 * 10**6, 253402300799 * 10**6), st.integers(-(10**9), 10**9))
+MICROS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-62135596800 * 10**6, 253402300799 * 10**6),
+    st.integers(-(10**9), 10**9),
+)
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "bigint": st.integers(-(2**63), 2**63 - 1),
     "tinyint": st.integers(-128, 127),
@@ -48,7 +56,9 @@ NESTED: dict[str, st.SearchStrategy[Any]] = {
     "binary": st.binary(max_size=5),
     "array<string>": st.lists(st.none() | TEXT, max_size=3),
     "array<array<int>>": st.lists(st.none() | st.lists(st.integers(-9, 9), max_size=2), max_size=2),
-    "map<string,double>": st.dictionaries(TEXT, st.none() | st.floats(), max_size=3).map(lambda found: list(found.items())),
+    "map<string,double>": st.dictionaries(TEXT, st.none() | st.floats(), max_size=3).map(
+        lambda found: list(found.items())
+    ),
     "struct<x:bigint,s:string,t:timestamp_ntz,l:array<float>>": st.fixed_dictionaries(
         {
             "x": st.none() | KINDS["bigint"],
@@ -58,7 +68,11 @@ NESTED: dict[str, st.SearchStrategy[Any]] = {
         }
     ),
     "struct<d:decimal(10,4),b:binary,e:struct<y:boolean>>": st.fixed_dictionaries(
-        {"d": st.decimals(-999, 999, places=4), "b": st.binary(max_size=3), "e": st.none() | st.fixed_dictionaries({"y": st.booleans()})}
+        {
+            "d": st.decimals(-999, 999, places=4),
+            "b": st.binary(max_size=3),
+            "e": st.none() | st.fixed_dictionaries({"y": st.booleans()}),
+        }
     ),
     "map<string,array<struct<t:date>>>": st.dictionaries(
         TEXT, st.lists(st.fixed_dictionaries({"t": st.none() | st.dates(dt.date(1, 1, 1))}), max_size=2), max_size=2
@@ -67,7 +81,9 @@ NESTED: dict[str, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def tables(draw: st.DrawFn, kinds: dict[str, st.SearchStrategy[Any]], names: st.SearchStrategy[str]) -> tuple[str, pa.RecordBatch]:
+def tables(
+    draw: st.DrawFn, kinds: dict[str, st.SearchStrategy[Any]], names: st.SearchStrategy[str]
+) -> tuple[str, pa.RecordBatch]:
     """A schema's DDL and rows of it."""
     chosen = draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=4))
     called = draw(st.lists(names, min_size=len(chosen), max_size=len(chosen), unique=True))
@@ -75,7 +91,9 @@ def tables(draw: st.DrawFn, kinds: dict[str, st.SearchStrategy[Any]], names: st.
     ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in zip(called, chosen, strict=True))
     schema = Schema.of(ddl).to_arrow()
     columns = [
-        pa.array(draw(st.lists(st.none() | kinds[kind], min_size=size, max_size=size)), _plain(field.type)).cast(field.type)
+        pa.array(draw(st.lists(st.none() | kinds[kind], min_size=size, max_size=size)), _plain(field.type)).cast(
+            field.type
+        )
         for kind, field in zip(chosen, schema, strict=True)
     ]
     return ddl, pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -96,7 +114,9 @@ def round_trip(root: Path, stream: StreamSpec, batches: Sequence[pa.RecordBatch]
     found = []
     fixed = system.slice(stream)
     for partition in range(fixed["partitions"]):
-        for envelope in system.consumer(stream, fixed).read(SystemStreamPartition("lake", stream.name, partition), None):
+        for envelope in system.consumer(stream, fixed).read(
+            SystemStreamPartition("lake", stream.name, partition), None
+        ):
             if isinstance(envelope, MessageRun):
                 found.append(envelope.batch)
     return found
@@ -107,7 +127,9 @@ def shown(batches: Sequence[pa.RecordBatch]) -> list[str]:
     rows = []
     for batch in batches:
         columns = [
-            pc.cast(pc.cast(column, _plain(column.type)), pa.int64()) if _plain(column.type) is not column.type else column
+            pc.cast(pc.cast(column, _plain(column.type)), pa.int64())
+            if _plain(column.type) is not column.type
+            else column
             for column in batch.columns
         ]
         rows += [repr(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
@@ -120,7 +142,9 @@ def bounds_of(batch: pa.RecordBatch) -> list[tuple[int, int]]:
     for column in batch.columns:
         if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
             unit = 1 if pa.types.is_timestamp(column.type) else 86_400_000_000
-            values = [v * unit for v in pc.cast(pc.cast(column, _plain(column.type)), pa.int64()).to_pylist() if v is not None]
+            values = [
+                v * unit for v in pc.cast(pc.cast(column, _plain(column.type)), pa.int64()).to_pylist() if v is not None
+            ]
             found += [(min(values), max(values))] if values else []
     return found
 
@@ -141,7 +165,9 @@ NAMES = st.text("abcXYZ_", min_size=1, max_size=5)
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
 @SETTINGS
 @given(data=st.data())
-def test_what_is_written_is_read_back_equal_or_refused_when_it_is_written(tmp_path: Path, format_name: str, data: st.DataObject) -> None:
+def test_what_is_written_is_read_back_equal_or_refused_when_it_is_written(
+    tmp_path: Path, format_name: str, data: st.DataObject
+) -> None:
     ddl, batch = data.draw(tables(KINDS if format_name == "csv" else KINDS | NESTED, NAMES))
     stream = StreamSpec("rows", data.draw(st.sampled_from([1, 3])), ddl, format=format_name)
     if not may_hold(format_name, batch):
@@ -176,7 +202,11 @@ CSV_KINDS = {name: kind for name, kind in KINDS.items() if name not in ("timesta
 )
 @example(options={}, table=("`a\nb` string", pa.record_batch({"a\nb": ["x\ny", None, ""]})), partitions=1)
 @example(options={"null_value": "0"}, table=("a bigint", pa.record_batch({"a": [0, None, 1]})), partitions=1)
-@example(options={"quote": "'", "escape": "\\"}, table=("a string", pa.record_batch({"a": ["it's", "\\'", '"']})), partitions=1)
+@example(
+    options={"quote": "'", "escape": "\\"},
+    table=("a string", pa.record_batch({"a": ["it's", "\\'", '"']})),
+    partitions=1,
+)
 def test_options_of_csv_mean_the_same_for_writer_and_reader(
     tmp_path: Path, options: dict[str, str], table: tuple[str, pa.RecordBatch], partitions: int
 ) -> None:

@@ -1,4 +1,7 @@
-"""Side inputs of a continuous run, epoch by epoch: whatever is written is read in the end, and no epoch takes more than its share."""
+"""Side inputs of a continuous run, epoch by epoch.
+
+Whatever is written is read in the end, and no epoch takes more than its share.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,9 @@ class Stage:
     @property
     def held(self) -> list[int]:
         intents = (
-            self.former.side_inputs if self.former is not None else {TOPIC: InputIntent(TOPIC, self.run.side_input(TOPIC).slice or {})}
+            self.former.side_inputs
+            if self.former is not None
+            else {TOPIC: InputIntent(TOPIC, self.run.side_input(TOPIC).slice or {})}
         )
         return [int(end) for _, end in intents[TOPIC].slice["offsets"]]
 
@@ -124,7 +129,10 @@ def test_all_that_is_written_to_a_side_input_is_read_in_the_end_by_epochs_that_a
                     beforehand.append([int(end) for _, end in prepared.slice["offsets"]])
                 starts = [stage.held, *beforehand]
                 stage.epoch(wanted)
-                assert any(all(0 <= end - start <= limit for start, end in zip(place, stage.held, strict=True)) for place in starts)
+                assert any(
+                    all(0 <= end - start <= limit for start, end in zip(place, stage.held, strict=True))
+                    for place in starts
+                )
                 assert all(end <= head for end, head in zip(stage.held, stage.head, strict=True))
         for turn in itertools.count():
             if stage.held == stage.head:

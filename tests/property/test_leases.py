@@ -1,5 +1,7 @@
-"""In whatever order runs are planned, run, closed, cleared and abandoned: the versions are one chain without gaps or overlaps, and nobody
-publishes whose slice is another's."""
+"""In whatever order runs are planned, run, closed, cleared and abandoned.
+
+The versions are one chain without gaps or overlaps, and nobody publishes whose slice is another's.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,16 @@ class Model:
         carried, known = self.carried, self.plans.get(run_id)
         if action in ("plan", "clear"):
             former = known.generation if known is not None else 0
-            self.plans[run_id] = carried.plan(run_id, max(former, 1) + (action == "clear" and former > 0), patience=patience)
+            self.plans[run_id] = carried.plan(
+                run_id, max(former, 1) + (action == "clear" and former > 0), patience=patience
+            )
         elif action == "abandon":
             if abandon(carried.files, carried.lineage, run_id, force=True) is None:
                 self.abandoned.add(run_id)
         elif known is not None and action in STAGES:
-            if action == STAGES[0] or carried.files.exists(self._result(known, STAGES[0])):  # a stage follows its upstream
+            if action == STAGES[0] or carried.files.exists(
+                self._result(known, STAGES[0])
+            ):  # a stage follows its upstream
                 carried.run_stage(known, action)
         elif known is not None and action == "close":
             write_once(carried.files, carried.folder(run_id).closed, {"at": 0, "succeeded": False})
@@ -60,7 +66,11 @@ class Model:
     def holder(self) -> set[str]:
         """The run that holds the state, and may have come half way."""
         lease = newest_lease(self.carried.files, self.carried.lineage)
-        return {lease.run_id} if lease is not None and not is_free(self.carried.files, self.carried.lineage, lease) else set()
+        return (
+            {lease.run_id}
+            if lease is not None and not is_free(self.carried.files, self.carried.lineage, lease)
+            else set()
+        )
 
     def chain(self) -> list[tuple[str, int, int]]:
         """The runs of the lineage with their slices, oldest first."""

@@ -32,12 +32,29 @@ def test_every_letter_has_sparks_case(spark: Any) -> None:
     # In the short run every letter that has a case, what stands beside it, and one in four hundred of the rest.
     points = EVERY if SCALE > 1 else sorted({*known, *(point + 1 for point in known), *EVERY[::400]} & set(EVERY))
     for start in range(0, len(points), 100_000):
-        batch = pa.record_batch([pa.array([chr(point) for point in points[start : start + 100_000]])], schema=SCHEMA.to_arrow())
+        batch = pa.record_batch(
+            [pa.array([chr(point) for point in points[start : start + 100_000]])], schema=SCHEMA.to_arrow()
+        )
         assert Referee(spark, batch, SCHEMA).check(NEIGHBOURS) == len(NEIGHBOURS)
 
 
 def test_words_have_sparks_case(spark: Any) -> None:
-    words = ["Straße", "İstanbul", "ΟΔΥΣΣΕΥΣ", "ΑΣ.Σ ΣΑ", "ﬁn ǅ", "ʼn", "ΑΣ\u0301", "Σ", "ΣΣ", "aΣ\u00ad\u0301b", "𐐷Σ", "", "I\u0307", None]
+    words = [
+        "Straße",
+        "İstanbul",
+        "ΟΔΥΣΣΕΥΣ",
+        "ΑΣ.Σ ΣΑ",
+        "ﬁn ǅ",
+        "ʼn",
+        "ΑΣ\u0301",
+        "Σ",
+        "ΣΣ",
+        "aΣ\u00ad\u0301b",
+        "𐐷Σ",
+        "",
+        "I\u0307",
+        None,
+    ]
     batch = pa.record_batch([pa.array(words, pa.string())], schema=SCHEMA.to_arrow())
     texts = ["upper(x)", "lower(x)", "upper(lower(x))", "lower((upper(x)))", "x ILIKE '%σ%'", "upper(x) ILIKE '%ss%'"]
     assert Referee(spark, batch, SCHEMA).check(texts) == len(texts)

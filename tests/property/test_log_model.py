@@ -19,7 +19,14 @@ from airflow_samza.systems.log.fsck import fsck, is_sound
 from airflow_samza.systems.log.index import LogIndex
 from airflow_samza.systems.log.maintenance import compact, expire, sweep
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.system import MessageRun, OffsetRange, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    MessageRun,
+    OffsetRange,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+)
 
 STREAM = StreamSpec("topic", partitions=2)
 FAR = 1 << 45
@@ -116,7 +123,9 @@ class LogMachine(RuleBasedStateMachine):
         found: list[tuple[int, object]] = []
         for envelope in self.system.consumer(STREAM).read(SystemStreamPartition("log", "topic", partition), offsets):
             if isinstance(envelope, MessageRun):
-                found += [(envelope.offset + row, value) for row, value in enumerate(envelope.batch.column("v").to_pylist())]
+                found += [
+                    (envelope.offset + row, value) for row, value in enumerate(envelope.batch.column("v").to_pylist())
+                ]
             else:
                 found.append((envelope.offset, envelope.message))
         return found

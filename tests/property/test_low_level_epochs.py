@@ -1,4 +1,7 @@
-"""A low-level task gives the same wherever its run is cut into epochs, and whenever it asks for commits: its stores, timers, messages."""
+"""A low-level task gives the same wherever its run is cut into epochs, and whenever it asks for commits.
+
+Its stores, timers, messages.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ Message = tuple[int, str, str, int]
 
 ACTS = ("put", "delete", "set", "cancel", "commit", "look")
 
-messages = st.lists(st.tuples(st.integers(0, 50), st.sampled_from("abc"), st.sampled_from(ACTS), st.integers(0, 60)), max_size=25)
+messages = st.lists(
+    st.tuples(st.integers(0, 50), st.sampled_from("abc"), st.sampled_from(ACTS), st.integers(0, 60)), max_size=25
+)
 
 
 class Acting(StreamTask):
@@ -56,7 +61,13 @@ class Acting(StreamTask):
 def driver_of(said: list[Message], *, bounded: bool) -> TestDriver:
     def describe(app: Any) -> None:
         more = {} if bounded else {"watermarks": bounded_delay(10)}
-        app.input_stream("in", schema="key string, act string, n int, timer int, at timestamp", timestamp="at", bounded=bounded, **more)
+        app.input_stream(
+            "in",
+            schema="key string, act string, n int, timer int, at timestamp",
+            timestamp="at",
+            bounded=bounded,
+            **more,
+        )
         app.output_stream("out", schema="text string")
         app.store("numbers", key="string", value="int")
         app.task(Acting)
@@ -80,7 +91,9 @@ def told(driver: TestDriver) -> list[str]:
 
 @settings(deadline=None)
 @given(messages, st.integers(1, 6), st.integers(0, 10**6))
-def test_a_bounded_run_gives_the_same_in_epochs_as_in_one_go(said: list[Message], epoch_messages: int, seed: int) -> None:
+def test_a_bounded_run_gives_the_same_in_epochs_as_in_one_go(
+    said: list[Message], epoch_messages: int, seed: int
+) -> None:
     driver = driver_of(said, bounded=True)
     expected = told(driver.run())
     assert told(driver.run(mode="pipelined", epoch_messages=epoch_messages, shuffle=random.Random(seed))) == expected
@@ -88,7 +101,9 @@ def test_a_bounded_run_gives_the_same_in_epochs_as_in_one_go(said: list[Message]
 
 @settings(deadline=None)
 @given(messages, st.lists(st.integers(0, 8), max_size=6), st.booleans())
-def test_a_run_that_ends_for_good_fires_every_timer_once_wherever_it_was_cut(said: list[Message], cuts: list[int], stops: bool) -> None:
+def test_a_run_that_ends_for_good_fires_every_timer_once_wherever_it_was_cut(
+    said: list[Message], cuts: list[int], stops: bool
+) -> None:
     driver = driver_of([], bounded=False)
     done = 0
     for size in cuts:
@@ -97,5 +112,9 @@ def test_a_run_that_ends_for_good_fires_every_timer_once_wherever_it_was_cut(sai
         done += len(part)
         driver.stop(epoch_messages=3) if stops else driver.step(epoch_messages=3)
     driver.pipe("in", rows(said[done:], range(done, len(said)))).drain()
-    expected = [(key, number + more) for number, (_, key, act, _) in enumerate(said) if act == "set" for more in (0, 1000)]
-    assert sorted(text for text in told(driver) if text.startswith("timer")) == sorted(f"timer {timer}" for timer in expected)
+    expected = [
+        (key, number + more) for number, (_, key, act, _) in enumerate(said) if act == "set" for more in (0, 1000)
+    ]
+    assert sorted(text for text in told(driver) if text.startswith("timer")) == sorted(
+        f"timer {timer}" for timer in expected
+    )

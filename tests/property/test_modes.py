@@ -1,4 +1,7 @@
-"""All ways to run an application give the same output for the same input: stage after stage, all at once, continuously, run by run."""
+"""All ways to run an application give the same output for the same input.
+
+Stage after stage, all at once, continuously, run by run.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,22 @@ def check(seed: int) -> None:
     plan = plan_of(seed)
     reduced, most = rng.random() < 0.5, rng.choice([2, 7, 20, None])
     staged = outputs(whole(plan, driver_of(plan, bounded=True)).run())
-    pipelined = whole(plan, driver_of(plan, bounded=True, reduced=reduced)).run(mode="pipelined", epoch_messages=most, shuffle=rng)
+    pipelined = whole(plan, driver_of(plan, bounded=True, reduced=reduced)).run(
+        mode="pipelined", epoch_messages=most, shuffle=rng
+    )
     assert outputs(pipelined) == staged, f"pipelined, seed {seed}"
-    if "rows" in plan.inputs:  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
+    if (
+        "rows" in plan.inputs
+    ):  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
         return
     continuous = in_pieces(
-        plan, driver_of(plan, bounded=False, reduced=reduced), rng, lambda driver: driver.step(epoch_messages=most, shuffle=rng)
+        plan,
+        driver_of(plan, bounded=False, reduced=reduced),
+        rng,
+        lambda driver: driver.step(epoch_messages=most, shuffle=rng),
     )
     assert outputs(continuous.drain(epoch_messages=most, shuffle=rng)) == staged, f"continuous, seed {seed}"
-    run_by_run = in_pieces(plan, driver_of(plan, bounded=False, reduced=reduced), rng, lambda driver: driver.catch_up(epoch_messages=most))
+    run_by_run = in_pieces(
+        plan, driver_of(plan, bounded=False, reduced=reduced), rng, lambda driver: driver.catch_up(epoch_messages=most)
+    )
     assert outputs(run_by_run.drain()) == staged, f"run by run, seed {seed}"

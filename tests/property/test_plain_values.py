@@ -106,5 +106,11 @@ def test_a_value_within_itself_is_not_plain() -> None:
 
 
 def test_moments_keep_their_zone() -> None:
-    values = (datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=timezone.utc), date(2026, 1, 1), timedelta(1), Decimal("1.50"))
+    values = (
+        datetime(2026, 1, 1),
+        datetime(2026, 1, 1, tzinfo=timezone.utc),
+        date(2026, 1, 1),
+        timedelta(1),
+        Decimal("1.50"),
+    )
     assert from_text(to_text(values)) == values

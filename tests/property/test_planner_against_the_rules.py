@@ -1,4 +1,7 @@
-"""Random applications planned, and judged by a model that is written from the rules alone: the same groups, the same refusals."""
+"""Random applications planned, and judged by a model that is written from the rules alone.
+
+The same groups, the same refusals.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,12 @@ FALLBACK = 4
 def graphs(draw: st.DrawFn) -> list[Node]:
     counts = draw(st.sampled_from([(1,), (4,), (1, 4), (1, 4, 16)]))
     nodes = [
-        Node(f"in-{place}", "input", count=draw(st.sampled_from(counts)), keyed=draw(st.sampled_from([True, True, False])))
+        Node(
+            f"in-{place}",
+            "input",
+            count=draw(st.sampled_from(counts)),
+            keyed=draw(st.sampled_from([True, True, False])),
+        )
         for place in range(draw(st.integers(1, 3)))
     ]
     if draw(st.booleans()):
@@ -34,7 +42,11 @@ def graphs(draw: st.DrawFn) -> list[Node]:
         if len(there) < several:
             continue
         sources = tuple(draw(st.lists(st.sampled_from(there), min_size=several, max_size=several, unique=True)))
-        table = draw(st.sampled_from(WRITABLE if kind == "write" else WRITABLE + pushed)) if kind in ("write", "look_up") else ""
+        table = (
+            draw(st.sampled_from(WRITABLE if kind == "write" else WRITABLE + pushed))
+            if kind in ("write", "look_up")
+            else ""
+        )
         nodes.append(Node(f"x-{place}", kind, sources, table=table))
     return nodes
 
@@ -46,7 +58,9 @@ def application(nodes: list[Node]) -> Any:
         for node in nodes:
             if node.kind == "input":
                 lies = {"key": "k"} if node.keyed else {"path": node.name}
-                streams[node.name] = app.input_stream(node.name, schema=ROW, timestamp="at", partitions=node.count, **lies)
+                streams[node.name] = app.input_stream(
+                    node.name, schema=ROW, timestamp="at", partitions=node.count, **lies
+                )
             if node.table and node.table not in tables:
                 if node.kind == "pushed":
                     tables[node.table] = app.pushed_table(node.table, key="k", schema=ROW, partitions=node.count)
@@ -71,7 +85,9 @@ def application(nodes: list[Node]) -> Any:
                 case "look_up":
                     streams[node.name] = sources[0].join(tables[node.table], left, schema=ROW, id=node.name)
                 case "join":
-                    streams[node.name] = sources[0].join(sources[1], left, schema=ROW, key="k", ttl="1 hour", id=node.name)
+                    streams[node.name] = sources[0].join(
+                        sources[1], left, schema=ROW, key="k", ttl="1 hour", id=node.name
+                    )
 
     return spec_of(describe)
 

@@ -71,7 +71,9 @@ def applications(draw: st.DrawFn) -> Drawn:
     keys = st.sampled_from(["k", "k", "k", "topic", "files", "c"])
     inputs = tuple((f"in-{n}", draw(keys), draw(COUNTS)) for n in range(draw(st.integers(1, 3))))
     kinds = st.sampled_from(["local", "local", "pushed"])
-    tables = tuple((f"t-{n}", draw(kinds), draw(st.sampled_from(KEYS)), draw(COUNTS)) for n in range(draw(st.integers(1, 2))))
+    tables = tuple(
+        (f"t-{n}", draw(kinds), draw(st.sampled_from(KEYS)), draw(COUNTS)) for n in range(draw(st.integers(1, 2)))
+    )
     there = [name for name, _, _ in inputs]
     steps = []
     for number in range(draw(st.integers(4, 14))):
@@ -84,7 +86,9 @@ def applications(draw: st.DrawFn) -> Drawn:
         if op in ("table_join", "feedback", "send_to_table") and not able:
             continue
         table = draw(st.sampled_from(able))[0] if op in ("table_join", "feedback", "send_to_table") else ""
-        steps.append(Step(op, name, chosen, draw(st.sampled_from(KEYS)), table, draw(st.sampled_from(["inner", "left"]))))
+        steps.append(
+            Step(op, name, chosen, draw(st.sampled_from(KEYS)), table, draw(st.sampled_from(["inner", "left"])))
+        )
         if op not in ("send_to", "send_to_table", "sink"):
             there.append(name)
     config = draw(st.sampled_from([(), (), (("job.intermediate.stream.partitions", "4"),)]))
@@ -100,7 +104,10 @@ def build(drawn: Drawn, order: Sequence[int] | None = None) -> ApplicationSpec:
         def describe(self, app: Any) -> None:
             reverse = -1 if order is not None else 1
             streams = {name: _input(app, name, key, partitions) for name, key, partitions in drawn.inputs[::reverse]}
-            tables = {name: _table(app, name, kind, key, partitions) for name, kind, key, partitions in drawn.tables[::reverse]}
+            tables = {
+                name: _table(app, name, kind, key, partitions)
+                for name, kind, key, partitions in drawn.tables[::reverse]
+            }
             outputs = {name: app.output_stream(name) for name in drawn.outputs[::reverse]}
             waiting = list(drawn.steps) if order is None else [drawn.steps[place] for place in order]
             while waiting:
@@ -140,7 +147,9 @@ def _call(step: Step, inputs: list[Any], table: Any, out: Any) -> Any:
         case "map":
             return stream.map(_same, schema=ROW, id=step.name)
         case "rename":
-            return stream.select("k", "upper(c) AS c", "v", "at", id=step.name).map(_same, schema=ROW, id=f"{step.name}-row")
+            return stream.select("k", "upper(c) AS c", "v", "at", id=step.name).map(
+                _same, schema=ROW, id=f"{step.name}-row"
+            )
         case "merge":
             return stream.merge(*inputs[1:], id=step.name)
         case "partition_by":
@@ -151,7 +160,9 @@ def _call(step: Step, inputs: list[Any], table: Any, out: Any) -> Any:
             return stream.aggregate(step.key, id=step.name, n=count()).map(_same, schema=ROW, id=f"{step.name}-row")
         case "window":
             window = tumbling("1 minute", time="processing")
-            return stream.window(window, key=step.key, id=step.name, n=count()).map(_same, schema=ROW, id=f"{step.name}-row")
+            return stream.window(window, key=step.key, id=step.name, n=count()).map(
+                _same, schema=ROW, id=f"{step.name}-row"
+            )
         case "join":
             return stream.join(inputs[1], _left, schema=ROW, key=step.key, ttl="1 hour", how=step.how, id=step.name)
         case "table_join":
@@ -210,7 +221,10 @@ def test_a_plan_is_deterministic_and_independent_of_declaration_order(drawn: Dra
 
 def _without_places(found: object) -> list[dict[str, Any]]:
     assert isinstance(found, list)
-    return [{**error, "facts": {name: fact for name, fact in error["facts"].items() if name != "location"}} for error in found]
+    return [
+        {**error, "facts": {name: fact for name, fact in error["facts"].items() if name != "location"}}
+        for error in found
+    ]
 
 
 @EXAMPLES

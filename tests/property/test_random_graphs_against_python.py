@@ -1,4 +1,7 @@
-"""Random applications with broadcasts, merges, tables and joins give what plain Python gives: every message counts once."""
+"""Random applications with broadcasts, merges, tables and joins give what plain Python gives.
+
+Every message counts once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,20 @@ from airflow_samza.testing import TestDriver
 from tests.support.planner_reference import Node
 
 ROW = "k bigint, v bigint"
-KINDS = ["filter", "merge", "merge", "partition_by", "broadcast", "broadcast", "write", "write", "look_up", "look_up", "join", "aggregate"]
+KINDS = [
+    "filter",
+    "merge",
+    "merge",
+    "partition_by",
+    "broadcast",
+    "broadcast",
+    "write",
+    "write",
+    "look_up",
+    "look_up",
+    "join",
+    "aggregate",
+]
 Bag = Counter[int]
 
 
@@ -22,7 +38,9 @@ Bag = Counter[int]
 def graphs(draw: st.DrawFn) -> list[Node]:
     """Tables are written first and looked up then, so that what a lookup finds does not hang on the order of messages."""
     counts = draw(st.sampled_from([(3,), (1, 3)]))
-    nodes = [Node(f"in-{place}", "input", count=draw(st.sampled_from(counts))) for place in range(draw(st.integers(1, 2)))]
+    nodes = [
+        Node(f"in-{place}", "input", count=draw(st.sampled_from(counts))) for place in range(draw(st.integers(1, 2)))
+    ]
     looked_up: set[str] = set()
     for place in range(draw(st.integers(3, 9))):
         there = [node.name for node in nodes if node.kind != "write"]
@@ -102,8 +120,15 @@ def evaluate(nodes: list[Node], given: dict[str, list[int]]) -> dict[str, Bag]:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(graphs(), st.lists(st.integers(0, 8), max_size=8), st.lists(st.integers(0, 8), max_size=4), st.sampled_from(["staged", "pipelined"]))
-def test_every_planned_application_gives_what_python_gives(nodes: list[Node], one: list[int], other: list[int], mode: str) -> None:
+@given(
+    graphs(),
+    st.lists(st.integers(0, 8), max_size=8),
+    st.lists(st.integers(0, 8), max_size=4),
+    st.sampled_from(["staged", "pipelined"]),
+)
+def test_every_planned_application_gives_what_python_gives(
+    nodes: list[Node], one: list[int], other: list[int], mode: str
+) -> None:
     driver = TestDriver(application(nodes))
     try:
         _ = driver.plan

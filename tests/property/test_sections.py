@@ -18,19 +18,26 @@ RUNS = ("monday", "tuesday", "wednesday")
 
 @st.composite
 def sent(draw: st.DrawFn) -> list[tuple[str, Message]]:
-    """What the tasks of every run send, each in its order, interleaved, some of it twice. Every run has a task count of its own."""
+    """What the tasks of every run send, each in its order, interleaved, some of it twice.
+
+    Every run has a task count of its own.
+    """
     queues: list[list[tuple[str, Message]]] = []
     for run in RUNS:
         count = draw(st.integers(1, 3))
         for task in map(str, range(count)):
-            messages: list[Message] = [WatermarkMessage(task, count, run, at) for at in draw(st.lists(st.integers(-1, 9), max_size=3))]
+            messages: list[Message] = [
+                WatermarkMessage(task, count, run, at) for at in draw(st.lists(st.integers(-1, 9), max_size=3))
+            ]
             messages.append(EndOfStreamMessage(task, count, run, "shared", draw(st.booleans())))
             queues.append([(run, message) for message in messages for _ in range(draw(st.integers(1, 2)))])
     order = draw(st.permutations([number for number, queue in enumerate(queues) for _ in queue]))
     return [queues[number].pop(0) for number in order]
 
 
-def outcome(messages: list[tuple[str, Message]], read: tuple[str, ...], restarts: frozenset[int] = frozenset()) -> list[Message]:
+def outcome(
+    messages: list[tuple[str, Message]], read: tuple[str, ...], restarts: frozenset[int] = frozenset()
+) -> list[Message]:
     sections = SectionBookkeeping("shared", 0, read)
     news: list[Message] = []
     for number, (run, message) in enumerate(messages):
@@ -44,7 +51,9 @@ def outcome(messages: list[tuple[str, Message]], read: tuple[str, ...], restarts
 
 
 @given(sent(), st.frozensets(st.integers(0, 60)))
-def test_a_shared_stream_ends_once_at_last_and_its_time_only_rises(messages: list[tuple[str, Message]], restarts: frozenset[int]) -> None:
+def test_a_shared_stream_ends_once_at_last_and_its_time_only_rises(
+    messages: list[tuple[str, Message]], restarts: frozenset[int]
+) -> None:
     news = outcome(messages, RUNS, restarts)
     assert news == outcome(messages, RUNS)
     assert [isinstance(message, EndOfStreamMessage) for message in news] == [False] * (len(news) - 1) + [True]

@@ -1,4 +1,7 @@
-"""Serdes over random messages: what is written is read back equal, bit by bit, also between control messages and bad ones."""
+"""Serdes over random messages.
+
+What is written is read back equal, bit by bit, also between control messages and bad ones.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ from airflow_samza.systems.system import ControlEnvelope, MessageRun, SystemStre
 QUICK = settings(max_examples=40, deadline=None)
 SSP = SystemStreamPartition("bytes", "s", 0)
 DDL = (
-    "flag boolean, small int, big bigint, ratio double, amount decimal(20,4), word string, raw binary, day date, at timestamp, "
+    "flag boolean, small int, big bigint, ratio double, amount decimal(20,4), word string, raw binary, day date, at "
+    "timestamp, "
     "tags array<string>, counts map<string,bigint>, inner struct<x:int,deep:array<struct<y:string>>>"
 )
 SCHEMA = Schema.of(DDL).to_arrow()
@@ -58,7 +62,11 @@ RECORD = {
                                 "null",
                                 {
                                     "type": "array",
-                                    "items": {"type": "record", "name": "d", "fields": [{"name": "y", "type": ["null", "string"]}]},
+                                    "items": {
+                                        "type": "record",
+                                        "name": "d",
+                                        "fields": [{"name": "y", "type": ["null", "string"]}],
+                                    },
                                 },
                             ],
                         },
@@ -83,7 +91,9 @@ class Json:
 
 whole = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
-instants = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1), timezones=st.just(datetime.timezone.utc))
+instants = st.datetimes(
+    datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1), timezones=st.just(datetime.timezone.utc)
+)
 rows = st.fixed_dictionaries(
     {
         "flag": st.none() | st.booleans(),
@@ -97,7 +107,9 @@ rows = st.fixed_dictionaries(
         "at": st.none() | instants,
         "tags": st.none() | st.lists(st.none() | texts, max_size=3),
         "counts": st.none()
-        | st.dictionaries(texts, st.none() | st.integers(-(2**63), 2**63 - 1), max_size=3).map(lambda d: list(d.items())),
+        | st.dictionaries(texts, st.none() | st.integers(-(2**63), 2**63 - 1), max_size=3).map(
+            lambda d: list(d.items())
+        ),
         "inner": st.none()
         | st.fixed_dictionaries(
             {
@@ -143,7 +155,9 @@ def test_json_is_what_python_reads_and_avro_what_fastavro_reads(messages: list[d
         }
 
 
-@pytest.mark.parametrize(("name", "ddl", "values"), [("string", "line string", texts), ("bytes", "line binary", st.binary(max_size=9))])
+@pytest.mark.parametrize(
+    ("name", "ddl", "values"), [("string", "line string", texts), ("bytes", "line binary", st.binary(max_size=9))]
+)
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_texts_and_bytes_are_sent_as_they_are(name: str, ddl: str, values: Any, data: st.DataObject) -> None:
@@ -156,23 +170,30 @@ def test_texts_and_bytes_are_sent_as_they_are(name: str, ddl: str, values: Any, 
 
 
 @QUICK
-@given(st.lists(st.fixed_dictionaries({"word": st.none() | texts, "big": st.none() | st.integers(-(2**63), 2**63 - 1)}), min_size=1))
+@given(
+    st.lists(
+        st.fixed_dictionaries({"word": st.none() | texts, "big": st.none() | st.integers(-(2**63), 2**63 - 1)}),
+        min_size=1,
+    )
+)
 def test_a_class_of_ones_own_turns_message_by_message(messages: list[dict[str, Any]]) -> None:
     schema = Schema.of("word string, big bigint").to_arrow()
     serde = serde_of(f"{__name__}:Json", schema)
     assert serde.decode(serde.encode(batch_of(messages, schema))).to_pylist() == messages
 
 
-controls = st.builds(WatermarkMessage, st.none() | texts, st.integers(1, 9), st.none() | texts, st.integers(-1, 2**62)) | st.builds(
-    EndOfStreamMessage, st.none() | texts, st.integers(1, 9), st.none() | texts, texts, st.booleans()
-)
+controls = st.builds(
+    WatermarkMessage, st.none() | texts, st.integers(1, 9), st.none() | texts, st.integers(-1, 2**62)
+) | st.builds(EndOfStreamMessage, st.none() | texts, st.integers(1, 9), st.none() | texts, texts, st.booleans())
 bad = st.sampled_from([b"", b"{", b"[1]", b'{"big": "x"}', b"\xff\xfe", b"null"])
 
 
 @pytest.mark.parametrize("in_band", [False, True])
 @QUICK
 @given(st.data(), st.integers(0, 1000))
-def test_a_stream_of_bytes_is_what_was_put_into_it_in_its_places(in_band: bool, data: st.DataObject, offset: int) -> None:
+def test_a_stream_of_bytes_is_what_was_put_into_it_in_its_places(
+    in_band: bool, data: st.DataObject, offset: int
+) -> None:
     schema = Schema.of("big bigint").to_arrow()
     serde = serde_of("json", schema)
     parts = data.draw(st.lists(st.integers(-9, 9) | bad | (controls if in_band else st.nothing()), max_size=12))
@@ -190,7 +211,9 @@ def test_a_stream_of_bytes_is_what_was_put_into_it_in_its_places(in_band: bool, 
         if isinstance(envelope, ControlEnvelope):
             found.append(envelope.message)
         elif isinstance(envelope, UnreadableRun):
-            found += [text.encode() if text.isprintable() and "\ufffd" not in text else b"\xff\xfe" for text in envelope.texts]
+            found += [
+                text.encode() if text.isprintable() and "\ufffd" not in text else b"\xff\xfe" for text in envelope.texts
+            ]
         else:
             assert isinstance(envelope, MessageRun)
             found += [row["big"] for row in envelope.batch.to_pylist()]

@@ -65,8 +65,18 @@ class Host:
 
     def filled(self, slices: Mapping[str, Mapping[str, Any]], tables: SideTables) -> dict[int, str]:
         """The table as of what is read."""
-        intent = Intent("views", "1.1", 0, 1, {}, {}, side_inputs={topic: InputIntent(topic, found) for topic, found in slices.items()})
-        warm_tables.EpochTables(self._root, "program", self._program, {"log": self.log}, self._bound, intent, 0).fill(tables)
+        intent = Intent(
+            "views",
+            "1.1",
+            0,
+            1,
+            {},
+            {},
+            side_inputs={topic: InputIntent(topic, found) for topic, found in slices.items()},
+        )
+        warm_tables.EpochTables(self._root, "program", self._program, {"log": self.log}, self._bound, intent, 0).fill(
+            tables
+        )
         return {row["member_id"]: row["tier"] for row in tables.stores["profiles"].rows.to_pylist()}
 
 

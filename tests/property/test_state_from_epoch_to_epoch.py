@@ -120,7 +120,9 @@ def test_a_table_cut_into_epochs_holds_what_it_holds_in_one(epochs: list[list[li
             cut.restore(state)
     assert list(map(repr, cut.rows.to_pylist())) == list(map(repr, whole.rows.to_pylist()))
     asked = [pa.array(["a", "b", None]), pa.array([math.nan, 0.0, 1.5])]
-    found = [[list(map(repr, column.to_pylist())) for column in store.take(store.find(asked))] for store in (cut, whole)]
+    found = [
+        [list(map(repr, column.to_pylist())) for column in store.take(store.find(asked))] for store in (cut, whole)
+    ]
     assert found[0] == found[1]
 
 
@@ -129,6 +131,8 @@ def test_a_snapshot_does_not_change_when_the_aggregation_goes_on() -> None:
     operator.process(batch([{"k": "a", "f": 1.5, "i": 1, "s": "x", "d": 0.5}]))
     state = operator.snapshot()
     before = stored(state)
-    operator.process(batch([{"k": "a", "f": 1.5, "i": 5, "s": "y", "d": 0.5}, {"k": "b", "f": 1.5, "i": 5, "s": "y", "d": 0.5}]))
+    operator.process(
+        batch([{"k": "a", "f": 1.5, "i": 5, "s": "y", "d": 0.5}, {"k": "b", "f": 1.5, "i": 5, "s": "y", "d": 0.5}])
+    )
     list(operator.flush())
     assert all(state[name].equals(table) for name, table in before.items())

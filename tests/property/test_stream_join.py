@@ -41,7 +41,11 @@ def joins(draw: Any, times: Any = TIMES) -> tuple[StreamJoinSpec, list[dict[str,
     columns = ", ".join(f"{name} {kind}" for name, kind in zip(key, kinds, strict=True))
     right = ", ".join(f"r_{name} {kind}" for name, kind in zip(key, kinds, strict=True))
     spec = join_spec(
-        draw(st.sampled_from(KINDS)), draw(st.integers(1, 20)), key, f"{columns}, at bigint, v int", f"{right}, r_at bigint, w int"
+        draw(st.sampled_from(KINDS)),
+        draw(st.integers(1, 20)),
+        key,
+        f"{columns}, at bigint, v int",
+        f"{right}, r_at bigint, w int",
     )
 
     def rows(prefix: str, value: str) -> list[dict[str, Any]]:
@@ -111,7 +115,9 @@ def test_watermarks_change_nothing_but_when_rows_come(case: Any, data: Any) -> N
             running.take(running.join.settle())
             state = running.join.snapshot()
             for name, table in state.items():
-                assert name == "watermark" or all(time >= (mark - spec.ttl_ms) * 1000 for time in table.column("time").to_pylist())
+                assert name == "watermark" or all(
+                    time >= (mark - spec.ttl_ms) * 1000 for time in table.column("time").to_pylist()
+                )
         if data.draw(st.integers(0, 3)) == 0:
             running.next_epoch()
     running.take(running.join.flush())

@@ -39,7 +39,9 @@ def moment(generator: random.Random) -> datetime.datetime | None:
     """A time near others: often exactly the ttl away, or one microsecond more or less."""
     if generator.random() < 0.05:
         return None
-    return START + datetime.timedelta(microseconds=generator.randrange(12) * TTL_US // 2 + generator.choice([-1, 0, 0, 0, 1]))
+    return START + datetime.timedelta(
+        microseconds=generator.randrange(12) * TTL_US // 2 + generator.choice([-1, 0, 0, 0, 1])
+    )
 
 
 def side(schema: Schema, kind: str, generator: random.Random, rows: int) -> pa.Table:
@@ -47,9 +49,13 @@ def side(schema: Schema, kind: str, generator: random.Random, rows: int) -> pa.T
     names = schema.names
     made = []
     for number in range(rows):
-        last = None if generator.random() < 0.2 else [number] * (number % 3) if names[4] == "other" else f"note {number}"
+        last = (
+            None if generator.random() < 0.2 else [number] * (number % 3) if names[4] == "other" else f"note {number}"
+        )
         made.append((generator.choice(KEYS[kind]), generator.choice(["x", "y", None]), moment(generator), number, last))
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*made, strict=True), schema.to_arrow(), strict=True)]
+    columns = [
+        pa.array(column, field.type) for column, field in zip(zip(*made, strict=True), schema.to_arrow(), strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=schema.to_arrow())
 
 
@@ -68,10 +74,19 @@ def application(how: str, kind: str, composite: bool, function: bool) -> Any:
     @stream_application("interval-join")
     def joining(app: Any) -> None:
         left = app.input_stream("left", schema=LEFT.format(kind=kind), timestamp="at").partition_by(key, id="by-left")
-        right = app.input_stream("right", schema=RIGHT.format(kind=kind), timestamp="r_at").partition_by(right_key, id="by-right")
+        right = app.input_stream("right", schema=RIGHT.format(kind=kind), timestamp="r_at").partition_by(
+            right_key, id="by-right"
+        )
         more = {"schema": "v int, w int, other array<int>, at timestamp"} if function else {}
         joined = left.join(
-            right, together if function else None, id="joined", how=how, ttl="5 seconds", left_key=key, right_key=right_key, **more
+            right,
+            together if function else None,
+            id="joined",
+            how=how,
+            ttl="5 seconds",
+            left_key=key,
+            right_key=right_key,
+            **more,
         )
         joined.send_to(app.output_stream("joined"))
 
@@ -88,7 +103,9 @@ def by_spark(spark: Any, left: pa.Table, right: pa.Table, how: str, composite: b
     columns = f"{kept['k']}, {kept['k2']}, at, v, note, {'' if composite else 'r_k2, '}r_at, w, other"
     if function:
         columns = "v, w, other, coalesce(at, r_at)"
-    rows = spark.sql(f"SELECT {columns} FROM one {'full outer' if how == 'full' else how} JOIN other ON {equal} AND {near}").toArrow()
+    rows = spark.sql(
+        f"SELECT {columns} FROM one {'full outer' if how == 'full' else how} JOIN other ON {equal} AND {near}"
+    ).toArrow()
     return in_order(rows)
 
 

@@ -1,4 +1,7 @@
-"""A table of a task against a dict: random writes, deletions, look-ups and times, cut into epochs at random places, kept in files."""
+"""A table of a task against a dict.
+
+Random writes, deletions, look-ups and times, cut into epochs at random places, kept in files.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from airflow_samza.task.tables.store import TableStore
 SCHEMA = Schema.of("k bigint, name string, n bigint")
 KEYS = pa.schema([("k", pa.int64())])
 
-WRITE = st.tuples(st.just("write"), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1 << 40)), min_size=1, max_size=12))
+WRITE = st.tuples(
+    st.just("write"), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1 << 40)), min_size=1, max_size=12)
+)
 DELETE = st.tuples(st.just("delete"), st.lists(st.integers(0, 30), min_size=1, max_size=6))
 EPOCH = st.tuples(st.just("epoch"), st.booleans())
 WAIT = st.tuples(st.just("wait"), st.integers(1, 40))
@@ -54,7 +59,9 @@ def seen(store: TableStore, now: int) -> dict[int, int]:
 
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS, ttl=st.sampled_from([None, 25]))
-def test_a_table_is_a_dict_however_it_is_cut_into_epochs(tmp_path_factory: Any, steps: list[tuple[str, Any]], ttl: int | None) -> None:
+def test_a_table_is_a_dict_however_it_is_cut_into_epochs(
+    tmp_path_factory: Any, steps: list[tuple[str, Any]], ttl: int | None
+) -> None:
     files = open_filesystem(str(tmp_path_factory.mktemp("tables")))
     known = KnownTables()
     model, store = Model(ttl), TableStore("t", SCHEMA, ("k",), ttl)

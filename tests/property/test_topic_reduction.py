@@ -1,4 +1,7 @@
-"""Sending less through topics changes no output: columns that nobody reads and partial results, over random applications and data."""
+"""Sending less through topics changes no output.
+
+Columns that nobody reads and partial results, over random applications and data.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ ROWS = st.lists(
             "k": st.sampled_from(["a", "b", "c", None]),
             "g": st.one_of(st.none(), st.integers(0, 3)),
             "i": st.one_of(st.none(), st.integers(-(2**40), 2**40)),
-            "d": st.one_of(st.none(), st.integers(-1000, 1000).map(float), st.sampled_from([math.nan, math.inf, -0.0, 0.0])),
+            "d": st.one_of(
+                st.none(), st.integers(-1000, 1000).map(float), st.sampled_from([math.nan, math.inf, -0.0, 0.0])
+            ),
             "s": st.one_of(st.none(), st.sampled_from(["", "x", "ß", "yy"])),
             "m": st.just(None),
         }
@@ -79,7 +84,9 @@ def applications(draw: Any) -> Any:
         if twice:
             stream = steps(stream.partition_by("k", id="two"), after)
         key = second_key if not twice else ("k", *(c for c in second_key if c != "k"))
-        stream.aggregate(list(key), id="totals", **{name: AGGREGATIONS[name] for name in chosen}).send_to(app.output_stream("totals"))
+        stream.aggregate(list(key), id="totals", **{name: AGGREGATIONS[name] for name in chosen}).send_to(
+            app.output_stream("totals")
+        )
 
     return application, merged
 

@@ -1,4 +1,7 @@
-"""One rule for values: inside arrays, structs and maps fits what fits into a column of the type; what fits reads back equal."""
+"""One rule for values: inside arrays, structs and maps fits what fits into a column of the type.
+
+What fits reads back equal.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +37,73 @@ class Pair:
 LEAVES = [DataType(name) for name in SIMPLE_TYPES] + [DataType("decimal", 10, 2), DataType("decimal", 38, 0)]
 KEYS = [kind for kind in LEAVES if kind.name not in ("float", "double", "binary")]
 VALUES: list[Any] = [
-    *(None, True, False, 0, 1, -1, 127, 128, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 10**38, 0.0, -0.0, 1.5, 1e39, 1e300, math.inf, math.nan),
+    *(
+        None,
+        True,
+        False,
+        0,
+        1,
+        -1,
+        127,
+        128,
+        2**31,
+        2**53 + 1,
+        2**63 - 1,
+        2**63,
+        10**38,
+        0.0,
+        -0.0,
+        1.5,
+        1e39,
+        1e300,
+        math.inf,
+        math.nan,
+    ),
     *("", "a", "é", "\ud800", "1", b"", b"ab", bytearray(b"ab"), memoryview(b"ab"), np.bytes_(b"ab"), np.str_("a")),
     *(Decimal(1), Decimal("1.50"), Decimal("1.505"), Decimal("NaN"), Decimal(10**38 - 1), Decimal(10**38)),
-    *(datetime.date(2020, 2, 29), datetime.datetime(2020, 2, 29, 5), datetime.datetime(2020, 2, 29, 5, tzinfo=TWO_EAST)),
+    *(
+        datetime.date(2020, 2, 29),
+        datetime.datetime(2020, 2, 29, 5),
+        datetime.datetime(2020, 2, 29, 5, tzinfo=TWO_EAST),
+    ),
     *(datetime.time(5), datetime.timedelta(1), 1_700_000_000.25, 1_700_000_000_000),
     *(np.int8(1), np.int64(2**40), np.float32(1.5), np.float64(1e300), np.bool_(True), np.datetime64("2020-02-29")),
-    *(pd.Timestamp("2020-02-29 05:00"), pd.Timestamp("2020-02-29 05:00:00.000000001"), pd.NaT, pd.NA, object(), int, {1}, range(2)),
-    *([], [1], [1.5], (1, 2), np.array([1, 2]), np.array([[1], [2]]), ["a"], [None], [[1]], [b"ab"], {}, {"a": 1}, {"a": 1, "b": 2}),
-    *({"a": 1, "c": 2}, {"b": 1, "a": "x"}, {1: 1}, {1.5: 1, 1.7: 2}, {None: 1}, Row({"a": 1, "b": 2}), Pair(1, 2), Pair("x", None), Pair),
+    *(
+        pd.Timestamp("2020-02-29 05:00"),
+        pd.Timestamp("2020-02-29 05:00:00.000000001"),
+        pd.NaT,
+        pd.NA,
+        object(),
+        int,
+        {1},
+        range(2),
+    ),
+    *(
+        [],
+        [1],
+        [1.5],
+        (1, 2),
+        np.array([1, 2]),
+        np.array([[1], [2]]),
+        ["a"],
+        [None],
+        [[1]],
+        [b"ab"],
+        {},
+        {"a": 1},
+        {"a": 1, "b": 2},
+    ),
+    *(
+        {"a": 1, "c": 2},
+        {"b": 1, "a": "x"},
+        {1: 1},
+        {1.5: 1, 1.7: 2},
+        {None: 1},
+        Row({"a": 1, "b": 2}),
+        Pair(1, 2),
+        Pair("x", None),
+        Pair,
+    ),
     *([{"a": 1, "b": 2}], [("a", 1)], {"a": [1.5], "b": []}, {"a": {"a": 1, "b": 1.5}, "b": None}),
 ]
 """What users put into messages, and what they put there by mistake."""
@@ -70,8 +131,14 @@ def typed_values(draw: st.DrawFn, kind: DataType) -> Any:
         return draw(st.sampled_from([made, Row(made), Pair(**made)]))
     if kind.name == "map":
         keys = draw(st.lists(st.sampled_from([value for value in VALUES if is_hashable(value)]), max_size=2))
-        return {key: draw(typed_values(kind.children[1])) for key in keys if accepted(kind.children[0], key) and key is not None}
-    return draw(st.sampled_from([value for value in VALUES if accepted(kind, value)] if draw(st.integers(0, 5)) else VALUES))
+        return {
+            key: draw(typed_values(kind.children[1]))
+            for key in keys
+            if accepted(kind.children[0], key) and key is not None
+        }
+    return draw(
+        st.sampled_from([value for value in VALUES if accepted(kind, value)] if draw(st.integers(0, 5)) else VALUES)
+    )
 
 
 def is_hashable(value: Any) -> bool:
@@ -165,4 +232,6 @@ def test_columns_hold_what_their_values_hold_one_by_one(data: st.DataObject) -> 
         return
     batch = MessageWriter(schema).write(messages)
     batch.validate(full=True)
-    assert all(same(kind, value, message.v) for value, message in zip(values, MessageReader(schema).read(batch), strict=True))
+    assert all(
+        same(kind, value, message.v) for value, message in zip(values, MessageReader(schema).read(batch), strict=True)
+    )

@@ -1,4 +1,7 @@
-"""The window operator against a model in plain Python: random windows, messages, batches, watermarks and epochs; the same rows in order."""
+"""The window operator against a model in plain Python: random windows, messages, batches, watermarks and epochs.
+
+The same rows in order.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,11 @@ def window_spec(
 
 def batch_of(messages: Sequence[Message]) -> pa.RecordBatch:
     keys, times, values = zip(*messages, strict=True)
-    columns = [pa.array(keys, pa.string()), pa.array(times, pa.int64()).view(pa.timestamp("us", "UTC")), pa.array(values, pa.int64())]
+    columns = [
+        pa.array(keys, pa.string()),
+        pa.array(times, pa.int64()).view(pa.timestamp("us", "UTC")),
+        pa.array(values, pa.int64()),
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=INPUT.to_arrow())
 
 
@@ -137,7 +144,9 @@ def random_messages(chance: random.Random, count: int) -> list[Message]:
     ]
 
 
-def play(spec: WindowOperatorSpec, window: WindowSpec, chance: random.Random, *, keyed: bool = True) -> tuple[WindowModel, Epochs]:
+def play(
+    spec: WindowOperatorSpec, window: WindowSpec, chance: random.Random, *, keyed: bool = True
+) -> tuple[WindowModel, Epochs]:
     """The same messages and watermarks to model and operator, in batches and epochs of any size."""
     model, epochs = WindowModel(window), Epochs(spec, chance, chance.choice([0, 0.3]))
     messages = random_messages(chance, chance.choice([1, 40, 200]))
@@ -158,7 +167,9 @@ def play(spec: WindowOperatorSpec, window: WindowSpec, chance: random.Random, *,
     return model, epochs
 
 
-def expected(model: WindowModel, window: WindowSpec, made: Callable[[Sequence[Any]], dict[str, Any]], *, keyed: bool = True) -> list[Any]:
+def expected(
+    model: WindowModel, window: WindowSpec, made: Callable[[Sequence[Any]], dict[str, Any]], *, keyed: bool = True
+) -> list[Any]:
     rows = []
     for key, start, end, values, *pane in model.rows:
         row = {"k": key} if keyed else {}
@@ -214,7 +225,9 @@ def test_folds_are_those_of_the_model(window: WindowSpec, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_hopping_windows_are_put_together_of_slices(seed: int) -> None:
     chance = random.Random(seed)
-    window = chance.choice([hopping("30 seconds", "10 seconds"), hopping("1 hour", "5 minutes"), hopping("10 seconds", "10 seconds")])
+    window = chance.choice(
+        [hopping("30 seconds", "10 seconds"), hopping("1 hour", "5 minutes"), hopping("10 seconds", "10 seconds")]
+    )
     kinds = {name: made for name, made in AGGREGATIONS.items() if name not in IN_ORDER}
     model, epochs = play(window_spec(window, aggregations=kinds), window, chance)
     rows = expected(model, window, aggregated)
@@ -222,11 +235,15 @@ def test_hopping_windows_are_put_together_of_slices(seed: int) -> None:
     assert (epochs.late, epochs.without_time) == (len(model.late), model.without_time)
 
 
-@pytest.mark.parametrize("window", [tumbling("10 seconds"), session("5 seconds"), tumbling("1 minute", early_every=4)], ids=str)
+@pytest.mark.parametrize(
+    "window", [tumbling("10 seconds"), session("5 seconds"), tumbling("1 minute", early_every=4)], ids=str
+)
 def test_windows_without_a_key_are_those_of_the_model(window: WindowSpec) -> None:
     model, epochs = play(window_spec(window, keyed=False), window, random.Random(5), keyed=False)
     early = window.is_early
-    assert same_order(found(epochs), early=early) == same_order(expected(model, window, aggregated, keyed=False), early=early)
+    assert same_order(found(epochs), early=early) == same_order(
+        expected(model, window, aggregated, keyed=False), early=early
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

@@ -1,4 +1,7 @@
-"""Spark as the referee: windows over bounded streams give what Spark's ``window`` and ``session_window`` give, row by row."""
+"""Spark as the referee.
+
+Windows over bounded streams give what Spark's ``window`` and ``session_window`` give, row by row.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ from tests.support.referee import SCALE, bits
 pytestmark = pytest.mark.spark
 
 MESSAGES = Schema.of(
-    "k string, n bigint, f double, at timestamp, i int, b bigint, d double, m decimal(12,3), w decimal(34,6), s string, u date"
+    "k string, n bigint, f double, at timestamp, i int, b bigint, d double, m decimal(12,3), w decimal(34,6), s "
+    "string, u date"
 )
 START = datetime.datetime(2026, 3, 28, 20, tzinfo=datetime.timezone.utc)
 VALUES: dict[str, list[Any]] = {
@@ -47,7 +51,12 @@ VALUES: dict[str, list[Any]] = {
     "b": [None, 0, 7, -(2**40), 2**53 + 1],
     "d": [None, 0.25, -1.5, 1024.0, math.nan, math.inf, -0.0],
     "m": [None, Decimal("0.125"), Decimal("-99.999"), Decimal("123456789.000")],
-    "w": [None, Decimal("0.000001"), Decimal("-9999999999999999999999999999.999999"), Decimal("1234567890123456789012345678.5")],
+    "w": [
+        None,
+        Decimal("0.000001"),
+        Decimal("-9999999999999999999999999999.999999"),
+        Decimal("1234567890123456789012345678.5"),
+    ],
     "s": [None, "", "x", "y", "zz"],
     "u": [None, datetime.date(1970, 1, 1), datetime.date(2026, 3, 29)],
 }
@@ -76,7 +85,10 @@ def random_messages(generator: random.Random) -> pa.Table:
     columns: list[pa.Array] = []
     for field in MESSAGES.to_arrow():
         if field.name == "at":
-            micros = [generator.randrange(spread * 1_000_000) // step * step + generator.choice([0, 0, 0, 1, -1]) for _ in range(rows)]
+            micros = [
+                generator.randrange(spread * 1_000_000) // step * step + generator.choice([0, 0, 0, 1, -1])
+                for _ in range(rows)
+            ]
             times = [None if generator.random() < 0.04 else START + datetime.timedelta(microseconds=t) for t in micros]
             columns.append(pa.array(times, field.type))
         else:
@@ -87,7 +99,9 @@ def random_messages(generator: random.Random) -> pa.Table:
 def random_window(generator: random.Random) -> tuple[WindowSpec, str]:
     """A window, and what Spark calls it."""
     kind = generator.choice(["tumbling", "hopping", "session"])
-    length, hop = generator.choice([(1, 1), (60, 20), (10, 3), (600, 60), (86_400, 3_600), (604_800, 86_400), (7_001, 1_000)])
+    length, hop = generator.choice(
+        [(1, 1), (60, 20), (10, 3), (600, 60), (86_400, 3_600), (604_800, 86_400), (7_001, 1_000)]
+    )
     if kind == "tumbling":
         return tumbling(f"{length} seconds"), f"window(at, '{length} seconds')"
     if kind == "hopping":
@@ -108,7 +122,9 @@ def random_aggregations(generator: random.Random, window: WindowSpec) -> tuple[d
     return made, texts
 
 
-def by_us(messages: pa.Table, window: WindowSpec, key: list[str], aggregations: Mapping[str, Aggregation]) -> list[tuple[Any, ...]]:
+def by_us(
+    messages: pa.Table, window: WindowSpec, key: list[str], aggregations: Mapping[str, Aggregation]
+) -> list[tuple[Any, ...]]:
     @stream_application("windows")
     def windows(app: Any) -> None:
         stream = app.input_stream("in", schema=MESSAGES, timestamp="at", partitions=1)
@@ -126,7 +142,10 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def comparable(row: tuple[Any, ...], names: list[str]) -> tuple[str, ...]:
-    """Values that are compared exactly; the order in which Spark collects and adds is its own, approximate counts are looked at apart."""
+    """Values that are compared exactly.
+
+    The order in which Spark collects and adds is its own, approximate counts are looked at apart.
+    """
     kept: list[Any] = []
     for name, value in zip(names, row, strict=True):
         if name.startswith("approx"):
@@ -156,7 +175,10 @@ def test_windows_are_those_of_spark(spark: Any, seed: int) -> None:
     assert sorted(comparable(row, names) for row in ours) == sorted(comparable(row, names) for row in theirs)
     for place, name in enumerate(names):
         if name.startswith("approx"):
-            pairs = [{comparable(row[: len(key) + 2], names[: len(key) + 2]): row[place] for row in rows} for rows in (ours, theirs)]
+            pairs = [
+                {comparable(row[: len(key) + 2], names[: len(key) + 2]): row[place] for row in rows}
+                for rows in (ours, theirs)
+            ]
             assert all(abs(found - pairs[1][at]) <= max(1, 0.2 * found) for at, found in pairs[0].items())
 
 
@@ -171,6 +193,8 @@ def test_days_in_a_zone_are_those_of_spark(spark: Any, zone: str, days: int) -> 
     day = f"to_date(from_utc_timestamp(at, '{zone}'))"
     begin = f"date_sub({day}, datediff({day}, DATE'1970-01-01') % {days})"
     moments = [f"to_utc_timestamp(timestamp({at}), '{zone}')" for at in ("begin", f"date_add(begin, {days})")]
-    theirs = spark.sql(f"SELECT {', '.join(moments)}, n FROM (SELECT {begin} AS begin, count(*) AS n FROM messages GROUP BY 1)").toArrow()
+    theirs = spark.sql(
+        f"SELECT {', '.join(moments)}, n FROM (SELECT {begin} AS begin, count(*) AS n FROM messages GROUP BY 1)"
+    ).toArrow()
     ours = by_us(messages, tumbling(f"{days} days", zone=zone), [], {"n": count()})
     assert ours == sorted(rows_of(theirs))

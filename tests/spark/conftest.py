@@ -26,7 +26,8 @@ collect_ignore = ["apps"]
 
 
 VIEWS: list[dict[str, Any]] = [
-    {"member_id": number, "country": ("nl", "de", "fr", "us")[number % 4], "dwell_ms": (number * 7) % 3000} for number in range(1000)
+    {"member_id": number, "country": ("nl", "de", "fr", "us")[number % 4], "dwell_ms": (number * 7) % 3000}
+    for number in range(1000)
 ]
 
 
@@ -77,7 +78,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     for name, rows in {"views": VIEWS, "flags": flags}.items():
         (folder / "data" / name).mkdir(parents=True)
         for part in range(2):
-            pq.write_table(pa.Table.from_pylist(rows[part::2] or rows[:0], pa.schema(SCHEMA)), folder / "data" / name / f"{part}.parquet")
+            pq.write_table(
+                pa.Table.from_pylist(rows[part::2] or rows[:0], pa.schema(SCHEMA)),
+                folder / "data" / name / f"{part}.parquet",
+            )
     binding = SystemBinding("files", {"root": str(folder / "data")})
     runtime = SparkRuntime(str(folder / "root"), {"lake": binding}, idle_seconds=600)
     made = Lake(folder, runtime, runtime.prepare(APPLICATION, "run 1"))

@@ -1,4 +1,6 @@
-"""Tasks stay with their state, and of a host that is lost with its disk the one with the copies takes over: a real cluster.
+"""Tasks stay with their state, and of a host that is lost with its disk the one with the copies takes over.
+
+A real cluster.
 
 The tests share a run, and go from the harmless to the deadly.
 """

@@ -1,4 +1,7 @@
-"""Messages that cannot be read, or on which a callable fails, on a real Spark: they go to the dead-letter stream, and the stages go on."""
+"""Messages that cannot be read, or on which a callable fails, on a real Spark.
+
+They go to the dead-letter stream, and the stages go on.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ LINES = [
 
 
 def letters(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for path in sorted((folder / "out" / "bad").glob("part-*.json")) for line in path.read_text().splitlines()]
+    return [
+        json.loads(line)
+        for path in sorted((folder / "out" / "bad").glob("part-*.json"))
+        for line in path.read_text().splitlines()
+    ]
 
 
 def test_two_stages_go_on_without_the_messages_that_fail(tmp_path: Path) -> None:
@@ -36,7 +43,9 @@ def test_two_stages_go_on_without_the_messages_that_fail(tmp_path: Path) -> None
     (data / "readings").mkdir(parents=True)
     (data / "readings" / "1.json").write_text("\n".join(LINES) + "\n")
     (data / "readings" / "2.json").write_text("\n".join(LINES) + "\n")
-    runtime = SparkRuntime(str(tmp_path / "root"), {"lake": SystemBinding("files", {"root": str(data)})}, idle_seconds=60)
+    runtime = SparkRuntime(
+        str(tmp_path / "root"), {"lake": SystemBinding("files", {"root": str(data)})}, idle_seconds=60
+    )
     run = runtime.prepare("samza_spark_apps.bad_records:readings", "run 1")
     try:
         results = [runtime.run_stage(run, stage.stage_id) for stage in run.plan.stages]
@@ -50,7 +59,9 @@ def test_two_stages_go_on_without_the_messages_that_fail(tmp_path: Path) -> None
         "map-inverse": 2,
         "filter-below-fifty": 2,
     }
-    unread = sorted((letter["offset"], letter["message"]) for letter in found if letter["operator"].endswith("input-readings"))
+    unread = sorted(
+        (letter["offset"], letter["message"]) for letter in found if letter["operator"].endswith("input-readings")
+    )
     assert [offset for offset, _ in unread] == [2, 2, 4, 4, 5, 5]
     assert [unread[0][1], json.loads(unread[2][1]), unread[4][1]] == [LINES[2], {"sensor": None, "value": 7}, LINES[5]]
     assert {letter["offset"] for letter in found if letter["operator"].endswith("inverse")} == {1}

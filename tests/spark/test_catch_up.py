@@ -1,4 +1,7 @@
-"""Scheduled catch-up and an application over two Dags, on a real Spark: windows go on from run to run, sections end in the topic."""
+"""Scheduled catch-up and an application over two Dags, on a real Spark.
+
+Windows go on from run to run, sections end in the topic.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +83,19 @@ def test_windows_go_on_from_run_to_run_and_the_consumer_ends_by_the_end_of_strea
     with pytest.raises(SectionOpen, match="The run 'tuesday' has not written its section"):
         dags.runtime.prepare(SUMMING, "of-tuesday", sections={"minutes": "tuesday"})
     first = dags.run(SUMMING, "of-monday", sections={"minutes": monday.run_id})
-    assert sorted((row["country"], row["minutes"], row["visits"]) for row in dags.rows("totals")) == [("de", 2, 6), ("nl", 2, 6)]
+    assert sorted((row["country"], row["minutes"], row["visits"]) for row in dags.rows("totals")) == [
+        ("de", 2, 6),
+        ("nl", 2, 6),
+    ]
     assert first.stream("minutes").slice is not None
     dags.visits(20, 20)
     dags.run(COUNTING, "tuesday")
     dags.run(SUMMING, "of-tuesday", sections={"minutes": "tuesday"})
     minutes = Counter((row["country"], row["visits"]) for row in dags.rows("minutes"))
-    assert minutes == {("nl", 3): 5, ("de", 3): 5}  # every minute once and whole, also the one that both runs have visits of
+    assert minutes == {
+        ("nl", 3): 5,
+        ("de", 3): 5,
+    }  # every minute once and whole, also the one that both runs have visits of
     assert newest_number(dags.files, LineageFolder("counting-visits")) == 2
     totals = Counter(dict.fromkeys(("nl", "de"), 0))
     for row in dags.rows("totals"):

@@ -1,4 +1,7 @@
-"""Archives of Spark's classes with a real Java: it maps them, beside whatever options users have, and is silent about what does not fit."""
+"""Archives of Spark's classes with a real Java.
+
+It maps them, beside whatever options users have, and is silent about what does not fit.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,13 @@ def archive() -> str:
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_local_runner_maps_the_archive_beside_all_options_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_runner_maps_the_archive_beside_all_options_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dof.the.user=1")
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", SHORT_LIVED)  # the archive was made by another collector: its classes serve all the same
+    monkeypatch.setenv(
+        "SPARK_SUBMIT_OPTS", SHORT_LIVED
+    )  # the archive was made by another collector: its classes serve all the same
     loaded = tmp_path / "loaded.txt"
     conf = {"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={loaded}"}
     root = str(tmp_path / "root")

@@ -36,7 +36,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 BOTH = [{"number": 0}, {"number": 1}]
 
 
-@pytest.fixture(scope="module", params=[pytest.param(kind, marks=[pytest.mark.nightly] if kind in NIGHTLY else []) for kind in KINDS])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=[pytest.mark.nightly] if kind in NIGHTLY else []) for kind in KINDS],
+)
 def session_kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -152,7 +155,10 @@ def kill_a_submitter(session: Session, submits: str, *given: object) -> None:
     program = f"import pickle, sys; runtime, given = pickle.load(sys.stdin.buffer); runtime.wait({submits})"
     path = os.pathsep.join([str(APPS), os.getcwd()])
     submitter = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
     )
     assert submitter.stdin is not None
     with submitter.stdin as pipe:
@@ -232,12 +238,20 @@ def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubl
     log = LogSystem("log", SystemBinding("log", {"root": str(session.folder / "root")}))
     at = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
     visits = [{"member_id": number, "country": "nl", "dwell_ms": number, "at": at} for number in range(200)]
-    schema = pa.schema([("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64"), ("at", pa.timestamp("us", "UTC"))])
+    schema = pa.schema(
+        [("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64"), ("at", pa.timestamp("us", "UTC"))]
+    )
     log.append("visits", pa.Table.from_pylist(visits, schema), key=["member_id"], partitions=2)
-    run = session.runtime.prepare("samza_spark_apps.modes:five_stages", "run 2", mode="pipelined", config={"job.epoch.max.messages": "20"})
+    run = session.runtime.prepare(
+        "samza_spark_apps.modes:five_stages", "run 2", mode="pipelined", config={"job.epoch.max.messages": "20"}
+    )
     handles = [session.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
     try:
-        until(lambda: (told := session.runtime.status(handles[2])).is_final or (told.progress and told.progress.epochs >= 1))
+        until(
+            lambda: (
+                (told := session.runtime.status(handles[2])).is_final or (told.progress and told.progress.epochs >= 1)
+            )
+        )
         for executor in session.place.executors()[:1]:
             executor.kill()
         for handle in handles:
@@ -262,12 +276,16 @@ IRON = dict.fromkeys(range(8), "iron")
 
 def test_a_push_that_is_refused_says_why_and_may_be_tried_again_in_the_same_runner(pushes: Pushes) -> None:
     odd = pushes.parquet("odd.parquet", [{"member_id": 1, "level": 5}])
-    with pytest.raises(PushError, match=r"tier is missing \(the table has string\); level \(bigint\) is not in the table"):
+    with pytest.raises(
+        PushError, match=r"tier is missing \(the table has string\); level \(bigint\) is not in the table"
+    ):
         pushes.push("first", odd)
     few = pushes.parquet("few.parquet", [{"member_id": 1, "tier": "tin"}])
     with pytest.raises(PushError, match="has 1 row, and at least 5 are asked for"):
         pushes.push("first", few, min_rows=5)
-    with pytest.raises(StageFailed, match=r"ValueError: 8 of them never were \(\S+/samza_spark_apps/contract_tables.py:\d+\)"):
+    with pytest.raises(
+        StageFailed, match=r"ValueError: 8 of them never were \(\S+/samza_spark_apps/contract_tables.py:\d+\)"
+    ):
         pushes.push("first", {"callable": "samza_spark_apps.contract_tables:broken"})
     assert pushes.numbers() == []
     assert len(pushes.runners("first")) == 1
@@ -306,12 +324,16 @@ def test_a_push_whose_submitter_and_driver_are_killed_shows_nothing_and_a_retry_
 def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compacted(pushes: Pushes) -> None:
     query = """SELECT CAST(7 AS BIGINT) AS "member_id", 'gold' AS "tier" FROM SYSIBM.SYSDUMMY1"""
     source = {"jdbc": {"url": "jdbc:derby:memory:nothing;create=true", "query": query}}
-    version = pushes.push("second", source, mode="incremental", compact_after=1, secrets={"user": "reader", "password": SECRET})
+    version = pushes.push(
+        "second", source, mode="incremental", compact_after=1, secrets={"user": "reader", "password": SECRET}
+    )
     assert (version.number, version.base, version.rows) == (2, 1, 1)
     assert versions.by_number(pushes.files, "log", "tiers-push", 2).compacted is not None
     assert (pushes.rows(1), pushes.rows(2)) == (IRON, {**IRON, 7: "gold"})
     # All that Spark's page shows lies in the log of its events.
-    until(lambda: [path for path in files_with(pushes.session.folder, "PushTask") if path.name.startswith("events_")], 60)
+    until(
+        lambda: [path for path in files_with(pushes.session.folder, "PushTask") if path.name.startswith("events_")], 60
+    )
     assert files_with(pushes.session.folder, SECRET) == []
 
 
@@ -330,4 +352,8 @@ def test_stages_look_the_pinned_version_up_in_stores_on_the_executors_hosts(push
     rated = sorted((row["member_id"], row["tier"], row["rate"]) for row in topic_rows(pushes.log, "rated"))
     assert rated == [(number, "iron" if number < 7 else "gold", 3) for number in range(8)]
     stores = [path.parts for path in (session.folder / "cluster").glob("worker-*/samza/stores/*/*/*/*/store.json")]
-    assert {(parts[-4].rpartition("-")[0], parts[-3]) for parts in stores} == {("tiers", "0"), ("tiers", "1"), ("rates", "0")}
+    assert {(parts[-4].rpartition("-")[0], parts[-3]) for parts in stores} == {
+        ("tiers", "0"),
+        ("tiers", "1"),
+        ("rates", "0"),
+    }

@@ -62,7 +62,9 @@ def test_shows_partition_and_offset_when_asked(spark: SparkSession, log: LogSyst
 
 def test_appends_to_a_topic_in_one_commit(spark: SparkSession, log: LogSystem) -> None:
     frame = spark.range(0, 100, 1, 4).selectExpr("cast(id % 7 as string) AS word", "id AS n")
-    frame.write.format("samza").options(root=log.filesystem.root, topic="new", key="word", partitions="3").mode("append").save()
+    frame.write.format("samza").options(root=log.filesystem.root, topic="new", key="word", partitions="3").mode(
+        "append"
+    ).save()
     assert sorted(row.n for row in read(spark, log, "new").collect()) == list(range(100))
     facts = read(spark, log, "new", metadata="true").select("word", "_partition").distinct().count()
     assert facts == 7  # every key lies in one partition
@@ -76,7 +78,9 @@ def test_appends_to_a_topic_in_one_commit(spark: SparkSession, log: LogSystem) -
         ({"endingOffsets": '{"9": 1}'}, "names partition 9, and the topic has 3"),
     ],
 )
-def test_says_what_is_wrong_with_the_options(spark: SparkSession, log: LogSystem, options: dict[str, str], sentence: str) -> None:
+def test_says_what_is_wrong_with_the_options(
+    spark: SparkSession, log: LogSystem, options: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(Exception, match=sentence):
         read(spark, log, **{"topic": "words", **options}).collect()
 
@@ -84,5 +88,7 @@ def test_says_what_is_wrong_with_the_options(spark: SparkSession, log: LogSystem
 def test_a_failing_write_leaves_nothing(spark: SparkSession, log: LogSystem) -> None:
     frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) AS word", "id / (id - 9) AS n")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
-        frame.write.format("samza").options(root=log.filesystem.root, topic="bad", key="word", partitions="2").mode("append").save()
+        frame.write.format("samza").options(root=log.filesystem.root, topic="bad", key="word", partitions="2").mode(
+            "append"
+        ).save()
     assert log.admin.metadata([StreamSpec("bad")])["bad"].head == (0, 0)

@@ -1,6 +1,9 @@
-"""What a lost host costs with and without standby copies, measured on a cluster of two workers: bytes restored, and seconds.
+"""What a lost host costs with and without standby copies, measured on a cluster of two workers.
 
-``FAILOVER_ROWS`` says how many rows of about 120 bytes the table has; ``-s`` shows the figures, which stand in docs/affinity.md.
+Bytes restored, and seconds.
+
+``FAILOVER_ROWS`` says how many rows of about 120 bytes the table has; ``-s`` shows the figures, which stand in
+docs/affinity.md.
 """
 
 from __future__ import annotations
@@ -45,7 +48,12 @@ def measured(folder: Path, copies: int) -> dict[str, float]:
         found = {place: (after[place] - before[place]) / 1e6 for place in after}
         flow.drain()
         assert len(flow.rows()) == 1100
-        return {"copies": copies, "epoch before (s)": round(epoch, 2), "first epoch after (s)": round(seconds, 2), **found}
+        return {
+            "copies": copies,
+            "epoch before (s)": round(epoch, 2),
+            "first epoch after (s)": round(seconds, 2),
+            **found,
+        }
 
 
 def test_with_a_copy_next_to_nothing_is_read_from_the_root(tmp_path: Path) -> None:

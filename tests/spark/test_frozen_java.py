@@ -48,7 +48,9 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyarrow as pa
 
     hold, held = tmp_path / "hold", tmp_path / "held"
@@ -81,7 +83,9 @@ def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(tmp_path
     java = next(child for child in process.children(recursive=True) if child.name() == "java")
     java.suspend()
     assert runtime.wait(handle, timeout=PATIENCE).state == FAILED
-    with pytest.raises(StageLost, match=rf"Spark \(local\[2\]\) has not answered since .* UTC, while the stage {stage} ran: it is"):
+    with pytest.raises(
+        StageLost, match=rf"Spark \(local\[2\]\) has not answered since .* UTC, while the stage {stage} ran: it is"
+    ):
         runtime.finish(handle)
     java.wait(PATIENCE)
     process.wait(PATIENCE)

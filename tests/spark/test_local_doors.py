@@ -56,7 +56,9 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     reads, writes = os.pipe()
     conf = {"spark.samza.test": SETTING, "spark.driver.memory": "600m"}
     # None of these is the business of this machine's environment.
-    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_LOCAL_IP", "PYSPARK_SUBMIT_ARGS")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("SPARK_LOCAL_IP", "PYSPARK_SUBMIT_ARGS")
+    }
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "{}", str(reads)],
         stdin=subprocess.PIPE,
@@ -82,7 +84,12 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 
 
 def test_all_that_listens_is_on_loopback(local: Local) -> None:
-    listening = [found.laddr for process in local.everyone() for found in process.net_connections("inet") if found.status == "LISTEN"]
+    listening = [
+        found.laddr
+        for process in local.everyone()
+        for found in process.net_connections("inet")
+        if found.status == "LISTEN"
+    ]
     ports = {place.port for place in listening}
     assert {local.told["rpc"], local.told["blocks"]} <= ports
     assert {place.ip.removeprefix("::ffff:") for place in listening} <= {"127.0.0.1", "::1"}
@@ -93,7 +100,13 @@ def test_who_has_no_secret_gets_no_block(local: Local) -> None:
         return struct.pack(">i", len(words)) + words.encode()
 
     # OpenBlocks: application, executor, ids of blocks.
-    body = b"\x00" + text(str(local.told["application"])) + text("driver") + struct.pack(">i", 1) + text(str(local.told["block"]))
+    body = (
+        b"\x00"
+        + text(str(local.told["application"]))
+        + text("driver")
+        + struct.pack(">i", 1)
+        + text(str(local.told["block"]))
+    )
     request = b"\x03" + struct.pack(">qi", 7, len(body)) + body
     with socket.create_connection(("127.0.0.1", int(str(local.told["blocks"]))), timeout=60) as there:
         there.sendall(struct.pack(">q", len(request) + 8) + request)
@@ -118,7 +131,12 @@ def test_settings_that_java_starts_with_are_settings_still(local: Local) -> None
 
 
 def test_sockets_of_workers_lie_where_only_we_can_enter(local: Local) -> None:
-    names = [Path(str(found.laddr)) for process in local.everyone() for found in process.net_connections("unix") if found.laddr]
+    names = [
+        Path(str(found.laddr))
+        for process in local.everyone()
+        for found in process.net_connections("unix")
+        if found.laddr
+    ]
     sockets = {name for name in names if name.suffix == ".sock"}
     assert local.told["seen"] == ["what a task was handed"]
     assert sockets

@@ -1,4 +1,7 @@
-"""Tables that an application writes, on a real Spark: written here and joined there, read and written again, in all modes."""
+"""Tables that an application writes, on a real Spark.
+
+Written here and joined there, read and written again, in all modes.
+"""
 
 from __future__ import annotations
 

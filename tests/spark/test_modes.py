@@ -1,4 +1,7 @@
-"""Pipelined and continuous runs on a real Spark: stages at the same time, killed and resumed, equal to the test driver's."""
+"""Pipelined and continuous runs on a real Spark.
+
+Stages at the same time, killed and resumed, equal to the test driver's.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +57,17 @@ class Flow:
         self.root = str(folder / "root")
         self.files = open_filesystem(self.root)
         self.log = LogSystem("log", SystemBinding("log", {"root": self.root}))
-        self.runtime = SparkRuntime(self.root, {"lake": SystemBinding("files", {"root": str(folder / "data")})}, master="local[2]")
+        self.runtime = SparkRuntime(
+            self.root, {"lake": SystemBinding("files", {"root": str(folder / "data")})}, master="local[2]"
+        )
         self.runs: list[RunPlan] = []
 
     def send(self, rows: list[dict[str, Any]]) -> None:
         import pyarrow as pa
 
-        schema = pa.schema([("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64"), ("at", pa.timestamp("us", "UTC"))])
+        schema = pa.schema(
+            [("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64"), ("at", pa.timestamp("us", "UTC"))]
+        )
         self.log.append("visits", pa.Table.from_pylist(rows, schema), key=["member_id"], partitions=2)
 
     def prepare(self, application: str, run_id: str, mode: str, **config: str) -> RunPlan:
@@ -108,7 +115,9 @@ def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pyt
     died = flow.folder / "worker-died"
     monkeypatch.setenv(VARIABLE, f"task-before-manifest*3@{died}")
     stages = [stage.stage_id for stage in run.plan.stages]
-    handles = {stage_id: flow.runtime.submit(run, stage_id) for stage_id in reversed(stages)}  # a consumer waits for its producer
+    handles = {
+        stage_id: flow.runtime.submit(run, stage_id) for stage_id in reversed(stages)
+    }  # a consumer waits for its producer
     until(lambda: flow.epochs(handles["hop-2"]) >= 2)
     flow.kill_runner(run)
     until(lambda: all(flow.runtime.status(found).is_final for found in handles.values()))

@@ -1,4 +1,7 @@
-"""What takes long: a run whose runner is killed at random moments, and more data than memory is given. ``make nightly`` runs it."""
+"""What takes long: a run whose runner is killed at random moments, and more data than memory is given.
+
+``make nightly`` runs it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ def kill_runners(runtime: SparkRuntime, run: RunPlan, root: Path) -> None:
 
 
 def counts(source: str) -> list[tuple[int, int]]:
-    rows: list[tuple[int, int]] = duckdb.connect().execute(f"SELECT page_id, views FROM ({source}) ORDER BY page_id").fetchall()
+    rows: list[tuple[int, int]] = (
+        duckdb.connect().execute(f"SELECT page_id, views FROM ({source}) ORDER BY page_id").fetchall()
+    )
     return rows
 
 
@@ -109,13 +114,19 @@ def test_ten_gigabytes_go_through_a_topic_in_four(roomy: Path, capsys: pytest.Ca
     runtime = runtime_over(roomy, views)
     started = time.monotonic()
     with MemoryLimit(MEMORY, Runners(roomy / "root")) as limit:
-        results = runtime.run_application("benchmarks.applications:wide", "wide", config={"views": views.name, "partitions": "16"})
+        results = runtime.run_application(
+            "benchmarks.applications:wide", "wide", config={"views": views.name, "partitions": "16"}
+        )
     seconds = time.monotonic() - started
     through = sum(output.bytes for result in results for output in result.outputs if output.own)
     with capsys.disabled():
-        parts = ", ".join(f"{name} {bytes_ / 2**20:,.0f}" for name, bytes_ in sorted(limit.by_process.items(), key=lambda part: -part[1]))
+        parts = ", ".join(
+            f"{name} {bytes_ / 2**20:,.0f}"
+            for name, bytes_ in sorted(limit.by_process.items(), key=lambda part: -part[1])
+        )
         print(
-            f"\n{size / 2**30:.2f} GiB of Parquet in {views.name}, {through / 2**30:.2f} GiB through the topic, in {seconds:.0f} s; "
+            f"\n{size / 2**30:.2f} GiB of Parquet in {views.name}, {through / 2**30:.2f} GiB through the topic, in "
+            f"{seconds:.0f} s; "
             f"at most {limit.peak / 2**20:,.0f} of {MEMORY / 2**20:,.0f} MiB: {parts}"
         )
     assert through > 0.97 * BYTES

@@ -36,7 +36,9 @@ class RandomRuns(Runs):
         super().__init__(session, folder)
         self._plan = plan
         spec = plan.application(bounded=True).spec()
-        self._schemas: dict[str, Schema] = {name: stream.schema for name, stream in spec.inputs.items() if stream.schema is not None}
+        self._schemas: dict[str, Schema] = {
+            name: stream.schema for name, stream in spec.inputs.items() if stream.schema is not None
+        }
         for name, schema in self._schemas.items():
             self.make(name, schema, plan.partitions)
 
@@ -50,7 +52,9 @@ class RandomRuns(Runs):
     def planned(self, run_id: str, *, bounded: bool, **more: Any) -> Any:
         """A run of the application."""
         kind = "bounded" if bounded else "unbounded"
-        return self.prepare(f"{random_apps.__name__}:{kind}_{self._plan.seed}", run_id, config=self._plan.config, **more)
+        return self.prepare(
+            f"{random_apps.__name__}:{kind}_{self._plan.seed}", run_id, config=self._plan.config, **more
+        )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -58,7 +62,9 @@ def test_every_mode_on_spark_gives_what_the_test_driver_gives(session: Any, tmp_
     rng, plan = random.Random(seed), plan_of(seed)
     messages = plan.messages()
     driver = whole(plan, driver_of(plan, bounded=True)).run()
-    expected = {stream: sorted(repr(row) for row in driver.output_table(stream).to_pylist()) for stream in driver.spec.outputs}
+    expected = {
+        stream: sorted(repr(row) for row in driver.output_table(stream).to_pylist()) for stream in driver.spec.outputs
+    }
 
     staged = RandomRuns(session, tmp_path / "staged", plan)
     staged.pipe(messages)
@@ -72,7 +78,9 @@ def test_every_mode_on_spark_gives_what_the_test_driver_gives(session: Any, tmp_
     pipelined.together(run)
     assert pipelined.outputs(run) == expected, "pipelined"
 
-    if "rows" in plan.inputs:  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
+    if (
+        "rows" in plan.inputs
+    ):  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
         return
     cuts = sorted(rng.sample(range(len(messages) + 1), 2)) if len(messages) > 1 else [0, 0]
     pieces = [messages[: cuts[0]], messages[cuts[0] : cuts[1]], messages[cuts[1] :]]

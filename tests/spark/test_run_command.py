@@ -51,7 +51,19 @@ def project(tmp_path: Path) -> Path:
 def command(*more: str) -> list[str]:
     program = "from airflow_samza.cli import main; main()"
     systems = ["--system", "logs=files:data", "--system", "warehouse=files:warehouse"]
-    return [sys.executable, "-c", program, "run", "views_application:views", "--root", "root", *systems, "--master", "local[2]", *more]
+    return [
+        sys.executable,
+        "-c",
+        program,
+        "run",
+        "views_application:views",
+        "--root",
+        "root",
+        *systems,
+        "--master",
+        "local[2]",
+        *more,
+    ]
 
 
 def run(project: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -84,7 +96,11 @@ def test_a_run_writes_the_result_once_however_often_it_is_asked_for(project: Pat
 
 
 def test_a_callable_that_raises_ends_the_run_with_its_place_in_the_code(project: Path) -> None:
-    text = (project / "views_application.py").read_text().replace("return view.member > 1", "return 1 / (view.member - 5) > 0")
+    text = (
+        (project / "views_application.py")
+        .read_text()
+        .replace("return view.member > 1", "return 1 / (view.member - 5) > 0")
+    )
     (project / "views_application.py").write_text(text)
     done = run(project)
     assert done.returncode == 1
@@ -96,7 +112,9 @@ def test_a_callable_that_raises_ends_the_run_with_its_place_in_the_code(project:
 
 def test_an_interrupted_run_cancels_its_work_and_can_be_resumed(project: Path) -> None:
     (project / "hold").touch()
-    process = subprocess.Popen(command("--run-id", "held"), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command("--run-id", "held"), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     try:
         for line in process.stderr:
@@ -116,7 +134,17 @@ def test_an_interrupted_run_cancels_its_work_and_can_be_resumed(project: Path) -
 
 
 def test_stages_of_a_run_may_run_at_the_same_time_over_files(project: Path) -> None:
-    done = run(project, "--run-id", "together", "--mode", "pipelined", "--config", "job.epoch.max.messages=2", "--format", "json")
+    done = run(
+        project,
+        "--run-id",
+        "together",
+        "--mode",
+        "pipelined",
+        "--config",
+        "job.epoch.max.messages=2",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     assert counted(project) == {"NO": 4, "SE": 4}
     assert "Stage by-country: running" in done.stderr

@@ -1,4 +1,7 @@
-"""Tables fed by side inputs on a real Spark: rows and processors, low-level, and a continuous run that follows its topics."""
+"""Tables fed by side inputs on a real Spark.
+
+Rows and processors, low-level, and a continuous run that follows its topics.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,11 @@ from tests.support.topic_rows import topic_rows
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 SCORING, LOOKING_UP = "samza_spark_apps.side_inputs:scoring", "samza_spark_apps.side_inputs:looking_up"
-VIEWS, PROFILES, SCORES = "member_id bigint, page string", "member_id bigint, tier string", "member_id bigint, score bigint"
+VIEWS, PROFILES, SCORES = (
+    "member_id bigint, page string",
+    "member_id bigint, tier string",
+    "member_id bigint, score bigint",
+)
 
 
 class Place:
@@ -35,7 +42,9 @@ class Place:
         self.runs: list[RunPlan] = []
 
     def send(self, topic: str, schema: str, rows: list[dict[str, Any]]) -> None:
-        self.log.append(topic, pa.Table.from_pylist(rows, Schema.of(schema).to_arrow()), key=["member_id"], partitions=2)
+        self.log.append(
+            topic, pa.Table.from_pylist(rows, Schema.of(schema).to_arrow()), key=["member_id"], partitions=2
+        )
 
     def views(self, *members: int) -> None:
         self.send("views", VIEWS, [{"member_id": member, "page": "p"} for member in members])

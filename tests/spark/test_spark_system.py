@@ -89,7 +89,9 @@ class Warehouse:
         return sorted((row.asDict() for row in self.spark.table(name).collect()), key=repr)
 
     def recorded(self, run: RunPlan, stream_id: str) -> Mapping[str, Any]:
-        found = read(self.files, f"{RunFolder(run.application, run.run_id).path}/read-by-spark/{run.generation}/{stream_id}.json")
+        found = read(
+            self.files, f"{RunFolder(run.application, run.run_id).path}/read-by-spark/{run.generation}/{stream_id}.json"
+        )
         assert found is not None
         return found
 
@@ -162,7 +164,9 @@ def test_a_database_is_read_and_written_by_jdbc(warehouse: Warehouse) -> None:
 
 def test_an_existing_job_comes_in_and_its_shuffles_are_named(warehouse: Warehouse) -> None:
     run = warehouse.run("existing_job")
-    assert {row["country"]: row["views"] for row in warehouse.table("busy")} == {k.upper(): v for k, v in counted(VIEWS).items()}
+    assert {row["country"]: row["views"] for row in warehouse.table("busy")} == {
+        k.upper(): v for k, v in counted(VIEWS).items()
+    }
     (shuffle,) = warehouse.recorded(run, "busy")["shuffles"]
     assert "for its HashAggregate" in shuffle
     assert '.partition_by("country", id=…) and .aggregate(…)' in shuffle
@@ -171,13 +175,17 @@ def test_an_existing_job_comes_in_and_its_shuffles_are_named(warehouse: Warehous
 def test_columns_that_nobody_declared_are_those_of_the_dataframe(warehouse: Warehouse) -> None:
     run = warehouse.run("columns_unsaid")
     assert warehouse.recorded(run, "busy")["schema"] == "country string, views bigint not null"
-    lines = [line for path in (warehouse.folder / "lake/busy").glob("*.json*") for line in path.read_text().splitlines()]
+    lines = [
+        line for path in (warehouse.folder / "lake/busy").glob("*.json*") for line in path.read_text().splitlines()
+    ]
     assert len(lines) == 4
 
 
 def test_tables_of_bytes_are_read_and_written_by_serdes(warehouse: Warehouse) -> None:
     lines = [json.dumps({**view, "more": [1]}) for view in VIEWS]
-    warehouse.spark.createDataFrame([(line,) for line in lines], "value string").write.text(str(warehouse.folder / "data/lines"))
+    warehouse.spark.createDataFrame([(line,) for line in lines], "value string").write.text(
+        str(warehouse.folder / "data/lines")
+    )
     warehouse.run("table_of_bytes")
     written = warehouse.spark.read.parquet(str(warehouse.folder / "data/piped"))
     assert written.dtypes == [("value", "binary")]
@@ -222,7 +230,9 @@ def topic_rows_by_partition(log: LogSystem, topic: str) -> list[list[dict[str, A
     found = []
     for partition in range(consumer.topic.partitions):
         envelopes = consumer.read(SystemStreamPartition("log", topic, partition))
-        found.append([row for envelope in envelopes if isinstance(envelope, MessageRun) for row in envelope.batch.to_pylist()])
+        found.append(
+            [row for envelope in envelopes if isinstance(envelope, MessageRun) for row in envelope.batch.to_pylist()]
+        )
     consumer.close()
     return found
 
@@ -237,21 +247,38 @@ def test_the_plan_says_what_is_read_and_what_is_promised(warehouse: Warehouse) -
     assert "exactly once: the stage's end replaces the whole table" in text
     assert "at least once: an append that dies between Spark's write and the record of it is made again" in text
     job = warehouse.prepare("existing_job")
-    assert "the DataFrame of samza_spark_apps.spark_system.busy_countries" in " ".join(explain(job.plan, None, job.notes).split())
+    assert "the DataFrame of samza_spark_apps.spark_system.busy_countries" in " ".join(
+        explain(job.plan, None, job.notes).split()
+    )
 
 
 def test_explain_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from airflow_samza.cli import main; main()"]
-    asked = [*program, "explain", "samza_spark_apps.spark_system:counted_thirds", "--root", str(tmp_path / "root"), "--shuffles"]
+    asked = [
+        *program,
+        "explain",
+        "samza_spark_apps.spark_system:counted_thirds",
+        "--root",
+        str(tmp_path / "root"),
+        "--shuffles",
+    ]
     paths = os.pathsep.join([str(APPS), str(APPS.parents[2])])
     done = subprocess.run(
-        asked, env={**os.environ, "PYTHONPATH": paths}, cwd=APPS, capture_output=True, text=True, timeout=600, check=False
+        asked,
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=APPS,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert '.partition_by("third", id=…) and .aggregate(…)' in " ".join(done.stdout.split())
 
 
-def test_who_has_no_session_leaves_the_writing_to_a_runner(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_no_session_leaves_the_writing_to_a_runner(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = warehouse.prepare("existing_job")
     (stage,) = run.plan.stages
     monkeypatch.setattr("airflow_samza.spark.table_writer._write", _breaks)
@@ -275,7 +302,9 @@ def _breaks(*_: Any) -> None:
     raise ConnectionError("the catalog is away")
 
 
-def test_a_remote_table_is_called_by_the_tasks(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_table_is_called_by_the_tasks(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SAMZA_SPARK_TEST_LINES", str(tmp_path / "lines"))
     warehouse.spark.sparkContext.environment["SAMZA_SPARK_TEST_LINES"] = str(tmp_path / "lines")
     warehouse.run("remote_table")
@@ -288,11 +317,15 @@ def test_a_remote_table_is_called_by_the_tasks(warehouse: Warehouse, tmp_path: P
 # -- who dies ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(APPS))
     _write_views(tmp_path / "data/views/1.parquet", VIEWS)
     runtime = SparkRuntime(
-        str(tmp_path / "root"), {"warehouse": SystemBinding("spark", {"root": str(tmp_path / "data")})}, master="local[2]"
+        str(tmp_path / "root"),
+        {"warehouse": SystemBinding("spark", {"root": str(tmp_path / "data")})},
+        master="local[2]",
     )
     run = runtime.prepare("samza_spark_apps.spark_system:copies", "r1")
     (stage,) = run.plan.stages
@@ -307,8 +340,12 @@ def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(t
     marked = runtime.close(run, wait_seconds=120)
     assert result.inputs[0].messages == len(VIEWS), "what came after it was read is another run's"
     assert _ids(tmp_path / "data/replaced") == [view["member_id"] for view in LONG]
-    assert _ids(tmp_path / "data/appended") == sorted(2 * [view["member_id"] for view in LONG]), "as the plan says: at least once"
-    assert [topic.split("/")[0] for topic in marked] == [f"spark-copies-1-{name}" for name in ("views", "appended", "replaced")]
+    assert _ids(tmp_path / "data/appended") == sorted(2 * [view["member_id"] for view in LONG]), (
+        "as the plan says: at least once"
+    )
+    assert [topic.split("/")[0] for topic in marked] == [
+        f"spark-copies-1-{name}" for name in ("views", "appended", "replaced")
+    ]
 
 
 def _write_views(path: Path, views: list[dict[str, Any]]) -> None:
@@ -334,7 +371,11 @@ def _ids(folder: Path) -> list[int]:
     [
         ("missing", StageFailed, "Spark cannot read the input 'nowhere' from .*nowhere"),
         ("other_columns", SchemaError, "What Spark reads as 'views' has no column 'member'"),
-        ("failing_job", StageFailed, r"failing, the function of from_dataframe 'broken' \(.*spark_system.py:\d+\), failed with ValueError"),
+        (
+            "failing_job",
+            StageFailed,
+            r"failing, the function of from_dataframe 'broken' \(.*spark_system.py:\d+\), failed with ValueError",
+        ),
     ],
 )
 def test_says_what_cannot_be_read(warehouse: Warehouse, name: str, error: type[SamzaError], said: str) -> None:

@@ -39,7 +39,9 @@ def test_two_stages_give_what_the_test_driver_gives(lake: Lake) -> None:
     second = lake.runtime.run_stage(lake.run, "by-country")
     assert lake.rows("per-country") == lake.driven("per-country")
     assert first.inputs[0].messages == len(VIEWS)
-    assert first.outputs[0].messages == second.inputs[0].messages == 2 * 2  # partial results: of two tasks for two countries each
+    assert (
+        first.outputs[0].messages == second.inputs[0].messages == 2 * 2
+    )  # partial results: of two tasks for two countries each
     assert first.outputs[0].unit == second.inputs[0].unit == "partial results"
     assert first.outputs[0].control == 2 * 2  # two tasks, each to both partitions
     assert second.inputs[0].control == 4
@@ -121,11 +123,15 @@ def test_a_transform_runs_between_two_sections(lake: Lake) -> None:
     lake.runtime.run_stage(lake.run, "for-transform")
     lake.runtime.run_stage(lake.run, "by-initial")
     long = [view["country"][0] for view in VIEWS if view["dwell_ms"] > 1000]
-    assert lake.rows("per-initial") == [{"initial": initial, "views": long.count(initial)} for initial in sorted(set(long))]
+    assert lake.rows("per-initial") == [
+        {"initial": initial, "views": long.count(initial)} for initial in sorted(set(long))
+    ]
 
 
 def test_a_shuffle_in_a_transform_is_refused_with_the_partition_by(lake: Lake) -> None:
-    with pytest.raises((UnsupportedShape, InvalidApplication), match=r"transform 'counted'.*moves rows between partitions") as caught:
+    with pytest.raises(
+        (UnsupportedShape, InvalidApplication), match=r"transform 'counted'.*moves rows between partitions"
+    ) as caught:
         lake.runtime.run_stage(lake.run, "for-wide")
     assert "partition_by('country', id=…)" in caught.value.hint
 
@@ -147,7 +153,9 @@ def test_a_topic_without_end_of_stream_does_not_complete_a_stage(lake: Lake) -> 
     done = lake.runtime.run_stage(lake.run, "views", generation=2).to_dict()
     files = open_filesystem(str(lake.folder / "root"))
     folder = RunFolder("spark-views", "run 1").stage("views", Generation(3, 1))
-    write_once(files, folder.result, {**done, "generation": "3.1"})  # as if the writer had ended without saying so in band
+    write_once(
+        files, folder.result, {**done, "generation": "3.1"}
+    )  # as if the writer had ended without saying so in band
     with pytest.raises(StageError, match="has no end-of-stream"):
         lake.runtime.run_stage(third, "by-country")
 

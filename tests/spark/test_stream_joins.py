@@ -1,4 +1,7 @@
-"""Joins of two streams on a real Spark: what waits for a partner is kept from epoch to epoch, and outlives its runner."""
+"""Joins of two streams on a real Spark.
+
+What waits for a partner is kept from epoch to epoch, and outlives its runner.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,11 @@ def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tm
     files = open_filesystem(root)
     try:
         handles = [runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
-        until(lambda: files.exists(handles[-1].folder.commit(1)) or all(runtime.status(handle).is_final for handle in handles))
+        until(
+            lambda: (
+                files.exists(handles[-1].folder.commit(1)) or all(runtime.status(handle).is_final for handle in handles)
+            )
+        )
         for runner in runtime.live_runners(run):
             claim = read(files, runner.claim)
             assert claim is not None

@@ -1,4 +1,7 @@
-"""Compaction on a real Spark: a push whose chain has become long leaves one section with the same rows, each in its key's partition."""
+"""Compaction on a real Spark.
+
+A push whose chain has become long leaves one section with the same rows, each in its key's partition.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def test_a_compaction_of_which_a_worker_fails_leaves_the_push_as_it_is(
     pusher: Pusher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pusher.push(pusher.file("all.parquet", MEMBERS), "full")
-    broken = lambda *given: CompactionTask(str(pusher.folder / "root"), {}, "nowhere", {"name": "t0-push"}, {}, 2, (0, 1, 2, 3))  # noqa: E731
+
+    def broken(*given: object) -> CompactionTask:
+        return CompactionTask(str(pusher.folder / "root"), {}, "nowhere", {"name": "t0-push"}, {}, 2, (0, 1, 2, 3))
+
     with monkeypatch.context() as patch:
         patch.setattr(table_compaction, "compaction_task", broken)
         made = change(pusher, 1, compact_after=1)
@@ -79,7 +85,9 @@ def test_a_compaction_of_which_a_worker_fails_leaves_the_push_as_it_is(
     assert pusher.rows(newest) == after(made, more)
 
 
-@pytest.mark.parametrize("place", ["compaction-before-staging", "compaction-task-after-record", "compaction-after-publish"])
+@pytest.mark.parametrize(
+    "place", ["compaction-before-staging", "compaction-task-after-record", "compaction-after-publish"]
+)
 def test_a_push_of_which_the_compaction_is_killed_stands_and_the_next_one_compacts(
     pusher: Pusher, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

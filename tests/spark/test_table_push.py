@@ -64,7 +64,9 @@ class Pusher:
         self.table = "t0"
         self._ids = itertools.count(1)
 
-    def push(self, source: object, push_id: str | None = None, secrets: dict[str, str] | None = None, **options: Any) -> TableVersion:
+    def push(
+        self, source: object, push_id: str | None = None, secrets: dict[str, str] | None = None, **options: Any
+    ) -> TableVersion:
         push_id = push_id or f"push-{next(self._ids)}"
         request = prepare_push(self.files, {}, APPLICATION, self.table, source, push_id, None, **options)
         handle = request.handle
@@ -85,7 +87,9 @@ class Pusher:
     def file(self, name: str, rows: Sequence[Mapping[str, Any]], types: dict[str, pa.DataType] | None = None) -> str:
         """A file of rows, in the format that its name ends in."""
         path = self.folder / name
-        table = pa.Table.from_pylist(rows, pa.schema(list((types or {"member_id": pa.int64(), "tier": pa.string()}).items())))
+        table = pa.Table.from_pylist(
+            rows, pa.schema(list((types or {"member_id": pa.int64(), "tier": pa.string()}).items()))
+        )
         if name.endswith(".csv"):
             pyarrow.csv.write_csv(table, path)
         elif name.endswith(".json"):
@@ -102,7 +106,9 @@ def pusher(session: DriverSession, tmp_path: Path) -> Pusher:
     return Pusher(session, tmp_path)
 
 
-MEMBERS: list[dict[str, Any]] = [{"member_id": number, "tier": ("gold", "iron", None)[number % 3]} for number in range(300)]
+MEMBERS: list[dict[str, Any]] = [
+    {"member_id": number, "tier": ("gold", "iron", None)[number % 3]} for number in range(300)
+]
 BY_ID = {row["member_id"]: row["tier"] for row in MEMBERS}
 
 
@@ -131,7 +137,7 @@ def test_rows_come_from_a_query_a_table_and_a_function(pusher: Pusher) -> None:
 
 
 def test_columns_are_picked_renamed_and_computed(pusher: Pusher) -> None:
-    source = pusher.file("wide.parquet", [{"id": 1, "level": "x", "noise": "y"}], {n: pa.int64() if n == "id" else pa.string() for n in ("id", "level", "noise")})  # fmt: skip  # noqa: E501
+    source = pusher.file("wide.parquet", [{"id": 1, "level": "x", "noise": "y"}], {n: pa.int64() if n == "id" else pa.string() for n in ("id", "level", "noise")})  # fmt: skip
     version = pusher.push(source, columns={"member_id": "id + 1", "tier": "upper(level)"})
     assert pusher.rows(version) == {2: "X"}
     wider: list[dict[str, Any]] = [{**row, "noise": 1} for row in MEMBERS]
@@ -144,7 +150,7 @@ def test_columns_are_picked_renamed_and_computed(pusher: Pusher) -> None:
 def test_changes_and_deletes_come_on_top(pusher: Pusher) -> None:
     pusher.push(pusher.file("all.parquet", MEMBERS))
     types = {"member_id": pa.int64(), "tier": pa.string(), "gone": pa.bool_()}
-    changes: list[dict[str, Any]] = [{"member_id": 1, "tier": None, "gone": True}, {"member_id": 2, "tier": "new", "gone": None}, {"member_id": 999, "tier": "x", "gone": False}]  # fmt: skip  # noqa: E501
+    changes: list[dict[str, Any]] = [{"member_id": 1, "tier": None, "gone": True}, {"member_id": 2, "tier": "new", "gone": None}, {"member_id": 999, "tier": "x", "gone": False}]  # fmt: skip
     version = pusher.push(pusher.file("changes.parquet", changes, types), mode="incremental", deletes="gone")
     expected = {**BY_ID, 2: "new", 999: "x"}
     del expected[1]
@@ -169,10 +175,16 @@ def test_null_and_double_keys_are_refused_with_examples(pusher: Pusher) -> None:
 
 def test_null_keys_are_left_out_and_the_latest_of_a_key_stays_when_asked(pusher: Pusher) -> None:
     types = {"member_id": pa.int64(), "tier": pa.string(), "at": pa.int64()}
-    rows = [{"member_id": n % 50, "tier": f"at {n}", "at": n} for n in range(20_000)] + [{"member_id": None, "tier": "x", "at": 1}]
-    version = pusher.push(pusher.file("log.parquet", rows, types), on_null_key="drop", on_duplicate="last", latest_by="at")
+    rows = [{"member_id": n % 50, "tier": f"at {n}", "at": n} for n in range(20_000)] + [
+        {"member_id": None, "tier": "x", "at": 1}
+    ]
+    version = pusher.push(
+        pusher.file("log.parquet", rows, types), on_null_key="drop", on_duplicate="last", latest_by="at"
+    )
     assert pusher.rows(version) == {n: f"at {19_950 + n}" for n in range(50)}
-    anyone = pusher.push(pusher.file("log.parquet", rows, types), on_null_key="drop", on_duplicate="any", columns=["member_id", "tier"])
+    anyone = pusher.push(
+        pusher.file("log.parquet", rows, types), on_null_key="drop", on_duplicate="any", columns=["member_id", "tier"]
+    )
     assert set(pusher.rows(anyone)) == set(range(50))
 
 
@@ -198,10 +210,14 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
         pusher.push(str(pusher.folder / "nothing.parquet"))
     with pytest.raises(PushError, match=r"cannot be read: .*TABLE_OR_VIEW_NOT_FOUND"):
         pusher.push({"table": "nobody.made_it"})
-    no_database = {"jdbc": {"url": "jdbc:derby:nowhere", "dbtable": "t", "driver": "org.apache.derby.jdbc.EmbeddedDriver"}}
+    no_database = {
+        "jdbc": {"url": "jdbc:derby:nowhere", "dbtable": "t", "driver": "org.apache.derby.jdbc.EmbeddedDriver"}
+    }
     with pytest.raises(SourceUnavailable, match=r"cannot be read now: .*FAILED_JDBC"):
         pusher.push(no_database)
-    with pytest.raises(StageFailed, match=r"failed: ValueError: no members today \(\S+/samza_spark_apps/pushed.py:\d+\)"):
+    with pytest.raises(
+        StageFailed, match=r"failed: ValueError: no members today \(\S+/samza_spark_apps/pushed.py:\d+\)"
+    ):
         pusher.push({"callable": "samza_spark_apps.pushed:broken"})
     with pytest.raises(PushError, match="cannot be imported"):
         pusher.push({"callable": "samza_spark_apps.nowhere:members"})
@@ -210,7 +226,10 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
 def test_a_source_column_of_a_type_that_no_table_has_is_told(pusher: Pusher) -> None:
     with pytest.raises(PushError, match="has the column 'tier' of type void, which no table has"):
         pusher.push({"query": "SELECT 1L AS member_id, NULL AS tier"})
-    assert pusher.push({"query": "SELECT 1L AS member_id, NULL AS tier"}, columns={"tier": "CAST(tier AS string)"}).rows == 1
+    assert (
+        pusher.push({"query": "SELECT 1L AS member_id, NULL AS tier"}, columns={"tier": "CAST(tier AS string)"}).rows
+        == 1
+    )
 
 
 def test_a_source_column_that_says_what_is_deleted_is_named(pusher: Pusher) -> None:
@@ -288,8 +307,11 @@ def test_a_push_whose_process_is_killed_shows_nothing_and_a_retry_completes_it(
     files = open_filesystem(str(tmp_path / "root"))
     visible = versions.newest(files, "log", "t0-push")
     assert (visible is not None) == (place == "push-after-version")
-    # A worker's death fails the Spark job; everything else takes the whole runner along, and what is staged by then needs none.
-    assert runtime.status(handle).state == {"push-after-staging-began": "lost"}.get(place, "failed" if "task" in place else "unfinished")
+    # A worker's death fails the Spark job; everything else takes the whole runner along, and what is staged by then
+    # needs none.
+    assert runtime.status(handle).state == {"push-after-staging-began": "lost"}.get(
+        place, "failed" if "task" in place else "unfinished"
+    )
     monkeypatch.delenv(VARIABLE)
     pusher = Pusher.__new__(Pusher)
     pusher.table, pusher.log = "t0", LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))

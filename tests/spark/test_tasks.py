@@ -46,7 +46,11 @@ class Visits:
         for partition in range(found.partitions):
             place = SystemStreamPartition("log", topic, partition)
             for envelope in consumer.read(place, OffsetRange(found.oldest[partition], found.head[partition])):
-                rows += [tuple(row.values()) for row in envelope.batch.to_pylist()] if isinstance(envelope, MessageRun) else []
+                rows += (
+                    [tuple(row.values()) for row in envelope.batch.to_pylist()]
+                    if isinstance(envelope, MessageRun)
+                    else []
+                )
         consumer.close()
         return sorted(rows)
 

@@ -44,12 +44,18 @@ PLAN = ExecutionPlan(
     streams=(planned("views", "input"), planned("by-member", "intermediate"), planned("out", "output")),
     tables=(),
     join_groups=(),
-    stages=(Stage("views", (), ("views",), ("by-member",)), Stage("by-member", (), ("by-member",), ("out",), upstream=("views",))),
+    stages=(
+        Stage("views", (), ("views",), ("by-member",)),
+        Stage("by-member", (), ("by-member",), ("out",), upstream=("views",)),
+    ),
 )
 
 
 class Carried:
-    """A root, and runs of two stages: each run reads ``step`` further messages, and its state is how many were read in all."""
+    """A root, and runs of two stages.
+
+    Each run reads ``step`` further messages, and its state is how many were read in all.
+    """
 
     def __init__(self, root: Path) -> None:
         self.files = LocalFilesystem(root)
@@ -65,7 +71,9 @@ class Carried:
         assert found is not None
         return found
 
-    def plan(self, run_id: str, generation: int = 1, *, step: int = 10, patience: Patience | None = None, keep: int = 5) -> RunPlan:
+    def plan(
+        self, run_id: str, generation: int = 1, *, step: int = 10, patience: Patience | None = None, keep: int = 5
+    ) -> RunPlan:
         """What ``prepare`` does as far as the state goes."""
         known = read(self.files, self.folder(run_id).plan(generation))
         if known is not None:
@@ -83,8 +91,12 @@ class Carried:
         return self.store(run_id, 1, RunState(OWN, version.number if version is not None else 0, keep=keep), begin)
 
     def store(self, run_id: str, generation: int, state: RunState, begin: int) -> RunPlan:
-        streams = {s.stream_id: BoundStream(s.stream_id, s.role, "sink", StreamSpec(s.stream_id, 1)) for s in PLAN.streams}
-        views = BoundStream("views", "input", "sink", StreamSpec("views", 1), {"offsets": [[begin, self.head]], "final": False})
+        streams = {
+            s.stream_id: BoundStream(s.stream_id, s.role, "sink", StreamSpec(s.stream_id, 1)) for s in PLAN.streams
+        }
+        views = BoundStream(
+            "views", "input", "sink", StreamSpec("views", 1), {"offsets": [[begin, self.head]], "final": False}
+        )
         run = RunPlan("app", "1", "module:app", run_id, generation, PLAN, {**streams, "views": views}, state=state)
         write_once(self.files, self.folder(run_id).plan(generation), run.to_dict())
         return run
@@ -103,7 +115,9 @@ class Carried:
         checkpoint = {"offsets": {"views": {"0": slice_["offsets"][0][1]}}} if stage == "views" else {"offsets": {}}
         state = {"counter": {"table": {"path": path, "rows": 1, "bytes": 1, "checksum": 0}}}
         staged = {name: Staged({}, 1) for name in outputs}
-        write_once(self.files, folder.manifest(0, 0), Manifest(0, 0, "first", 1.0, {}, staged, {}, checkpoint, state).to_dict())
+        write_once(
+            self.files, folder.manifest(0, 0), Manifest(0, 0, "first", 1.0, {}, staged, {}, checkpoint, state).to_dict()
+        )
         finish_stage(self.files, {"sink": self.sink}, run, stage, number, folder)  # type: ignore[dict-item]
 
     def whole(self, run_id: str, generation: int = 1, **more: Any) -> Version | None:

@@ -25,7 +25,9 @@ class _Counting(StreamTask):
 
 def _counted(app: Any, store: str = "counts") -> None:
     app.input_stream("clicks", system="log", schema=CLICK, key="member", slice="checkpoint")
-    app.output_stream("numbered", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2)
+    app.output_stream(
+        "numbered", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2
+    )
     app.store(store, key="bigint", value="bigint")
     app.task(_Counting)
 
@@ -34,8 +36,12 @@ counting = task_application("counting")(_counted)
 
 
 def _joined(app: Any) -> None:
-    clicks = app.input_stream("clicks", system="log", schema=CLICK, slice="checkpoint").partition_by("member", id="clicks-by-member")
-    views = app.input_stream("views", system="log", schema=VIEW, bounded=False).partition_by("member", id="views-by-member")
+    clicks = app.input_stream("clicks", system="log", schema=CLICK, slice="checkpoint").partition_by(
+        "member", id="clicks-by-member"
+    )
+    views = app.input_stream("views", system="log", schema=VIEW, bounded=False).partition_by(
+        "member", id="views-by-member"
+    )
     both = clicks.join(
         views,
         lambda click, view: {"member": click.member, "page": click.page, "seconds": view.seconds},
@@ -51,8 +57,12 @@ joining = stream_application("joining", config={"job.intermediate.stream.partiti
 
 
 def _produced(app: Any) -> None:
-    clicks = app.input_stream("clicks", system="log", schema=CLICK, slice="checkpoint").partition_by("member", id="by-member")
-    clicks.send_to(app.output_stream("shared-clicks", system="log", schema=CLICK, key="member", partitions=3, shared=True))
+    clicks = app.input_stream("clicks", system="log", schema=CLICK, slice="checkpoint").partition_by(
+        "member", id="by-member"
+    )
+    clicks.send_to(
+        app.output_stream("shared-clicks", system="log", schema=CLICK, key="member", partitions=3, shared=True)
+    )
 
 
 producing = stream_application("producing")(_produced)
@@ -60,7 +70,9 @@ producing = stream_application("producing")(_produced)
 
 def _summed(app: Any) -> None:
     clicks = app.shared_stream("shared-clicks", system="log", schema=CLICK, key="member", bounded=True)
-    clicks.aggregate("member", clicks=count(), id="per-member").send_to(app.output_stream("sums", system="log", partitions=1))
+    clicks.aggregate("member", clicks=count(), id="per-member").send_to(
+        app.output_stream("sums", system="log", partitions=1)
+    )
 
 
 summing = stream_application("summing")(_summed)
@@ -68,7 +80,9 @@ summing = stream_application("summing")(_summed)
 
 def _counted_from_shared(app: Any) -> None:
     app.shared_stream("shared-clicks", system="log", schema=CLICK, key="member")
-    app.output_stream("numbered", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2)
+    app.output_stream(
+        "numbered", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2
+    )
     app.store("counts", key="bigint", value="bigint")
     app.task(_Counting)
 
@@ -93,7 +107,13 @@ def windowed(*, bounded: bool) -> Any:
     """Windows and a join of two inputs; unbounded inputs are carried on from run to run."""
 
     def describe(app: Any) -> None:
-        options: dict[str, Any] = {"system": "log", "schema": TIMED, "timestamp": "at", "max_delay": "2 minutes", "bounded": bounded}
+        options: dict[str, Any] = {
+            "system": "log",
+            "schema": TIMED,
+            "timestamp": "at",
+            "max_delay": "2 minutes",
+            "bounded": bounded,
+        }
         clicks = app.input_stream("clicks", **options).partition_by("member", id="clicks-by-member")
         views = app.input_stream("views", **options).where("n > 0").partition_by("member", id="views-by-member")
         windows = clicks.window(tumbling("1 minute"), key="member", clicks=count(), total=sum_("n"), id="per-minute")
@@ -116,7 +136,9 @@ windowing = windowed(bounded=False)
 
 def _counted_by_interval(app: Any) -> None:
     schema = "member bigint, page string, at timestamp"
-    app.input_stream("clicks", system="lake", schema=schema, partitions=1, bounded=False, timestamp="at", slice="timestamp")
+    app.input_stream(
+        "clicks", system="lake", schema=schema, partitions=1, bounded=False, timestamp="at", slice="timestamp"
+    )
     app.input_stream("known", system="log", schema="member bigint", partitions=1, bootstrap=True)
     app.output_stream("numbered", system="log", schema="member bigint, page string, number bigint", partitions=1)
     app.store("counts", key="bigint", value="bigint")
@@ -142,7 +164,9 @@ by_interval = task_application("by-interval")(_counted_by_interval)
 
 def _recounted(app: Any) -> None:
     app.input_stream("numbered", system="log", schema="member bigint, page string, number bigint", slice="checkpoint")
-    app.output_stream("recounted", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2)
+    app.output_stream(
+        "recounted", system="log", schema="member bigint, page string, number bigint", key="member", partitions=2
+    )
     app.store("counts", key="bigint", value="bigint")
     app.task(_Recounting)
 

@@ -7,7 +7,25 @@ import os
 import random
 from typing import Any
 
-WRONG: tuple[Any, ...] = (None, True, -1, 0, 2**70, 1.5, 1e308, "x", "", "../../x", "\x00", [], {}, [[]], [None], {"x": None}, "9" * 5000)
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    2**70,
+    1.5,
+    1e308,
+    "x",
+    "",
+    "../../x",
+    "\x00",
+    [],
+    {},
+    [[]],
+    [None],
+    {"x": None},
+    "9" * 5000,
+)
 """Values that stand where others should."""
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "8"))

@@ -20,7 +20,9 @@ _QUESTION = """
 
 def asked_of_duckdb(data: Path, files: str = "*.parquet", within: str = "true") -> list[Row]:
     """The right answer for some files of flights, or for a condition on them."""
-    rows: list[Row] = duckdb.sql(_QUESTION.format(flights=data / "flights" / files, data=data, within=within)).fetchall()
+    rows: list[Row] = duckdb.sql(
+        _QUESTION.format(flights=data / "flights" / files, data=data, within=within)
+    ).fetchall()
     return rows
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def files_with(folder: Path, words: str) -> list[Path]:
-    """The files with these words (none: all). What goes meanwhile, as folders of a cluster and temporary files do, is left out."""
+    """The files with these words (none: all).
+
+    What goes meanwhile, as folders of a cluster and temporary files do, is left out.
+    """
     found = []
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):

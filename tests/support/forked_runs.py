@@ -1,4 +1,7 @@
-"""Runs in processes that may die: children of one that has everything imported and has done nothing, so that each starts at once."""
+"""Runs in processes that may die.
+
+Children of one that has everything imported and has done nothing, so that each starts at once.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ for line in sys.stdin:
 
 
 class ForkedRuns:
-    """The parent of the processes; :meth:`run` waits for one run, and says how its process ended (negative: by which signal)."""
+    """The parent of the processes.
+
+    :meth:`run` waits for one run, and says how its process ended (negative: by which signal).
+    """
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -55,10 +61,20 @@ class ForkedRuns:
             [sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def run(self, root: Path, application: str, run_id: str, generation: int = 1, *, die_at: str = "", **more: Any) -> int:
-        """A run from its plan to its end; ``die_at`` is a failpoint, which strikes once per run; ``more`` goes to ``prepare``."""
+    def run(
+        self, root: Path, application: str, run_id: str, generation: int = 1, *, die_at: str = "", **more: Any
+    ) -> int:
+        """A run from its plan to its end.
+
+        ``die_at`` is a failpoint, which strikes once per run; ``more`` goes to ``prepare``.
+        """
         environment = {VARIABLE: f"{die_at}@{root / f'died-{run_id}-{generation}'}"} if die_at else {}
-        asked: dict[str, Any] = {"root": str(root), "application": application, "run_id": run_id, "environment": environment}
+        asked: dict[str, Any] = {
+            "root": str(root),
+            "application": application,
+            "run_id": run_id,
+            "environment": environment,
+        }
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
         self._parent.stdin.write(json.dumps({**asked, "more": {"generation": generation, **more}}) + "\n")

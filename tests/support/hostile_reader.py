@@ -1,6 +1,9 @@
-"""Reads damaged files in a process of its own, which may die of them: ``python hostile_reader.py FORMAT SEED FIRST SECONDS DIRECTORY``.
+"""Reads damaged files in a process of its own, which may die of them.
 
-Each case follows from format, seed and number. ``progress`` in the directory says which one is being read, ``found`` what went wrong.
+``python hostile_reader.py FORMAT SEED FIRST SECONDS DIRECTORY``.
+
+Each case follows from format, seed and number. ``progress`` in the directory says which one is being read, ``found``
+what went wrong.
 """
 
 from __future__ import annotations
@@ -23,9 +26,19 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
+from airflow_samza.systems.system import (
+    ColumnBound,
+    MessageRun,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+    UnreadableRun,
+)
 
-FLAT = "id bigint, i int, f float, d double, s string, b boolean, dec decimal(10,2), ts timestamp, tn timestamp_ntz, dt date"
+FLAT = (
+    "id bigint, i int, f float, d double, s string, b boolean, dec decimal(10,2), ts timestamp, tn timestamp_ntz, "
+    "dt date"
+)
 NESTED = FLAT + ", bin binary, arr array<int>, st struct<x:int,s:string>, m map<string,double>"
 MEMORY = 2 << 30
 """Bytes of address space that reading a small file may take: more is a sentence, not the end of the process."""
@@ -134,7 +147,9 @@ def damaged(rng: random.Random, data: bytes, format_name: str) -> bytes:
             end = min(len(found), place + rng.randrange(1, 40))
             found[place:place] = found[place:end]
         else:
-            found[place:place] = rng.choice(PIECES[format_name]) if format_name in PIECES else rng.randbytes(rng.randrange(1, 9))
+            found[place:place] = (
+                rng.choice(PIECES[format_name]) if format_name in PIECES else rng.randbytes(rng.randrange(1, 9))
+            )
     return bytes(found)
 
 
@@ -145,7 +160,9 @@ def read(root: Path, stream: StreamSpec) -> int:
     count = 0
     bounds = [ColumnBound("id", ">", 1), ColumnBound("s", "<", "m")]
     for partition in range(fixed["partitions"]):
-        for envelope in consumer.read(SystemStreamPartition("lake", "rows", partition), None, bounds=bounds, dictionaries=True):
+        for envelope in consumer.read(
+            SystemStreamPartition("lake", "rows", partition), None, bounds=bounds, dictionaries=True
+        ):
             if isinstance(envelope, UnreadableRun):
                 assert all(envelope.errors)
             if isinstance(envelope, MessageRun):
@@ -167,11 +184,23 @@ def one(root: Path, format_name: str, seed: int, number: int) -> str | None:
     options = (("multiline", "false"),) if format_name == "csv" and rng.random() < 0.3 else ()
     partitions = rng.choice([1, 3])
     declared = ddl if rng.random() < 0.8 else None
-    sliced: dict[str, Any] = {"timestamp": rng.choice(["ts", "dt"]), "interval": (0, 10**16)} if declared and rng.random() < 0.5 else {}
+    sliced: dict[str, Any] = (
+        {"timestamp": rng.choice(["ts", "dt"]), "interval": (0, 10**16)} if declared and rng.random() < 0.5 else {}
+    )
     for tolerant in (False, True):
         try:
             read(
-                root, StreamSpec("rows", partitions, declared, format=format_name, path=name, tolerant=tolerant, options=options, **sliced)
+                root,
+                StreamSpec(
+                    "rows",
+                    partitions,
+                    declared,
+                    format=format_name,
+                    path=name,
+                    tolerant=tolerant,
+                    options=options,
+                    **sliced,
+                ),
             )
         except SamzaError as error:
             if not error.sentence or not error.hint:

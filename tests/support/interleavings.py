@@ -1,9 +1,9 @@
 """All orders in which several actors can do their steps on one filesystem: a small model checker.
 
-Each actor is ordinary code in a fiber of its own; before every step on the filesystem it waits to be let on. A run is replayed from the
-start for every choice that was not tried yet. Two reductions lose no outcome: a step that touches what no other actor ever touches
-(or that both only read) is taken at once, and a state that was met before (the files, and what every actor has seen so far) is not gone on
-from again.
+Each actor is ordinary code in a fiber of its own; before every step on the filesystem it waits to be let on. A run is
+replayed from the start for every choice that was not tried yet. Two reductions lose no outcome: a step that touches
+what no other actor ever touches (or that both only read) is taken at once, and a state that was met before (the files,
+and what every actor has seen so far) is not gone on from again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class MemoryFilesystem:
         return self.files[path]
 
     def list(self, directory: str) -> list[str]:
-        return sorted({path[len(directory) + 1 :].partition("/")[0] for path in self.files if path.startswith(f"{directory}/")})
+        return sorted(
+            {path[len(directory) + 1 :].partition("/")[0] for path in self.files if path.startswith(f"{directory}/")}
+        )
 
     def exists(self, path: str) -> bool:
         return path in self.files or any(known.startswith(f"{path}/") for known in self.files)
@@ -133,14 +135,18 @@ class _Progress:
 class _Run:
     """One schedule, from the start."""
 
-    def __init__(self, start: Mapping[str, bytes], actors: Mapping[str, Actor], check: Callable[[MemoryFilesystem], None]) -> None:
+    def __init__(
+        self, start: Mapping[str, bytes], actors: Mapping[str, Actor], check: Callable[[MemoryFilesystem], None]
+    ) -> None:
         self.files = MemoryFilesystem(start)
         self.check = check
         self.scheduler = getcurrent()
         self.is_over = False
         self.progress: dict[str, _Progress] = {}
         for name, actor in actors.items():
-            self.progress[name] = _Progress(hashlib.sha1(name.encode()), greenlet(functools.partial(self._act, name, actor)))
+            self.progress[name] = _Progress(
+                hashlib.sha1(name.encode()), greenlet(functools.partial(self._act, name, actor))
+            )
         for name in actors:
             self.advance(name)
 
@@ -190,7 +196,10 @@ class _Run:
 
 
 acting = ""
-"""The actor whose turn it is: names that are made at random in life are made of it, so that every run makes the same."""
+"""The actor whose turn it is.
+
+Names that are made at random in life are made of it, so that every run makes the same.
+"""
 
 
 @dataclass
@@ -210,8 +219,8 @@ def explore(
 ) -> Explored:
     """Follows every order of the actors' steps; ``check`` is called after every change, ``end`` with each outcome.
 
-    ``end`` gets the results by actor: what it returned, or the exception that it ended with. ``interruptions``: only orders in which so
-    many times at most an actor that could go on has to wait for another one (None: all).
+    ``end`` gets the results by actor: what it returned, or the exception that it ended with. ``interruptions``: only
+    orders in which so many times at most an actor that could go on has to wait for another one (None: all).
     """
     touched = {name: _Touched() for name in actors}
     while True:  # until it is known what each actor touches
@@ -280,7 +289,10 @@ def _explore(
 
 
 def _is_alone(name: str, step: _Step | None, touched: Mapping[str, _Touched]) -> bool:
-    """Whether no other actor ever does anything of which the order with this step matters; files of one folder may come in any order."""
+    """Whether no other actor ever does anything of which the order with this step matters.
+
+    Files of one folder may come in any order.
+    """
     assert step is not None
     reads, writes = _reads(step.operation, step.given), _writes(step.operation, step.given)
     files = {place for place in writes if place[0] == _FILE}

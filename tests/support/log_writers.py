@@ -1,7 +1,7 @@
 """Runs writers of a log in processes of their own, for the tests: many at once, or one that dies at a chosen operation.
 
-``log_processes.py race ROOT TOPIC WRITERS COMMITS`` and ``log_processes.py crash ROOT TOPIC OPERATION``; the children are forked from a
-process that has loaded everything and started no thread.
+``log_processes.py race ROOT TOPIC WRITERS COMMITS`` and ``log_processes.py crash ROOT TOPIC OPERATION``; the children
+are forked from a process that has loaded everything and started no thread.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def race(root: str, topic: str, writers: int, commits: int) -> None:
 
 
 def crash(root: str, topic: str, count: int) -> None:
-    """One child per operation of a commit, each on a topic of its own; a last one lives, as there are no more operations."""
+    """One child per operation of a commit, each on a topic of its own.
+
+    A last one lives, as there are no more operations.
+    """
     log_commits.SNAPSHOT_EVERY = 2
     for operation in range(1, count + 1):
         child = os.fork()

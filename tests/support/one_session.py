@@ -1,4 +1,7 @@
-"""Runs of many applications in one Spark session of this process: what the stage runner does, without a process of its own for each run."""
+"""Runs of many applications in one Spark session of this process.
+
+What the stage runner does, without a process of its own for each run.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ def spec_of(describe: Callable[[Any], None], name: str = "app") -> ApplicationSp
     return Application().spec()
 
 
-def plan_of(describe: Callable[[Any], None], config: Mapping[str, str] | None = None, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
+def plan_of(
+    describe: Callable[[Any], None], config: Mapping[str, str] | None = None, pinned: ExecutionPlan | None = None
+) -> ExecutionPlan:
     return ExecutionPlanner(config or {}, {}).plan(spec_of(describe), pinned)
 
 

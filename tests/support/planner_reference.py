@@ -1,6 +1,7 @@
 """A small model of P2, P4 and P11 over streams of one key, written from the rules and from nothing else.
 
-A drawn graph is a list of nodes in the order in which they are made; each names the nodes before it. The model answers two questions by
+A drawn graph is a list of nodes in the order in which they are made; each names the nodes before it. The model answers
+two questions by
 brute force: which streams reach a join, and whether the rows of one key may lie apart there.
 """
 
@@ -18,8 +19,9 @@ STREAMS = ("input", "pushed", "partition_by", "broadcast")
 class Node:
     """One call of the API.
 
-    ``kind`` is input, pushed (the stream that fills a table), merge, map, partition_by, broadcast, write (to a table), look_up or join.
-    ``count`` and ``keyed`` are of inputs and pushed streams; ``table`` is a table's id, which begins with ``remote`` if it is a remote one.
+    ``kind`` is input, pushed (the stream that fills a table), merge, map, partition_by, broadcast, write (to a table),
+    look_up or join. ``count`` and ``keyed`` are of inputs and pushed streams; ``table`` is a table's id, which begins
+    with ``remote`` if it is a remote one.
     """
 
     name: str
@@ -42,7 +44,11 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
     """The groups and refusals of an application; ``fallback`` is what a re-partition has that no join decides."""
     by_name = {node.name: node for node in nodes}
     streams = [node for node in nodes if node.kind in STREAMS]
-    joins = [node for node in nodes if node.kind == "join" or (node.kind == "look_up" and not node.table.startswith("remote"))]
+    joins = [
+        node
+        for node in nodes
+        if node.kind == "join" or (node.kind == "look_up" and not node.table.startswith("remote"))
+    ]
     groups = {join.name: frozenset(s.name for s in streams if _reaches(nodes, s, join)) for join in joins}
     counts = {s.name: 1 if s.kind == "broadcast" else s.count for s in streams if s.kind != "partition_by"}
     changed = True
@@ -63,7 +69,11 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
             refused.setdefault(join.name, set()).add("partition-mismatch")
         sides = [_lies(nodes, by_name[source], counts) for source in join.sources]
         if join.kind == "look_up":
-            written = [_lies(nodes, by_name[w.sources[0]], counts) for w in nodes if w.kind == "write" and w.table == join.table]
+            written = [
+                _lies(nodes, by_name[w.sources[0]], counts)
+                for w in nodes
+                if w.kind == "write" and w.table == join.table
+            ]
             written += [(KEYED, node.count) for node in nodes if node.kind == "pushed" and node.table == join.table]
             written = [side for side in written if side[0] != BROADCAST]
             if not written:
@@ -82,7 +92,9 @@ def _reaches(nodes: list[Node], stream: Node, join: Node) -> bool:
     changed = True
     while changed:
         changed = False
-        tables = {n.table for n in nodes if n.kind == "write" and n.name in reached and not n.table.startswith("remote")}
+        tables = {
+            n.table for n in nodes if n.kind == "write" and n.name in reached and not n.table.startswith("remote")
+        }
         for node in nodes:
             if node.name in reached or node.kind in STREAMS:
                 continue

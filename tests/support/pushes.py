@@ -38,7 +38,12 @@ class Pushes:
         self.system.admin.create([TOPIC])
 
     def request(self, push_id: str, **more: Any) -> PushRequest:
-        found = {"max_change_ratio": float("inf"), "min_rows": 0, "after": versions.highest_number(self.files, "log", TOPIC.name), **more}
+        found = {
+            "max_change_ratio": float("inf"),
+            "min_rows": 0,
+            "after": versions.highest_number(self.files, "log", TOPIC.name),
+            **more,
+        }
         source = found.pop("source", {"path": "/in"})
         return PushRequest("app", "m:app", "profiles", push_id, "log", TOPIC.name, PARTITIONS, ("id",), source, **found)
 
@@ -49,12 +54,16 @@ class Pushes:
             producer = self.system.producer(TOPIC, f"{request.push_id}-{task}")
             columns = {"id": list(rows), "tier": list(rows.values()), DELETED: [tier is None for tier in rows.values()]}
             if task == 0 and rows:
-                producer.write_keyed(pa.RecordBatch.from_pydict(columns, schema=Schema.of(str(TOPIC.schema)).to_arrow()), ("id",))
+                producer.write_keyed(
+                    pa.RecordBatch.from_pydict(columns, schema=Schema.of(str(TOPIC.schema)).to_arrow()), ("id",)
+                )
             staged = producer.finish()
             deletes = sum(tier is None for tier in rows.values()) if task == 0 else 0
             counts = {"rows": (len(rows) if task == 0 else 0) - deletes, "deletes": deletes, "bytes": staged["bytes"]}
             manifest = {**counts, "null_keys": 0, "duplicates": 0, "examples": [], "nulls": {}, "staged": staged}
-            write_once(self.files, request.handle.folder.manifest(epoch, task), {**manifest, **(found if task == 0 else {})})
+            write_once(
+                self.files, request.handle.folder.manifest(epoch, task), {**manifest, **(found if task == 0 else {})}
+            )
         return request
 
     def finish(self, request: PushRequest) -> TableVersion:

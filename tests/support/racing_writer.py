@@ -1,4 +1,7 @@
-"""Puts files under a root as others do at the same moment, and prints those that it won: ``racing_writer.py ROOT TIME FILES NUMBER``."""
+"""Puts files under a root as others do at the same moment, and prints those that it won.
+
+``racing_writer.py ROOT TIME FILES NUMBER``.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,22 @@ import re
 LEAVES: dict[str, list[str]] = {
     "tiny": ["t", "1Y", "CAST(i AS tinyint)"],
     "short": ["s", "300S", "t"],
-    "int": ["i", "j", "k", "0", "1", "-1", "7", "2147483647", "st.a", "mp['a']", "size(ai)", "length(x)", "dayofyear(u)", "hour(w)"],
+    "int": [
+        "i",
+        "j",
+        "k",
+        "0",
+        "1",
+        "-1",
+        "7",
+        "2147483647",
+        "st.a",
+        "mp['a']",
+        "size(ai)",
+        "length(x)",
+        "dayofyear(u)",
+        "hour(w)",
+    ],
     "long": ["b", "c", "i", "5L", "2147483648", "unix_seconds(w)"],
     "float": ["f", "g"],
     "double": ["d", "e", "1e3", "-2.5e-1", "st.c.d", "CAST(1.5 AS double)"],
@@ -105,7 +120,11 @@ WORDS = {
     "digits": ["0", "1", "2", "5"],
     "key": ["1", "2", "-7L"],
 }
-CHOICES = ["if({boolean}, {kind}, {kind})", "CASE WHEN {boolean} THEN {kind} ELSE {kind} END", "coalesce({kind}, {kind})"]
+CHOICES = [
+    "if({boolean}, {kind}, {kind})",
+    "CASE WHEN {boolean} THEN {kind} ELSE {kind} END",
+    "coalesce({kind}, {kind})",
+]
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -132,7 +151,9 @@ class Generator:
     def flat(self) -> str:
         """A condition without any parentheses, for the ranks of operators."""
         parts = [self._flat_part() for _ in range(self.random.randrange(1, 4))]
-        return " ".join(f"{self.random.choice(['AND', 'OR']) if place else ''} {part}" for place, part in enumerate(parts)).strip()
+        return " ".join(
+            f"{self.random.choice(['AND', 'OR']) if place else ''} {part}" for place, part in enumerate(parts)
+        ).strip()
 
     def _flat_part(self) -> str:
         one, other, third = self._sum(), self._sum(), self._sum()
@@ -144,8 +165,24 @@ class Generator:
                 f"{one} BETWEEN {other} AND {third}",
                 f"{one} NOT BETWEEN {other} AND {third}",
             ),
-            *(f"{one} IN (1, 7)", f"{one} NOT IN (2, 3)", f"{one} IS NULL", f"{one} IS NOT NULL", "p", "p <=> q", f"{one} <=> {other}"),
-            *("x LIKE 'a%'", "x || y LIKE '%a%'", "x NOT LIKE y || '%'", "x = y || 'a'", "x || '-' || y > 'b'", "x NOT LIKE '_' ", "p = q"),
+            *(
+                f"{one} IN (1, 7)",
+                f"{one} NOT IN (2, 3)",
+                f"{one} IS NULL",
+                f"{one} IS NOT NULL",
+                "p",
+                "p <=> q",
+                f"{one} <=> {other}",
+            ),
+            *(
+                "x LIKE 'a%'",
+                "x || y LIKE '%a%'",
+                "x NOT LIKE y || '%'",
+                "x = y || 'a'",
+                "x || '-' || y > 'b'",
+                "x NOT LIKE '_' ",
+                "p = q",
+            ),
             *(
                 f"{one} IS DISTINCT FROM {other}",
                 f"{one} {compare} {other} {compare} {third}",

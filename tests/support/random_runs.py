@@ -13,7 +13,9 @@ from airflow_samza.testing import TestDriver
 
 def driver_of(plan: Plan, *, bounded: bool, reduced: bool = False) -> TestDriver:
     """A driver of the application with inputs of this kind."""
-    return TestDriver(plan.application(bounded=bounded), partitions=plan.partitions, config=plan.config, reduced=reduced)
+    return TestDriver(
+        plan.application(bounded=bounded), partitions=plan.partitions, config=plan.config, reduced=reduced
+    )
 
 
 def outputs(driver: TestDriver) -> dict[str, list[str]]:

@@ -21,9 +21,12 @@ SCALE = int(os.environ.get("EXPRESSIONS_SCALE", "1"))
 """How many times as many random expressions are tried; a long run sets it to some hundred."""
 
 SCHEMA = Schema.of(
-    "t tinyint, s smallint, i int, j int, k int not null, b bigint, c bigint, f float, g float, d double, e double, p boolean, q boolean, "
-    "x string, y string, h string not null, n decimal(10,2), m decimal(5,0), o decimal(20,6), u date, v date, w timestamp, z timestamp, "
-    "st struct<a:int,B:string,c:struct<d:double>>, mp map<string,int>, mq map<bigint,string>, ai array<int>, ax array<string>, "
+    "t tinyint, s smallint, i int, j int, k int not null, b bigint, c bigint, f float, g float, d double, e double, p "
+    "boolean, q boolean, "
+    "x string, y string, h string not null, n decimal(10,2), m decimal(5,0), o decimal(20,6), u date, v date, w "
+    "timestamp, z timestamp, "
+    "st struct<a:int,B:string,c:struct<d:double>>, mp map<string,int>, mq map<bigint,string>, ai array<int>, ax "
+    "array<string>, "
     "ad array<double>, rs array<struct<a:int>>, da decimal(38,10), db decimal(34,2), dc decimal(35,0)"
 )
 
@@ -47,7 +50,24 @@ WILD: dict[str, list[Any]] = {
     "int": [0, 1, -1, 2**31 - 1, -(2**31), 1000, 7, None],
     "bigint": [0, 1, -1, 2**63 - 1, -(2**63), 10**12, 2**53 + 1, None],
     "float": [0.0, -0.0, 1.5, -1.5, math.nan, math.inf, -math.inf, 3.4e38, 1e-40, 0.1, None],
-    "double": [0.0, -0.0, 1.5, -2.5, math.nan, math.inf, -math.inf, 1e300, 2.0**63, -(2.0**63), 2.0**31, 0.1, 1e-310, 2.675, 0.5, None],
+    "double": [
+        0.0,
+        -0.0,
+        1.5,
+        -2.5,
+        math.nan,
+        math.inf,
+        -math.inf,
+        1e300,
+        2.0**63,
+        -(2.0**63),
+        2.0**31,
+        0.1,
+        1e-310,
+        2.675,
+        0.5,
+        None,
+    ],
     "boolean": [True, False, None],
     "string": [
         *(
@@ -87,7 +107,15 @@ WILD: dict[str, list[Any]] = {
         ),
         None,
     ],
-    "decimal": [Number("0.00"), Number("1.50"), Number("-99999999.99"), Number("2.00"), Number("2.50"), Number("-0.05"), None],
+    "decimal": [
+        Number("0.00"),
+        Number("1.50"),
+        Number("-99999999.99"),
+        Number("2.00"),
+        Number("2.50"),
+        Number("-0.05"),
+        None,
+    ],
     "date": [
         DAY(1970, 1, 1),
         DAY(2020, 2, 29),
@@ -99,7 +127,12 @@ WILD: dict[str, list[Any]] = {
         None,
     ],
     "timestamp": [
-        *(moment(2026, 1, 1), moment(2026, 1, 1, 0, 0, 0, 1), moment(1969, 1, 1), moment(1969, 12, 31, 23, 59, 59, 999999)),
+        *(
+            moment(2026, 1, 1),
+            moment(2026, 1, 1, 0, 0, 0, 1),
+            moment(1969, 1, 1),
+            moment(1969, 12, 31, 23, 59, 59, 999999),
+        ),
         *(
             moment(9999, 12, 31, 23, 59, 59, 999999),
             moment(1, 1, 1),
@@ -122,13 +155,19 @@ def drawn(kind: DataType, values: dict[str, list[Any]], generator: random.Random
     if kind.name == "decimal" and kind.precision > 30:
         wide = generator.choice(_WIDE)
         exact = decimal.Context(prec=76)
-        return None if wide is None else Number((abs(wide) % 10**kind.precision) * (-1 if wide < 0 else 1)).scaleb(-kind.scale, exact)
+        return (
+            None
+            if wide is None
+            else Number((abs(wide) % 10**kind.precision) * (-1 if wide < 0 else 1)).scaleb(-kind.scale, exact)
+        )
     if kind.name == "decimal":
         value = generator.choice(values["decimal"])
         return (
             None
             if value is None
-            else (value % 10 ** (kind.precision - kind.scale)).quantize(Number(1).scaleb(-kind.scale), decimal.ROUND_DOWN)
+            else (value % 10 ** (kind.precision - kind.scale)).quantize(
+                Number(1).scaleb(-kind.scale), decimal.ROUND_DOWN
+            )
         )
     if not kind.children:
         return generator.choice(values[kind.name])
@@ -165,7 +204,10 @@ def bits(value: Any) -> Any:
 
 
 def told(array: Any) -> list[Any]:
-    """The values of an array, so that they can be compared; days and moments as numbers, since Python's calendar ends with 9999."""
+    """The values of an array, so that they can be compared.
+
+    Days and moments as numbers, since Python's calendar ends with 9999.
+    """
     if pa.types.is_date(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -174,7 +216,10 @@ def told(array: Any) -> list[Any]:
 
 
 def failure_of(error: Exception) -> str:
-    """Spark's error condition; a bare ArithmeticException of Java stands for an overflow that Spark did not give one."""
+    """Spark's error condition.
+
+    A bare ArithmeticException of Java stands for an overflow that Spark did not give one.
+    """
     if hasattr(error, "getCondition"):
         return str(error.getCondition()).partition(".")[0]
     overflown = "java.lang.ArithmeticException" in str(error)
@@ -224,7 +269,10 @@ class Referee:
         return [(plain(column.type), told(column)) for column in table.columns]
 
     def differences(self, texts: list[str], *, conditions: bool = True) -> tuple[list[str], int]:
-        """Where both differ, and how many expressions Arrow evaluated; ``conditions`` of failures, too, where both fail."""
+        """Where both differ, and how many expressions Arrow evaluated.
+
+        ``conditions`` of failures, too, where both fail.
+        """
         mine: dict[str, Any] = {}
         for text in texts:
             try:
@@ -239,7 +287,10 @@ class Referee:
             if text not in theirs:
                 (theirs[text],) = self.catalyst([text])
         if not conditions:
-            mine, theirs = ({text: "fails" if isinstance(done, str) else done for text, done in side.items()} for side in (mine, theirs))
+            mine, theirs = (
+                {text: "fails" if isinstance(done, str) else done for text, done in side.items()}
+                for side in (mine, theirs)
+            )
         wrong = [f"{text}\n    {self.unequal(mine[text], theirs[text])}" for text in mine if mine[text] != theirs[text]]
         return wrong, len(mine)
 
@@ -247,7 +298,9 @@ class Referee:
         """What differs, in short."""
         if isinstance(mine, str) or isinstance(theirs, str) or mine[0] != theirs[0] or len(mine[1]) != len(theirs[1]):
             return f"arrow {str(mine)[:300]}\n    catalyst {str(theirs)[:300]}"
-        rows = [(row, one, other) for row, (one, other) in enumerate(zip(mine[1], theirs[1], strict=True)) if one != other]
+        rows = [
+            (row, one, other) for row, (one, other) in enumerate(zip(mine[1], theirs[1], strict=True)) if one != other
+        ]
         return "".join(f"row {row}: arrow {one!r}, catalyst {other!r}; " for row, one, other in rows[:4])
 
     def check(self, texts: list[str], *, conditions: bool = True) -> int:
@@ -257,7 +310,10 @@ class Referee:
         return count
 
     def check_condition(self, text: str) -> bool:
-        """Whether Arrow filters with a condition; if so, it keeps the rows that Spark keeps, or fails as Spark fails."""
+        """Whether Arrow filters with a condition.
+
+        If so, it keeps the rows that Spark keeps, or fails as Spark fails.
+        """
         try:
             conjuncts = compile_condition(text, self.schema)
         except UnsupportedExpression as reason:
@@ -285,7 +341,9 @@ class Referee:
 
     def _filtered(self, batch: pa.RecordBatch, conjuncts: Any) -> pa.RecordBatch:
         for conjunct in conjuncts:
-            batch = batch.filter(is_true(conjunct.array(Frame(batch.columns, batch.num_rows)))) if batch.num_rows else batch
+            batch = (
+                batch.filter(is_true(conjunct.array(Frame(batch.columns, batch.num_rows)))) if batch.num_rows else batch
+            )
         return batch
 
 

@@ -1,9 +1,10 @@
 """A stage runner whose Spark is a stand-in: tasks run in its own process, and files in a folder say what befalls it.
 
-``python -m tests.support.runner_without_spark ROOT APPLICATION RUN KEY``, as the real one; the environment's ``RUNNER_DIALS`` names the
-folder. While the file ``disk-full`` is there, nothing can be written under any root; ``hold`` keeps tasks from starting;
-``spark-frozen`` is a Spark that answers nothing; ``clock`` holds the seconds by which the clock is wrong, ``slow`` those that a job takes
-more. ``start-frozen`` is a Java that is frozen before it is a Spark.
+``python -m tests.support.runner_without_spark ROOT APPLICATION RUN KEY``, as the real one; the environment's
+``RUNNER_DIALS`` names the folder. While the file ``disk-full`` is there, nothing can be written under any root;
+``hold`` keeps tasks from starting; ``spark-frozen`` is a Spark that answers nothing; ``clock`` holds the seconds by
+which the clock is wrong, ``slow`` those that a job takes more. ``start-frozen`` is a Java that is frozen before it is a
+Spark.
 """
 
 from __future__ import annotations

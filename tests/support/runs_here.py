@@ -37,7 +37,9 @@ class _Frame:
                 pass
 
 
-def run_stage(root: str, plan: RunPlan, stage: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None) -> None:
+def run_stage(
+    root: str, plan: RunPlan, stage: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None
+) -> None:
     """Runs a stage to its result, in this process."""
     files = open_filesystem(root)
     handle = StageHandle(plan.application, plan.run_id, stage, Generation(plan.generation, generation))
@@ -63,7 +65,9 @@ class Here:
     def plan(self, application: str, run_id: str, **more: Any) -> RunPlan:
         return self.runtime.prepare(application, run_id, **more)
 
-    def stages(self, plan: RunPlan, *stages: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None) -> None:
+    def stages(
+        self, plan: RunPlan, *stages: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None
+    ) -> None:
         """Runs stages of a run, all of them when none is named."""
         for stage in stages or [stage.stage_id for stage in plan.plan.stages]:
             run_stage(str(self.root), plan, stage, generation, bindings)

@@ -14,7 +14,9 @@ PROFILES = "member_id bigint, tier string"
 def scored_views(app: Any) -> None:
     """Views, each beside the profile of its member."""
     views = app.input_stream("views", schema=VIEWS, key="member_id")
-    profiles = app.table("profiles", key="member_id", side_inputs=[app.side_input("profile-changes", schema=PROFILES, key="member_id")])
+    profiles = app.table(
+        "profiles", key="member_id", side_inputs=[app.side_input("profile-changes", schema=PROFILES, key="member_id")]
+    )
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
 
 

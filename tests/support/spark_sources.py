@@ -1,7 +1,7 @@
 """What a Spark session of tests needs to read Avro, Hive tables and databases, and a database to read from.
 
-The jars come from Maven (``scripts/setup-jars.sh sources``); Hive's metastore is a Derby in a folder, of which one process at a time can
-have the lock.
+The jars come from Maven (``scripts/setup-jars.sh sources``); Hive's metastore is a Derby in a folder, of which one
+process at a time can have the lock.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Database:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = int(free.getsockname()[1])
-        command = self._java("org.h2.tools.Server", "-tcp", "-tcpPort", str(self._port), "-baseDir", str(folder), "-ifNotExists")
+        command = self._java(
+            "org.h2.tools.Server", "-tcp", "-tcpPort", str(self._port), "-baseDir", str(folder), "-ifNotExists"
+        )
         self._server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._await()
 
@@ -75,7 +77,9 @@ class Database:
 
     def run(self, sql: str) -> None:
         """Runs statements."""
-        shell = self._java("org.h2.tools.Shell", "-url", self.url, "-user", self.user, "-password", self.password, "-sql", sql)
+        shell = self._java(
+            "org.h2.tools.Shell", "-url", self.url, "-user", self.user, "-password", self.password, "-sql", sql
+        )
         subprocess.run(shell, check=True, capture_output=True, text=True)
 
     def stop(self) -> None:

@@ -16,9 +16,20 @@ KINDS = ("inner", "left", "right", "full")
 
 
 def join_spec(
-    how: str, ttl_ms: int, key: Sequence[str], left: str, right: str, *, timestamps: bool = True, function: Any = None, schema: Any = None
+    how: str,
+    ttl_ms: int,
+    key: Sequence[str],
+    left: str,
+    right: str,
+    *,
+    timestamps: bool = True,
+    function: Any = None,
+    schema: Any = None,
 ) -> StreamJoinSpec:
-    """A join of streams ``left`` and ``right`` (DDL) by columns that the right stream calls ``r_…``; times are ``at`` and ``r_at``."""
+    """A join of streams ``left`` and ``right`` (DDL) by columns that the right stream calls ``r_…``.
+
+    Times are ``at`` and ``r_at``.
+    """
     right_key = [f"r_{column}" for column in key]
 
     @stream_application("joining")
@@ -51,7 +62,9 @@ def make_join(spec: StreamJoinSpec, clock: Callable[[], int] = lambda: 0) -> Str
     return made
 
 
-def joined_rows(spec: StreamJoinSpec, left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def joined_rows(
+    spec: StreamJoinSpec, left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """What comes out of a bounded run; times are ms."""
     one_schema, other_schema = (source.schema for source in spec.inputs)
     assert one_schema is not None

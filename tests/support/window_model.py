@@ -22,7 +22,10 @@ class Open:
 
 
 class WindowModel:
-    """Times in microseconds; every message is (key, time or None, value). ``rows`` are (key, start, end, values[, pane, is_final])."""
+    """Times in microseconds; every message is (key, time or None, value).
+
+    ``rows`` are (key, start, end, values[, pane, is_final]).
+    """
 
     def __init__(self, window: WindowSpec) -> None:
         self.window = window

@@ -1,9 +1,11 @@
-"""What a runner does for stages, without Spark: the tasks of an epoch run in turn, in this process, which may be told to die.
+"""What a runner does for stages, without Spark.
 
-``python -m tests.support.without_spark ROOT APPLICATION RUN GENERATION STAGE…`` runs the stages one after the other, or at the same
-time where the run's mode says so. A stage that fails is written to standard error, and the exit code is 1. ``… serve`` takes such lists
-of arguments as JSON lines, each with the environment's further variables, and runs each in a fork of its own: a fresh process costs a
-second of imports, a fork nothing.
+The tasks of an epoch run in turn, in this process, which may be told to die.
+
+``python -m tests.support.without_spark ROOT APPLICATION RUN GENERATION STAGE…`` runs the stages one after the other, or
+at the same time where the run's mode says so. A stage that fails is written to standard error, and the exit code is 1.
+``… serve`` takes such lists of arguments as JSON lines, each with the environment's further variables, and runs each in
+a fork of its own: a fresh process costs a second of imports, a fork nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def without_spark(kind: type[Rows] = Rows) -> None:
         vars(module)["stage_frame"] = rows
 
 
-def run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, generation: int, systems: Mapping[str, SystemBinding]) -> Attempt:
+def run_stage(
+    runtime: SparkRuntime, run: RunPlan, stage_id: str, generation: int, systems: Mapping[str, SystemBinding]
+) -> Attempt:
     """Runs an attempt at a stage to its end."""
     files = open_filesystem(runtime.root)
     attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
@@ -90,7 +94,10 @@ def main(arguments: list[str]) -> int:
 
 
 def serve() -> None:
-    """Runs what comes on standard input; says the exit code of each when it has ended (less than 0: the signal that killed it)."""
+    """Runs what comes on standard input.
+
+    Says the exit code of each when it has ended (less than 0: the signal that killed it).
+    """
     import importlib
 
     for name in ("airflow_samza.spark.stage_loop", "airflow_samza.systems.log.system", "pyarrow.compute"):

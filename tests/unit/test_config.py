@@ -1,4 +1,7 @@
-"""Samza's configuration keys, read with their types; a value that cannot be used is an error that names key, value and source."""
+"""Samza's configuration keys, read with their types.
+
+A value that cannot be used is an error that names key, value and source.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def test_no_side_inputs() -> None:
 
 
 def test_blanks_in_side_inputs_are_left_out() -> None:
-    assert Config({"stores.s.side.inputs": ", side-input0 ,,side-input1,"}).side_inputs("s") == ("side-input0", "side-input1")
+    assert Config({"stores.s.side.inputs": ", side-input0 ,,side-input1,"}).side_inputs("s") == (
+        "side-input0",
+        "side-input1",
+    )
 
 
 def test_the_factory_of_the_side_inputs_processor() -> None:
@@ -37,7 +43,9 @@ def test_side_inputs_are_stream_ids_or_system_and_stream() -> None:
     assert Config({"stores.s.side.inputs": "kafka.topicA,streamId"}).side_inputs("s") == ("kafka.topicA", "streamId")
 
 
-@pytest.mark.parametrize(("text", "expected"), [("16", 16), (" 7 ", 7), ("-1", None), ("", None), (None, None), (16, 16)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("16", 16), (" 7 ", 7), ("-1", None), ("", None), (None, None), (16, 16)]
+)
 def test_partitions_of_intermediate_streams(text: Any, expected: int | None) -> None:
     assert Config({"job.intermediate.stream.partitions": text}).intermediate_partitions == expected
 
@@ -68,10 +76,16 @@ def test_the_largest_count_of_partitions_is_65_536_and_a_cap_may_be_any_int(key:
             "job.host-affinity.enabled",
             True,
         ),
-        ({"job.host-affinity.enabled": " ", "yarn.samza.host-affinity.enabled": "false"}, "yarn.samza.host-affinity.enabled", False),
+        (
+            {"job.host-affinity.enabled": " ", "yarn.samza.host-affinity.enabled": "false"},
+            "yarn.samza.host-affinity.enabled",
+            False,
+        ),
     ],
 )
-def test_the_old_key_of_host_affinity_counts_where_the_new_one_says_nothing(values: Any, key: str | None, expected: bool) -> None:
+def test_the_old_key_of_host_affinity_counts_where_the_new_one_says_nothing(
+    values: Any, key: str | None, expected: bool
+) -> None:
     assert (Config(values).host_affinity_key, Config(values).host_affinity) == (key, expected)
 
 
@@ -122,8 +136,15 @@ def test_rejects_a_key_with_a_value_that_means_nothing_before_anything_depends_o
 
 
 def test_every_key_that_is_not_free_text_has_a_wrong_value_above() -> None:
-    free = {"task.chooser.class", "job.store.local.dir"}  # and partitions of intermediate streams: read when a plan has one (P3)
-    named = {value for name, value in vars(config_module).items() if name.isupper() and not name.startswith("_") and isinstance(value, str)}
+    free = {
+        "task.chooser.class",
+        "job.store.local.dir",
+    }  # and partitions of intermediate streams: read when a plan has one (P3)
+    named = {
+        value
+        for name, value in vars(config_module).items()
+        if name.isupper() and not name.startswith("_") and isinstance(value, str)
+    }
     assert {key for key in named if "intermediate.stream.partitions" not in key} - free <= set(WRONG)
 
 
@@ -185,8 +206,16 @@ def test_rejects_values_that_cannot_be_used(key: str, value: str, ask: Any) -> N
 
 
 def test_times_of_tasks_are_off_unless_set() -> None:
-    for config in (Config({}), Config({"task.window.ms": "-1", "task.callback.timeout.ms": "-1", "task.watermark.idle.timeout.ms": "-1"})):
-        assert (config.window_ms, config.callback_timeout_ms, config.watermark_idle_timeout_ms, config.max_concurrency) == (
+    for config in (
+        Config({}),
+        Config({"task.window.ms": "-1", "task.callback.timeout.ms": "-1", "task.watermark.idle.timeout.ms": "-1"}),
+    ):
+        assert (
+            config.window_ms,
+            config.callback_timeout_ms,
+            config.watermark_idle_timeout_ms,
+            config.max_concurrency,
+        ) == (
             None,
             None,
             None,

@@ -27,7 +27,11 @@ def compose() -> dict[str, Any]:
 
 def instructions(text: str | None = None) -> list[tuple[str, str]]:
     """The Dockerfile's instructions, continuation lines joined."""
-    lines = [line for line in (text or DOCKERFILE.read_text()).splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line
+        for line in (text or DOCKERFILE.read_text()).splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in joined.splitlines())]
 
@@ -76,7 +80,9 @@ def copied_sources() -> list[str]:
 
 
 def test_the_image_copies_files_that_exist_and_that_the_build_can_see() -> None:
-    allowed = [line[1:].rstrip("/") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    allowed = [
+        line[1:].rstrip("/") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
+    ]
     assert copied_sources()
     for source in copied_sources():
         assert (ROOT / source).exists(), source
@@ -89,7 +95,9 @@ def test_the_image_runs_as_a_user_of_its_own_on_a_pinned_python() -> None:
     assert re.fullmatch(r"python:3\.1[0-9]-slim-\w+", base), "a base without a version changes under our feet"
     users = [rest for word, rest in found if word == "USER"]
     assert users[-1:] == ["airflow"]
-    assert all("constraint" in rest or "--no-deps" in rest for word, rest in found if word == "RUN" and "pip install" in rest)
+    assert all(
+        "constraint" in rest or "--no-deps" in rest for word, rest in found if word == "RUN" and "pip install" in rest
+    )
 
 
 def test_the_connection_of_the_image_is_one_that_the_provider_knows() -> None:
@@ -102,14 +110,19 @@ def test_the_connection_of_the_image_is_one_that_the_provider_knows() -> None:
     (kind,) = get_provider_info()["connection-types"]
     assert connection["conn_type"] == kind["connection-type"]
     assert set(connection["extra"]) <= set(kind["conn-fields"])
-    assert any(volume.endswith(f":{connection['extra']['root']}") for volume in compose()["services"]["airflow"]["volumes"])
+    assert any(
+        volume.endswith(f":{connection['extra']['root']}") for volume in compose()["services"]["airflow"]["volumes"]
+    )
 
 
 def test_the_image_has_an_archive_of_sparks_classes_where_its_setting_says() -> None:
     found = instructions()
     setting = re.search(rf"{VARIABLE}=(\S+)", next(rest for word, rest in found if word == "ENV"))
     assert setting is not None
-    assert any(word == "RUN" and "install --directory --owner airflow" in rest and setting[1] in rest.split() for word, rest in found)
+    assert any(
+        word == "RUN" and "install --directory --owner airflow" in rest and setting[1] in rest.split()
+        for word, rest in found
+    )
     made = found.index(("RUN", f"python -m {class_archive.__module__} {setting[1]}"))
     assert ("USER", "airflow") in found[:made]  # who runs stages owns it
 

@@ -19,7 +19,9 @@ def tree(kind: type[SamzaError]) -> Iterator[type[SamzaError]]:
         yield from tree(child)
 
 
-KINDS = sorted({kind for kind in tree(SamzaError) if kind.__module__ == errors.__name__}, key=lambda kind: kind.__name__)
+KINDS = sorted(
+    {kind for kind in tree(SamzaError) if kind.__module__ == errors.__name__}, key=lambda kind: kind.__name__
+)
 PLAIN = [kind for kind in KINDS if kind is not PlanErrors]
 
 
@@ -28,7 +30,12 @@ def test_pickles_with_all_its_facts(kind: type[SamzaError]) -> None:
     error = kind("The thing is 3.", hint="Make it 4.", value=3, place=SourceLocation("a.py", 7))
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
-    assert (again.sentence, again.hint, again.facts, str(again)) == (error.sentence, error.hint, error.facts, str(error))
+    assert (again.sentence, again.hint, again.facts, str(again)) == (
+        error.sentence,
+        error.hint,
+        error.facts,
+        str(error),
+    )
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -42,7 +49,9 @@ def test_comes_back_from_json(kind: type[SamzaError]) -> None:
 
 
 def conflicts() -> PlanErrors:
-    return PlanErrors([PartitionMismatch("A has 4, B has 8.", hint="Repartition B.", left=4), UnknownName("There is no C.", name="C")])
+    return PlanErrors(
+        [PartitionMismatch("A has 4, B has 8.", hint="Repartition B.", left=4), UnknownName("There is no C.", name="C")]
+    )
 
 
 def test_several_conflicts_pickle_one_by_one() -> None:
@@ -75,4 +84,9 @@ def test_the_hint_stands_below_the_sentence() -> None:
 
 def test_every_error_has_a_rule_of_its_own_or_its_parents() -> None:
     assert all(kind.rule for kind in KINDS)
-    assert {kind.rule for kind in KINDS if not kind.retryable} >= {"duplicate-id", "bad-id", "partition-mismatch", "not-yet"}
+    assert {kind.rule for kind in KINDS if not kind.retryable} >= {
+        "duplicate-id",
+        "bad-id",
+        "partition-mismatch",
+        "not-yet",
+    }

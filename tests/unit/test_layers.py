@@ -1,7 +1,7 @@
 """Who may import what: every import statement of the package against the table of ARCHITECTURE.md.
 
-The table holds for imports at the top of a module, inside functions, and for type checkers only, alike, as far as our own
-packages go. A third-party library may be named for type checkers anywhere: that loads nothing.
+The table holds for imports at the top of a module, inside functions, and for type checkers only, alike, as far as our
+own packages go. A third-party library may be named for type checkers anywhere: that loads nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,14 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("bindings",),
     ),
     "runs": (("failpoints", "records"), ("stages",), ("lineage", "tables"), ("finish", "progress"), ("upkeep",)),
-    "task": (("checkpoint", "expressions"), ("report", "messages"), ("tables",), ("operators",), ("program",), ("loop",)),
+    "task": (
+        ("checkpoint", "expressions"),
+        ("report", "messages"),
+        ("tables",),
+        ("operators",),
+        ("program",),
+        ("loop",),
+    ),
 }
 """The rooms of the large packages, in the same order: a room imports itself and what stands to its left."""
 
@@ -79,7 +86,13 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "tenacity": ANYWHERE,
         "msgspec": ANYWHERE,
     },
-    "storage": {"pyarrow": ANYWHERE, "numpy": ANYWHERE, "fsspec": ANYWHERE, "sortedcontainers": ANYWHERE, "rocksdict": ANYWHERE},
+    "storage": {
+        "pyarrow": ANYWHERE,
+        "numpy": ANYWHERE,
+        "fsspec": ANYWHERE,
+        "sortedcontainers": ANYWHERE,
+        "rocksdict": ANYWHERE,
+    },
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},
     "task": {
@@ -215,9 +228,15 @@ def room_violations(source: str, path: str) -> list[str]:
     for found in imports_of(ast.parse(source), "airflow_samza", is_package=True):
         top, layer, *rest = (*found.module.split("."), "")
         target = rest[0] if rest else ""
-        if (top, layer) == ("airflow_samza", package) and target in rank and target != room and rank[target] >= rank[room]:
+        if (
+            (top, layer) == ("airflow_samza", package)
+            and target in rank
+            and target != room
+            and rank[target] >= rank[room]
+        ):
             broken.append(
-                f"airflow_samza/{path}:{found.line} imports {found.module}, but {package}/{room} does not stand to the right of it"
+                f"airflow_samza/{path}:{found.line} imports {found.module}, but {package}/{room} does not stand to "
+                "the right of it"
             )
     return broken
 
@@ -250,7 +269,9 @@ def test_the_package_itself_imports_its_names_lazily() -> None:
     eager = [
         f"line {found.line} imports {found.module}"
         for found in imports_of(tree, "airflow_samza", True)
-        if not found.for_types_only and not found.in_function and found.module.split(".")[0] not in sys.stdlib_module_names
+        if not found.for_types_only
+        and not found.in_function
+        and found.module.split(".")[0] not in sys.stdlib_module_names
     ]
     assert not eager
 
@@ -258,10 +279,18 @@ def test_the_package_itself_imports_its_names_lazily() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "rule"),
     [
-        ("planner/plan.py", "from airflow_samza.spark import session", "planner may import only what stands to its left"),
+        (
+            "planner/plan.py",
+            "from airflow_samza.spark import session",
+            "planner may import only what stands to its left",
+        ),
         ("planner/plan.py", "from airflow_samza import spark", "planner may import only what stands to its left"),
         ("planner/plan.py", "from ..spark.session import start", "planner may import only what stands to its left"),
-        ("planner/plan.py", "def f():\n    import airflow_samza.cli", "planner may import only what stands to its left"),
+        (
+            "planner/plan.py",
+            "def f():\n    import airflow_samza.cli",
+            "planner may import only what stands to its left",
+        ),
         ("planner/plan.py", "if TYPE_CHECKING:\n    from airflow_samza.runs import names", "planner may import only"),
         ("planner/plan.py", "import numpy", "planner may import the standard library only"),
         ("runs/finish.py", "def f():\n    import pyspark.sql", "runs may import pendulum, psutil"),

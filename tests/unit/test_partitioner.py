@@ -68,10 +68,13 @@ def column(kind: str, values: list[Any]) -> pa.Array:
     return pa.array(values, parse_type(kind).to_arrow())
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: f"{case['types']}-{case['key']}-{case['partitions']}")
+@pytest.mark.parametrize(
+    "case", GOLDEN["cases"], ids=lambda case: f"{case['types']}-{case['key']}-{case['partitions']}"
+)
 def test_the_partition_of_a_key_never_changes(case: dict[str, Any]) -> None:
     key = tuple(
-        bytes.fromhex(value) if kind == "binary" and value else value for value, kind in zip(case["key"], case["types"], strict=True)
+        bytes.fromhex(value) if kind == "binary" and value else value
+        for value, kind in zip(case["key"], case["types"], strict=True)
     )
     assert partition_of(key, case["types"], case["partitions"]) == case["partition"]
 
@@ -106,13 +109,21 @@ def test_few_and_many_distinct_and_dictionary_encoded_and_large_strings_hash_ali
         expected = [partition_of((value,), ("string",), 16) for value in values]
         plain = pa.array(values)
         with_null_inside = pa.DictionaryArray.from_arrays(pa.array(range(3000), pa.int32()), plain)
-        for form in (plain, plain.cast(pa.large_string()), plain.dictionary_encode(), plain.cast(pa.string_view()), with_null_inside):
+        for form in (
+            plain,
+            plain.cast(pa.large_string()),
+            plain.dictionary_encode(),
+            plain.cast(pa.string_view()),
+            with_null_inside,
+        ):
             assert partition_array(pa.record_batch({"k": form}), ["k"], 16).tolist() == expected
 
 
 def test_one_very_long_string_among_short_ones_is_hashed_right() -> None:
     values = ["a", "long" * 50_000 + "é", "", "bc"] * 5
-    assert partition_array(pa.record_batch({"k": values}), ["k"], 1000).tolist() == [partition_of((v,), ("string",), 1000) for v in values]
+    assert partition_array(pa.record_batch({"k": values}), ["k"], 1000).tolist() == [
+        partition_of((v,), ("string",), 1000) for v in values
+    ]
 
 
 def test_integers_of_any_width_and_unsigned_ones_go_to_the_same_partition() -> None:
@@ -179,7 +190,10 @@ def test_spark_gives_the_same_partition() -> None:
     )
     try:
         chance = random.Random(11)
-        arrays = {f"c{place}": column(kind, [random_value(kind, chance) for _ in range(400)]) for place, kind in enumerate(TYPES)}
+        arrays = {
+            f"c{place}": column(kind, [random_value(kind, chance) for _ in range(400)])
+            for place, kind in enumerate(TYPES)
+        }
         table = pa.table(arrays)
         keys = [[place] for place in range(len(TYPES))] + [[4, 7], [7, 6, 14], [0, 10, 8]]
         for n in (2, 7, 1000):
@@ -191,7 +205,10 @@ def test_spark_gives_the_same_partition() -> None:
             for number, key in enumerate(keys):
                 names = [f"c{place}" for place in key]
                 (batch,) = table.combine_chunks().to_batches()
-                assert partition_array(batch, names, n).tolist() == answer[f"p{number}"], (n, [TYPES[place] for place in key])
+                assert partition_array(batch, names, n).tolist() == answer[f"p{number}"], (
+                    n,
+                    [TYPES[place] for place in key],
+                )
         golden = [case for case in GOLDEN["cases"] if case["types"] == ["bigint"]]
         for case in golden:
             text = spark_expression(["k"], ["bigint"], case["partitions"])

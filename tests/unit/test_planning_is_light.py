@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("airflow", "pyspark", "pyarrow", "sqlglot", "numpy", "pandas", "fsspec", "typer", "py4j", "fastavro", "cloudpickle")
+HEAVY = (
+    "airflow",
+    "pyspark",
+    "pyarrow",
+    "sqlglot",
+    "numpy",
+    "pandas",
+    "fsspec",
+    "typer",
+    "py4j",
+    "fastavro",
+    "cloudpickle",
+)
 
 APPLICATION = """
 from dataclasses import dataclass
@@ -62,10 +74,15 @@ REPORT = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for 
 
 
 def loaded_by(program: str, folder: Path) -> set[str]:
-    """The packages that a fresh interpreter has loaded after a program; the program runs with ``folder`` on its path."""
+    """The packages that a fresh interpreter has loaded after a program.
+
+    The program runs with ``folder`` on its path.
+    """
     (folder / "light_application.py").write_text(APPLICATION)
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{program}\n{REPORT}"], capture_output=True, text=True
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{program}\n{REPORT}"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
@@ -76,7 +93,8 @@ def loaded_by(program: str, folder: Path) -> set[str]:
     [
         "import airflow_samza",
         "from light_application import light; light.spec()",
-        "from airflow_samza import plan_shape, load_application; plan_shape(load_application('light_application:light').spec())",
+        "from airflow_samza import plan_shape, load_application; "
+        "plan_shape(load_application('light_application:light').spec())",
         "from airflow_samza import ExecutionPlanner, load_application\n"
         "plan = ExecutionPlanner({}, {}).plan(load_application('light_application:light').spec())\n"
         "from airflow_samza.planner.plan import ExecutionPlan\n"

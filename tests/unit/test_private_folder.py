@@ -77,7 +77,9 @@ def test_a_named_folder_of_ours_may_be_read_by_others_and_stays_as_it_is(tmp_pat
     assert mode(named_folder(str(tmp_path / "b"))) == 0o700
 
 
-def test_the_scratch_folder_is_looked_at_every_time_and_below_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scratch_folder_is_looked_at_every_time_and_below_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     inner = Path(scratch_folder("sockets", "x"))
     assert inner == tmp_path / f"airflow-samza-{os.geteuid()}" / "sockets" / "x"
@@ -87,7 +89,9 @@ def test_the_scratch_folder_is_looked_at_every_time_and_below_it_too(tmp_path: P
         scratch_folder("sockets", "x")
 
 
-def test_a_file_is_ours_alone_only_when_nobody_else_may_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_ours_alone_only_when_nobody_else_may_write_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a.jsa"
     file.write_text("")
     file.chmod(0o644)

@@ -32,7 +32,11 @@ def shown() -> Iterator[None]:
 def test_a_line_has_no_character_that_does_something(text: str) -> None:
     line = one_line(text)
     assert len(line) <= MOST * 6
-    assert not [letter for letter in line if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in "\u202a\u202e\u2066"]
+    assert not [
+        letter
+        for letter in line
+        if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in "\u202a\u202e\u2066"
+    ]
     assert "\n" not in quoted(text)
 
 

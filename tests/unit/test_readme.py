@@ -17,7 +17,9 @@ DOCUMENTS = ["README.md", "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md", "CON
 
 EXAMPLES = dict(re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", README, flags=re.DOTALL))
 COMMANDS = [
-    line.split("#")[0].strip() for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL) for line in block.splitlines()
+    line.split("#")[0].strip()
+    for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
+    for line in block.splitlines()
 ]
 
 
@@ -46,7 +48,13 @@ def run(project: Path, *command: str) -> str:
 
 
 def test_there_are_examples() -> None:
-    assert set(EXAMPLES) == {"pipelines/page_views.py", "dags/page_views.py", "dags/push_profiles.py", "test_page_views.py", "samza.toml"}
+    assert set(EXAMPLES) == {
+        "pipelines/page_views.py",
+        "dags/page_views.py",
+        "dags/push_profiles.py",
+        "test_page_views.py",
+        "samza.toml",
+    }
 
 
 def test_the_readme_test_of_the_application_passes(project: Path) -> None:
@@ -63,12 +71,17 @@ def test_the_readme_dag_has_a_task_per_stage(project: Path) -> None:
 
 
 def test_the_readme_dag_that_pushes_a_table_pushes_before_it_plans(project: Path) -> None:
-    pages = re.search(r"<!-- example: pages.py -->\n```python\n(.*?)```", (ROOT / "docs" / "pushes.md").read_text(), flags=re.DOTALL)
+    pages = re.search(
+        r"<!-- example: pages.py -->\n```python\n(.*?)```", (ROOT / "docs" / "pushes.md").read_text(), flags=re.DOTALL
+    )
     assert pages is not None
     (project / "pipelines" / "pages.py").write_text(pages[1])
     path = project / "dags" / "push_profiles.py"
     path.write_text(path.read_text().replace("catchup=False):", "catchup=False) as dag:"))
-    program = "import runpy; dag = runpy.run_path('dags/push_profiles.py')['dag']; print(*dag.get_task('push').downstream_task_ids)"
+    program = (
+        "import runpy; dag = runpy.run_path('dags/push_profiles.py')['dag']; "
+        "print(*dag.get_task('push').downstream_task_ids)"
+    )
     assert run(project, "-c", program).split() == ["pages.plan"]
 
 

@@ -27,7 +27,12 @@ class Small:
     @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> Small:
         within = data.get("within")
-        return cls(data["count"], tuple(data["names"]), data.get("by_task"), cls.from_dict(within) if within is not None else None)
+        return cls(
+            data["count"],
+            tuple(data["names"]),
+            data.get("by_task"),
+            cls.from_dict(within) if within is not None else None,
+        )
 
 
 def decoded(text: str) -> Small:
@@ -35,7 +40,9 @@ def decoded(text: str) -> Small:
 
 
 def test_a_record_is_read() -> None:
-    found = decoded('{"count": 1, "names": ["a"], "by_task": {"0": 1}, "within": {"count": 2, "names": []}, "unknown": 1}')
+    found = decoded(
+        '{"count": 1, "names": ["a"], "by_task": {"0": 1}, "within": {"count": 2, "names": []}, "unknown": 1}'
+    )
     assert found == Small(1, ("a",), {"0": 1}, Small(2))
 
 
@@ -53,7 +60,10 @@ def test_a_record_is_read() -> None:
         ('{"count": 1, "names": 7}', "it cannot be understood ('int' object is not iterable)"),
         ('{"count": "1", "names": []}', "its 'count' is of a wrong type (Expected `int`, got `str`)"),
         ('{"count": true, "names": []}', "its 'count' is of a wrong type (Expected `int`, got `bool`)"),
-        ('{"count": 1, "names": ["a", null]}', "its 'names' is of a wrong type (Expected `str`, got `null` - at `$[1]`)"),
+        (
+            '{"count": 1, "names": ["a", null]}',
+            "its 'names' is of a wrong type (Expected `str`, got `null` - at `$[1]`)",
+        ),
         (
             '{"count": 1, "names": [], "by_task": {"0": []}}',
             "its 'by_task' is of a wrong type (Expected `float`, got `array` - at `$[...]`)",

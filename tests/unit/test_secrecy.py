@@ -95,7 +95,10 @@ def test_a_name_that_only_resembles_one_is_not_secret(name: str) -> None:
         ("https://:hush@host/x?sig=hush&y=1", f"https://:{HIDDEN}@host/x?sig={HIDDEN}&y=1"),
         ("jdbc:sqlserver://host;user=me;password={hush};x=1", f"jdbc:sqlserver://host;user=me;password={HIDDEN};x=1"),
         ("jdbc:oracle:thin:me/hush@//host:1521/x", f"jdbc:oracle:thin:me/{HIDDEN}@//host:1521/x"),
-        ('LoginModule required username="me" password="hu sh";', f'LoginModule required username="me" password={HIDDEN};'),
+        (
+            'LoginModule required username="me" password="hu sh";',
+            f'LoginModule required username="me" password={HIDDEN};',
+        ),
         ("AccountName=a;AccountKey=aHVzaA==;X=1", f"AccountName=a;AccountKey={HIDDEN};X=1"),
         ("sc://host:15002/;user_id=me;token=hush", f"sc://host:15002/;user_id=me;token={HIDDEN}"),
         ("two ftp://a:x1@h/ and ftp://b:y2@h/", f"two ftp://a:{HIDDEN}@h/ and ftp://b:{HIDDEN}@h/"),
@@ -117,14 +120,20 @@ def test_an_option_is_secret_by_what_it_holds() -> None:
 
 
 def test_options_for_people_hide_what_is_secret() -> None:
-    assert shown({"root": "/data", "pwd": "hush", "odd": "hush"}, secret=["odd"]) == {"root": "/data", "pwd": HIDDEN, "odd": HIDDEN}
+    assert shown({"root": "/data", "pwd": "hush", "odd": "hush"}, secret=["odd"]) == {
+        "root": "/data",
+        "pwd": HIDDEN,
+        "odd": HIDDEN,
+    }
 
 
 def test_a_secret_that_is_part_of_another_is_hidden_with_it() -> None:
     assert without("it is abcdef, or abc", ["abc", "abcdef", "", None]) == f"it is {HIDDEN}, or {HIDDEN}"
 
 
-@pytest.mark.parametrize("options", [{"sas": "hush"}, {"endpoint": "https://me:hush@host/"}, {"sasl.jaas.config": "hush"}])
+@pytest.mark.parametrize(
+    "options", [{"sas": "hush"}, {"endpoint": "https://me:hush@host/"}, {"sasl.jaas.config": "hush"}]
+)
 def test_a_secret_that_nobody_marked_is_shown_by_no_binding(options: dict[str, str]) -> None:
     binding = SystemBinding("kafka", {"root": "/data", **options})
     assert binding.secret == frozenset(options)
@@ -141,12 +150,16 @@ def test_rejects_an_option_in_code_when_it_is_a_secret(options: dict[str, str]) 
     def shop(app: StreamApplicationDescriptor) -> None:
         app.input_stream("events", schema="a bigint", system="db", options=options)
 
-    with pytest.raises(InvalidApplication, match=f"The option '{name}' looks like a secret, and options in code are written") as caught:
+    with pytest.raises(
+        InvalidApplication, match=f"The option '{name}' looks like a secret, and options in code are written"
+    ) as caught:
         shop.spec()
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize("source", [{"jdbc": {"url": "jdbc:x", "pwd": "hush"}}, {"path": "/a", "options": {"sas": "hush"}}])
+@pytest.mark.parametrize(
+    "source", [{"jdbc": {"url": "jdbc:x", "pwd": "hush"}}, {"path": "/a", "options": {"sas": "hush"}}]
+)
 def test_rejects_a_push_when_its_source_holds_a_secret(source: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="which is secret, and a request is a file") as caught:
         PushRequest("app", "apps:app", "tiers", "first", "log", "tiers-push", 2, ("id",), source)
@@ -154,7 +167,9 @@ def test_rejects_a_push_when_its_source_holds_a_secret(source: dict[str, Any]) -
 
 
 def test_a_request_and_settings_of_a_runner_show_no_options() -> None:
-    request = PushRequest("app", "apps:app", "tiers", "first", "log", "tiers-push", 2, ("id",), {"jdbc": {"url": "jdbc:hush"}})
+    request = PushRequest(
+        "app", "apps:app", "tiers", "first", "log", "tiers-push", 2, ("id",), {"jdbc": {"url": "jdbc:hush"}}
+    )
     settings = RunnerSettings("/data", {}, conf={"spark.hadoop.fs.s3a.secret.key": "hush"})
     assert "hush" not in repr(request)
     assert "hush" not in repr(settings)

@@ -26,7 +26,9 @@ class View:
 
 def driver_of(*, schema: Any = "country string, dwell_ms int", bounded: bool = False) -> TestDriver:
     def describe(app: Any) -> None:
-        views = app.input_stream("views", schema=schema, timestamp=system_time("read_at"), bounded=bounded, key="country", partitions=1)
+        views = app.input_stream(
+            "views", schema=schema, timestamp=system_time("read_at"), bounded=bounded, key="country", partitions=1
+        )
         views.send_to(app.output_stream("seen"))
         windows = views.window(tumbling("1 minute"), key="country", views=count(), id="w")
         windows.send_to(app.output_stream("out"))
@@ -88,7 +90,10 @@ class Plain:
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"schema": Plain, "timestamp": system_time("read_at")}, "Plain of input stream 'views' has no field 'read_at'"),
+        (
+            {"schema": Plain, "timestamp": system_time("read_at")},
+            "Plain of input stream 'views' has no field 'read_at'",
+        ),
         ({"schema": "read_at string", "timestamp": system_time("read_at")}, "is of type string"),
         ({"timestamp": system_time("read_at"), "max_delay": "1 s"}, "has the system's time and max_delay"),
     ],

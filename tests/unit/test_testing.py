@@ -124,7 +124,12 @@ def describe_join(app: Any) -> None:
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_a_table_is_full_before_its_joiners_read(partitions: int) -> None:
     profiles = [Profile(1, "old"), Profile(3, "gold"), Profile(1, "new")]
-    driver = driver_of(describe_join, partitions=partitions).pipe("views", VIEWS).pipe("profiles", profiles, partition=0).run()
+    driver = (
+        driver_of(describe_join, partitions=partitions)
+        .pipe("views", VIEWS)
+        .pipe("profiles", profiles, partition=0)
+        .run()
+    )
     left = sorted(driver.output("left"), key=lambda row: (row.member_id, row.country or ""))
     assert [(row.member_id, row.tier) for row in left] == [(1, "new"), (1, "new"), (2, None), (2, None), (3, "gold")]
     assert sorted((row.member_id, row.dwell_ms, row.tier) for row in driver.output("inner")) == [
@@ -171,7 +176,10 @@ def test_a_pushed_table_is_filled_by_the_driver() -> None:
         views.join(profiles, how="left", id="tier").send_to(app.output_stream("out"))
 
     driver = driver_of(describe).pipe("views", VIEWS).table("profiles", [Profile(2, "silver")]).run()
-    assert sorted((row.member_id, row.tier) for row in driver.output("out") if row.tier) == [(2, "silver"), (2, "silver")]
+    assert sorted((row.member_id, row.tier) for row in driver.output("out") if row.tier) == [
+        (2, "silver"),
+        (2, "silver"),
+    ]
     assert len(driver.output("out")) == 5
     empty = driver_of(describe).pipe("views", VIEWS).run()
     assert {row.tier for row in empty.output("out")} == {None}
@@ -182,11 +190,15 @@ def test_broadcast_reaches_every_task() -> None:
         rates = app.input_stream("rates", schema="currency string, rate double").broadcast(id="all-rates")
         table = app.local_table("rates", key="currency", schema="currency string, rate double")
         rates.send_to(table)
-        sales = app.input_stream("sales", schema="id bigint, currency string", partitions=4).partition_by("id", id="by-id")
+        sales = app.input_stream("sales", schema="id bigint, currency string", partitions=4).partition_by(
+            "id", id="by-id"
+        )
         sales.join(table, id="rated", key="currency").send_to(app.output_stream("rated"))
 
     driver = driver_of(describe)
-    driver.pipe("rates", [{"currency": "EUR", "rate": 1.1}]).pipe("sales", [{"id": n, "currency": "EUR"} for n in range(20)])
+    driver.pipe("rates", [{"currency": "EUR", "rate": 1.1}]).pipe(
+        "sales", [{"id": n, "currency": "EUR"} for n in range(20)]
+    )
     assert sorted(row.id for row in driver.run().output("rated")) == list(range(20))
 
 
@@ -250,7 +262,9 @@ def test_a_callable_that_raises_is_named_with_message_operator_file_and_line() -
     def describe(app: Any) -> None:
         app.input_stream("views", schema=View).filter(crash, id="risky").send_to(app.output_stream("out"))
 
-    with pytest.raises(MessageError, match=r"crash in filter 'risky' failed with ZeroDivisionError: .*member_id=2") as caught:
+    with pytest.raises(
+        MessageError, match=r"crash in filter 'risky' failed with ZeroDivisionError: .*member_id=2"
+    ) as caught:
         driver_of(describe).pipe("views", VIEWS).run()
     facts = caught.value.facts
     assert facts["operator"] == "test-1-filter-risky"
@@ -265,7 +279,10 @@ def test_a_callable_that_raises_is_named_with_message_operator_file_and_line() -
         (lambda view: {"member_id": 1}, "it lacks country, dwell_ms"),
         (lambda view: {"member_id": 1, "country": "x", "dwell_ms": 1, "more": 2}, "it has also more"),
         (lambda view: {"member_id": 1, "country": "x", "dwell_ms": "long"}, "dwell_ms is 'long', which is no bigint"),
-        (lambda view: {"member_id": None, "country": "x", "dwell_ms": 1}, "member_id is None, and is declared never null"),
+        (
+            lambda view: {"member_id": None, "country": "x", "dwell_ms": 1},
+            "member_id is None, and is declared never null",
+        ),
         (lambda view: None, "a message is a dataclass instance, a Row or a dict"),
         (lambda view: (1, 2, 3), "a message is a dataclass instance, a Row or a dict"),
         (lambda view: View(1, "x", 1.5), "dwell_ms is 1.5, which is no bigint"),  # type: ignore[arg-type]
@@ -281,7 +298,10 @@ def test_a_callable_that_returns_another_shape_is_named_with_the_expected_column
     assert why in caught.value.sentence
     assert "map 'shape'" in caught.value.sentence
     assert "member_id=1" in caught.value.sentence
-    assert "expected: the columns member_id bigint not null, country string, dwell_ms bigint not null" in caught.value.sentence
+    assert (
+        "expected: the columns member_id bigint not null, country string, dwell_ms bigint not null"
+        in caught.value.sentence
+    )
 
 
 def test_flat_map_that_returns_no_iterable_is_refused() -> None:
@@ -312,9 +332,13 @@ def test_map_batches_that_returns_another_shape_is_refused(function: Any) -> Non
 
 def test_a_column_that_is_not_there_is_named_before_anything_runs() -> None:
     def describe(app: Any) -> None:
-        app.input_stream("views", schema=View).where("dwell > 1000").select("no_such + 1 AS x").send_to(app.output_stream("out"))
+        app.input_stream("views", schema=View).where("dwell > 1000").select("no_such + 1 AS x").send_to(
+            app.output_stream("out")
+        )
 
-    with pytest.raises(UnknownName, match=r"no column 'dwell' for where-0: dwell > 1000 \(.*test_testing.py:\d+\)") as caught:
+    with pytest.raises(
+        UnknownName, match=r"no column 'dwell' for where-0: dwell > 1000 \(.*test_testing.py:\d+\)"
+    ) as caught:
         driver_of(describe).pipe("views", VIEWS).run()
     assert caught.value.hint == "Did you mean 'dwell_ms'? The columns are member_id, country, dwell_ms."
 
@@ -334,7 +358,9 @@ def test_an_expression_that_fails_on_a_row_names_expression_and_place() -> None:
         app.input_stream("views", schema=View).select("1000 / (dwell_ms - 20) AS x").send_to(app.output_stream("out"))
 
     with pytest.raises(
-        MessageError, match=r"\[DIVIDE_BY_ZERO\].*1000 / \(dwell_ms - 20\) AS x, on the message .*dwell_ms=20\) \(.*test_testing.py:\d+\)"
+        MessageError,
+        match=r"\[DIVIDE_BY_ZERO\].*1000 / \(dwell_ms - 20\) AS x, on the message .*dwell_ms=20\) "
+        r"\(.*test_testing.py:\d+\)",
     ):
         driver_of(describe).pipe("views", VIEWS).run()
 
@@ -352,7 +378,9 @@ def test_null_in_a_column_declared_never_null_is_named_with_its_offset() -> None
         app.input_stream("views", schema=View).sink(print)
 
     with pytest.raises(SchemaError, match=r"'dwell_ms'.*declared never null, and is null"):
-        driver_of(describe).pipe("views", pa.table({"member_id": [1], "country": ["x"], "dwell_ms": pa.nulls(1, pa.int64())}))
+        driver_of(describe).pipe(
+            "views", pa.table({"member_id": [1], "country": ["x"], "dwell_ms": pa.nulls(1, pa.int64())})
+        )
 
 
 def test_wrong_use_of_the_driver_is_refused() -> None:

@@ -36,7 +36,9 @@ def per_country(app: Any, *, bounded: bool = True) -> None:
 
 def driver_of(describe: Any, name: str = "epochs", partitions: int = 3, **config: str) -> TestDriver:
     return TestDriver(
-        stream_application(name)(describe), partitions=partitions, config={**config, "job.intermediate.stream.partitions": "2"}
+        stream_application(name)(describe),
+        partitions=partitions,
+        config={**config, "job.intermediate.stream.partitions": "2"},
     )
 
 
@@ -95,7 +97,9 @@ def test_a_table_is_filled_before_it_is_looked_up_in_a_bounded_run_of_many_epoch
         known = app.local_table("known", key="member_id", schema=View)
         views = app.input_stream("views", schema=View, key="member_id", partitions=1)
         views.where("dwell_ms >= 40").send_to(known)
-        joined = views.join(known, lambda view, row: View(view.member_id, view.country, row.dwell_ms), id="joined", schema=View)
+        joined = views.join(
+            known, lambda view, row: View(view.member_id, view.country, row.dwell_ms), id="joined", schema=View
+        )
         joined.send_to(app.output_stream("joined", schema=View))
 
     staged = rows(driver_of(describe).pipe("views", VIEWS).run(), "joined")
@@ -110,9 +114,9 @@ def test_a_stage_that_reads_what_it_writes_runs_until_its_own_topic_has_ended() 
         views = app.input_stream("views", schema=View, key="member_id", partitions=2).map(lambda view: view)
         latest = app.local_table("latest", key="member_id", schema=View)
         views.where("dwell_ms > 20").partition_by("member_id", id="again").send_to(latest)
-        views.join(latest, lambda view, row: View(view.member_id, view.country, row.dwell_ms), id="joined", schema=View).send_to(
-            app.output_stream("joined", schema=View)
-        )
+        views.join(
+            latest, lambda view, row: View(view.member_id, view.country, row.dwell_ms), id="joined", schema=View
+        ).send_to(app.output_stream("joined", schema=View))
 
     driver = TestDriver(stream_application("circle")(describe)).pipe("views", VIEWS)
     assert [stage.several_epochs for stage in driver.plan.stages] == [True]

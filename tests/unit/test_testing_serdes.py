@@ -69,7 +69,9 @@ def counting(producers: int = 3, partitions: int = 4, **more: Any) -> TestDriver
 @pytest.mark.parametrize("mode", ["staged", "pipelined"])
 @pytest.mark.parametrize("reduced", [False, True])
 def test_control_messages_go_between_user_messages_in_the_wire_form(mode: str, reduced: bool) -> None:
-    driver = counting(intermediate_serde="json", reduced=reduced).run(mode=mode, epoch_messages=7 if mode == "pipelined" else None)
+    driver = counting(intermediate_serde="json", reduced=reduced).run(
+        mode=mode, epoch_messages=7 if mode == "pipelined" else None
+    )
     assert {(row.country, row.views) for row in driver.output("totals")} == {("NL", 10), ("DE", 10), ("FR", 10)}
     sent = driver.output_bytes("by-country")
     kinds = Counter(value[0] for value in sent)
@@ -100,7 +102,9 @@ def test_side_inputs_left_out() -> None:
     """The prose case of that name: a side input that nobody ends keeps no task from ending."""
 
     def describe(app: Any) -> None:
-        tiers = app.side_input("tiers", schema="country string, tier string", key="country", partitions=1, bounded=False, serde="json")
+        tiers = app.side_input(
+            "tiers", schema="country string, tier string", key="country", partitions=1, bounded=False, serde="json"
+        )
         table = app.table("by-country", key="country", side_inputs=[tiers])
         views = app.input_stream("views", schema="id bigint, country string", key="country", partitions=1, serde="json")
         views.join(table, id="tiered").select("id", "tier").send_to(app.output_stream("out"))
@@ -113,7 +117,11 @@ def test_side_inputs_left_out() -> None:
 
 def test_outputs_carry_no_type_byte() -> None:
     """The prose case "plain-input-has-no-type-byte"."""
-    driver = TestDriver(stream_application("copied")(copied), intermediate_serde="json").pipe("views", [{"id": 2, "country": None}]).run()
+    driver = (
+        TestDriver(stream_application("copied")(copied), intermediate_serde="json")
+        .pipe("views", [{"id": 2, "country": None}])
+        .run()
+    )
     assert driver.output_bytes("out") == [b'{"id":2}']
 
 

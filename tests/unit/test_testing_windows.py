@@ -1,4 +1,7 @@
-"""Windows on the test driver: watermarks of unbounded inputs close them, whatever the epochs; what is late goes beside."""
+"""Windows on the test driver: watermarks of unbounded inputs close them, whatever the epochs.
+
+What is late goes beside.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,17 @@ def seconds(*numbers: float, country: str = "NL") -> list[View]:
     return [View(country, NOON + timedelta(seconds=number)) for number in numbers]
 
 
-def driver_of(window: Any, *, bounded: bool = False, partitions: int = 1, late: bool = False, **said: Any) -> TestDriver:
+def driver_of(
+    window: Any, *, bounded: bool = False, partitions: int = 1, late: bool = False, **said: Any
+) -> TestDriver:
     def describe(app: Any) -> None:
         how = said if bounded or said else {"max_delay": "10 seconds"}
         views = app.input_stream("views", schema=View, timestamp="at", bounded=bounded, partitions=partitions, **how)
         by_country = views.partition_by("country", id="by-country")
         late_to = app.output_stream("late", schema=View) if late else None
-        windows = by_country.window(window, key="country", views=count(), dwell=sum_("dwell_ms"), id="per-minute", late_to=late_to)
+        windows = by_country.window(
+            window, key="country", views=count(), dwell=sum_("dwell_ms"), id="per-minute", late_to=late_to
+        )
         windows.send_to(app.output_stream("out"))
 
     return TestDriver(stream_application("windows")(describe), config={"job.intermediate.stream.partitions": "2"})
@@ -57,7 +64,9 @@ def test_a_window_comes_out_when_the_watermark_has_passed_its_end() -> None:
 @pytest.mark.parametrize("reduced", [False, True])
 def test_reports_count_what_is_in_no_window(reduced: bool) -> None:
     def describe(app: Any) -> None:
-        views = app.input_stream("views", schema="country string, at timestamp", timestamp="at").partition_by("country", id="by-country")
+        views = app.input_stream("views", schema="country string, at timestamp", timestamp="at").partition_by(
+            "country", id="by-country"
+        )
         views.window(tumbling("1 minute"), key="country", views=count(), id="w").send_to(app.output_stream("out"))
 
     driver = TestDriver(stream_application("windows")(describe), reduced=reduced)
@@ -87,7 +96,9 @@ def test_nothing_of_a_bounded_input_is_late() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_windows_do_not_depend_on_the_epochs(window: Any, seed: int) -> None:
     chance = random.Random(seed)
-    views = [view for at in range(60) for view in seconds(at * 7 + chance.randrange(-9, 9), country=chance.choice("ABC"))]
+    views = [
+        view for at in range(60) for view in seconds(at * 7 + chance.randrange(-9, 9), country=chance.choice("ABC"))
+    ]
 
     def run(pieces: Sequence[Sequence[View]]) -> list[Any]:
         driver = driver_of(window, partitions=1)
@@ -108,7 +119,9 @@ def test_windows_are_kept_from_run_to_run() -> None:
 
 
 def test_messages_that_say_so_make_the_watermark() -> None:
-    driver = driver_of(tumbling("1 minute"), watermarks=punctuated(lambda view: view.at if view.dwell_ms == 0 else None))
+    driver = driver_of(
+        tumbling("1 minute"), watermarks=punctuated(lambda view: view.at if view.dwell_ms == 0 else None)
+    )
     driver.pipe("views", seconds(1, 500)).step()
     assert found(driver) == []
     driver.pipe("views", [View("NL", NOON + timedelta(minutes=1), dwell_ms=0)]).step()
@@ -117,8 +130,12 @@ def test_messages_that_say_so_make_the_watermark() -> None:
 
 def test_windows_of_windows_close_in_turn() -> None:
     def describe(app: Any) -> None:
-        views = app.input_stream("views", schema=View, timestamp="at", bounded=False, watermarks=bounded_delay(0), partitions=1)
-        minutes = views.partition_by("country", id="by-country").window(tumbling("1 minute"), key="country", views=count(), id="minutes")
+        views = app.input_stream(
+            "views", schema=View, timestamp="at", bounded=False, watermarks=bounded_delay(0), partitions=1
+        )
+        minutes = views.partition_by("country", id="by-country").window(
+            tumbling("1 minute"), key="country", views=count(), id="minutes"
+        )
         hours = minutes.window(tumbling("1 hour"), key="country", views=sum_("views"), minutes=count(), id="hours")
         hours.send_to(app.output_stream("out"))
 
@@ -159,11 +176,15 @@ def longest(former: Longest | None, view: View) -> Longest:
 @pytest.mark.parametrize("epoch_messages", [1, None])
 def test_a_fold_makes_the_columns_of_its_result(epoch_messages: int | None) -> None:
     def describe(app: Any) -> None:
-        views = app.input_stream("views", schema=View, timestamp="at", key="country", bounded=False, max_delay="1 second", partitions=1)
+        views = app.input_stream(
+            "views", schema=View, timestamp="at", key="country", bounded=False, max_delay="1 second", partitions=1
+        )
         views.window(tumbling("1 minute"), key="country", fold=longest, id="longest").send_to(app.output_stream("out"))
 
     driver = TestDriver(stream_application("fold")(describe))
-    driver.pipe("views", [View("NL", NOON, 5), View("NL", NOON, 9), View("NL", NOON, 7)]).step(epoch_messages=epoch_messages).drain()
+    driver.pipe("views", [View("NL", NOON, 5), View("NL", NOON, 9), View("NL", NOON, 7)]).step(
+        epoch_messages=epoch_messages
+    ).drain()
     (row,) = driver.output("out")
     assert isinstance(row, Row)
     assert (row.country, row.dwell_ms) == ("NL", 9)

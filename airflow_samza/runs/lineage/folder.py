@@ -9,7 +9,10 @@ from airflow_samza.runs.records.names import former_lineage_folder, lineage_fold
 
 @dataclass(frozen=True)
 class LineageFolder:
-    """The records of one application's state. ``versions`` is the lineage; ``runs`` holds the states of runs apart from it (backfills)."""
+    """The records of one application's state.
+
+    ``versions`` is the lineage; ``runs`` holds the states of runs apart from it (backfills).
+    """
 
     application: str
     app_id: str = "1"

@@ -1,9 +1,13 @@
-"""The lease on an application's state: at most one run at a time carries it on, and who was replaced cannot write any more.
+"""The lease on an application's state.
 
-Lease n is claimed by ``put_if_absent``, and n is its fence. Two more records of it are decided the same way, each by whoever comes first:
+At most one run at a time carries it on, and who was replaced cannot write any more.
 
-begun    the holder, before the first commit of any of its stages; or who takes the state over, while nothing was committed
-ended    finished (with the version that the holder leaves), superseded (the same run was planned anew), or abandoned (by a person)
+Lease n is claimed by ``put_if_absent``, and n is its fence. Two more records of it are decided the same way, each by
+whoever comes first:
+
+begun    the holder, before the first commit of any of its stages; or who takes the state over, while nothing was
+committed ended    finished (with the version that the holder leaves), superseded (the same run was planned anew), or
+abandoned (by a person)
 
 So nobody has to judge whether a process is dead: a holder that was judged wrongly finds out before it commits anything.
 """
@@ -30,10 +34,12 @@ ABANDONED = "abandoned"
 
 @dataclass(frozen=True)
 class Lease:
-    """One lease. ``start`` is the version that its run starts from (0: no state yet), ``head`` the newest one when it was taken.
+    """One lease.
 
-    The two differ only when a run that had finished is planned anew. ``who`` is the process that planned the run. ``begun``: an earlier
-    plan of the run has committed a part, which only this run can take the place of.
+    ``start`` is the version that its run starts from (0: no state yet), ``head`` the newest one when it was taken.
+
+    The two differ only when a run that had finished is planned anew. ``who`` is the process that planned the run.
+    ``begun``: an earlier plan of the run has committed a part, which only this run can take the place of.
     """
 
     fence: int
@@ -91,7 +97,15 @@ def load_lease(files: Filesystem, lineage: LineageFolder, fence: int) -> Lease:
 
 
 def take(
-    files: Filesystem, lineage: LineageFolder, fence: int, run_id: str, plan_generation: int, *, start: int, head: int, begun: bool = False
+    files: Filesystem,
+    lineage: LineageFolder,
+    fence: int,
+    run_id: str,
+    plan_generation: int,
+    *,
+    start: int,
+    head: int,
+    begun: bool = False,
 ) -> Lease | None:
     """Claims a lease for a run; None when another was quicker."""
     lease = Lease(fence, run_id, plan_generation, start, head, time.time(), identity(), begun)
@@ -123,7 +137,10 @@ def begin(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
 
 
 def refuse_ended(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
-    """Raises :class:`StateFenced` for a lease that was taken over, superseded or abandoned; one that was finished is fine."""
+    """Raises :class:`StateFenced` for a lease that was taken over, superseded or abandoned.
+
+    One that was finished is fine.
+    """
     begun = read(files, lineage.lease(lease.fence, "begun"))
     if begun is not None and not begun["begun"]:
         raise fenced(lineage, lease, f"{begun['by']!r} has taken it over")
@@ -148,8 +165,10 @@ def end(files: Filesystem, lineage: LineageFolder, lease: Lease, how: str, **fac
 def fenced(lineage: LineageFolder, lease: Lease, why: str) -> StateFenced:
     """The error for a run that has lost its lease."""
     return StateFenced(
-        f"The run {lease.run_id!r} may no longer write the state of {lineage.application!r} (fence {lease.fence}): {why}.",
-        hint="Clear its plan task with its downstream tasks: the run is then planned anew, from the state as it is now.",
+        f"The run {lease.run_id!r} may no longer write the state of {lineage.application!r} (fence {lease.fence}): "
+        f"{why}.",
+        hint="Clear its plan task with its downstream tasks: the run is then planned anew, from the state as it is "
+        "now.",
         application=lineage.application,
         run=lease.run_id,
         fence=lease.fence,

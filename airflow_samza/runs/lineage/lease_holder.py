@@ -1,6 +1,7 @@
 """What has become of the run that holds a lease, as its records say: whether the state can go on to another run.
 
-Nothing here has to be right about who lives: the lease's own records decide (:mod:`airflow_samza.runs.lineage.lease`). It says whom to wait for.
+Nothing here has to be right about who lives: the lease's own records decide (:mod:`airflow_samza.runs.lineage.lease`).
+It says whom to wait for.
 """
 
 from __future__ import annotations
@@ -28,17 +29,24 @@ GONE = "gone"
 """Nothing is committed, and nobody works on it."""
 
 PLANNING_SECONDS = 600.0
-"""For how long a process that plans a run, and writes no heartbeats, is taken for one that works: after that it may be frozen."""
+"""For how long a process that plans a run, and writes no heartbeats, is taken for one that works.
+
+After that it may be frozen.
+"""
 
 QUIET_SECONDS = 15.0
-"""After how long without a sign of life that is worth a word: a plan, or a stage before its first or next try, is quiet for a while."""
+"""After how long without a sign of life that is worth a word.
+
+A plan, or a stage before its first or next try, is quiet for a while.
+"""
 
 
 @dataclass(frozen=True)
 class Standing:
     """The state of a lease's holder. ``done`` of ``stages`` stages have succeeded; ``why`` is a part of a sentence.
 
-    ``silent_since`` (seconds since 1970): the last sign of life of a run that counts as at work and of which no process can be seen.
+    ``silent_since`` (seconds since 1970): the last sign of life of a run that counts as at work and of which no process
+    can be seen.
     """
 
     state: str
@@ -48,7 +56,9 @@ class Standing:
     silent_since: float | None = None
 
 
-def standing_of(files: Filesystem, lineage: LineageFolder, lease: Lease, grace_seconds: float, *, now: float | None = None) -> Standing:
+def standing_of(
+    files: Filesystem, lineage: LineageFolder, lease: Lease, grace_seconds: float, *, now: float | None = None
+) -> Standing:
     """What has become of a lease's run."""
     if is_free(files, lineage, lease):
         return Standing(FREE, "has given it back")

@@ -16,7 +16,11 @@ _COUNTED = frozenset({"closed", "counted"})
 
 
 def changed_state(
-    version: Version, meanings: Mapping[str, StateMeaning], former: Mapping[str, str], dropped: tuple[str, ...], application: str
+    version: Version,
+    meanings: Mapping[str, StateMeaning],
+    former: Mapping[str, str],
+    dropped: tuple[str, ...],
+    application: str,
 ) -> list[PlanChanged]:
     """Return an error for each state of a version that the application would misread, or leave behind without saying so.
 
@@ -34,11 +38,17 @@ def changed_state(
         first = taken.setdefault(_former(key, former), meaning)
         if first is not meaning and _former(key, former) in kept:
             errors.append(_taken_twice(version, first, meaning, kept[_former(key, former)]))
-    lost = [was for key, was in sorted(_kept(version, _TIMES | _COUNTED).items()) if key not in taken and was.name not in dropped]
+    lost = [
+        was
+        for key, was in sorted(_kept(version, _TIMES | _COUNTED).items())
+        if key not in taken and was.name not in dropped
+    ]
     return errors + [_orphan(version, was, application) for was in lost]
 
 
-def dropped_and_there(meanings: Mapping[str, StateMeaning], dropped: tuple[str, ...], application: str) -> list[PlanChanged]:
+def dropped_and_there(
+    meanings: Mapping[str, StateMeaning], dropped: tuple[str, ...], application: str
+) -> list[PlanChanged]:
     """Return an error for each state of the application that it says is dropped: it would be gone on from."""
     return [
         PlanChanged(
@@ -70,15 +80,21 @@ def _rows(version: Version, key: str, passed_by: frozenset[str]) -> Iterator[int
         for left in tasks.values():
             for table, file in ((left["state"] or {}).get(owner) or {}).items():
                 of_store = table.startswith(STORE_TABLE)
-                if table not in passed_by and of_store == bool(store) and (not store or table == whole or table.startswith(f"{whole}.")):
+                if (
+                    table not in passed_by
+                    and of_store == bool(store)
+                    and (not store or table == whole or table.startswith(f"{whole}."))
+                ):
                     yield int(file["rows"])
 
 
 def _misread(version: Version, meaning: StateMeaning, was: StateMeaning, application: str) -> PlanChanged:
     changes = "; ".join(sorted(meaning.changes(was)))
     return PlanChanged(
-        f"The state of {meaning.title} in version {version.number} was made by other code than the application's: {changes}.",
-        hint=f"Change it back; or give it a new id and say dropped=[{was.name!r}] to start it empty; or forget all state: "
+        f"The state of {meaning.title} in version {version.number} was made by other code than the application's: "
+        f"{changes}.",
+        hint=f"Change it back; or give it a new id and say dropped=[{was.name!r}] to start it empty; or forget all "
+        "state: "
         f"airflow-samza state reset {application}",
         operator=meaning.name,
         version=version.number,
@@ -97,8 +113,10 @@ def _taken_twice(version: Version, one: StateMeaning, other: StateMeaning, was: 
 
 def _orphan(version: Version, was: StateMeaning, application: str) -> PlanChanged:
     return PlanChanged(
-        f"Version {version.number} holds the state of {was.title}, which the application {application!r} does not have any more.",
-        hint=f"If it has another id now, say renamed_from={was.name!r} there; if its state may go, say dropped=[{was.name!r}] where the "
+        f"Version {version.number} holds the state of {was.title}, which the application {application!r} does not "
+        "have any more.",
+        hint=f"If it has another id now, say renamed_from={was.name!r} there; if its state may go, say "
+        f"dropped=[{was.name!r}] where the "
         "application is named.",
         operator=was.name,
         version=version.number,

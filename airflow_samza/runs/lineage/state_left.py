@@ -1,6 +1,7 @@
 """What a run leaves when all its stages have succeeded: the next version of the lineage, or a state of its own.
 
-Everything is read from the run's records, so whoever comes next can do it: the run's own cleanup, or the plan of the run after it.
+Everything is read from the run's records, so whoever comes next can do it: the run's own cleanup, or the plan of the
+run after it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import begin, load_lease, refuse_ended
 from airflow_samza.runs.lineage.lease_holder import finished_stage
-from airflow_samza.runs.lineage.versions import Version, commit_version, expire, expire_apart, find_version, finished_version
+from airflow_samza.runs.lineage.versions import (
+    Version,
+    commit_version,
+    expire,
+    expire_apart,
+    find_version,
+    finished_version,
+)
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifest
 from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.records.names import safe
@@ -42,7 +50,10 @@ def refuse_fenced(files: Filesystem, run: RunPlan) -> None:
 
 
 def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
-    """The version that a run leaves, once all its stages have succeeded; None while they have not, or when it carries no state."""
+    """The version that a run leaves, once all its stages have succeeded.
+
+    None while they have not, or when it carries no state.
+    """
     if run.state is None:
         return None
     lineage = LineageFolder(run.application, run.app_id)
@@ -107,7 +118,9 @@ def _left_by(files: Filesystem, handle: StageHandle) -> dict[int, Mapping[str, A
         return {}
     manifests = {task: read_manifest(files, handle.folder, task, epoch) for task, epoch in committed.standing.items()}
     generation = str(handle.generation)
-    return {task: {"generation": generation, "checkpoint": m.checkpoint, "state": m.state} for task, m in manifests.items()}
+    return {
+        task: {"generation": generation, "checkpoint": m.checkpoint, "state": m.state} for task, m in manifests.items()
+    }
 
 
 def copied_files(files: Filesystem, described: Any, folder: str) -> Any:
@@ -140,7 +153,11 @@ def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
         read_by = [left["checkpoint"] for tasks in stages.values() for left in tasks.values() if left["checkpoint"]]
         offsets = []
         for partition, (_, end) in enumerate(ranges):
-            told = [int(next_) for c in read_by if (next_ := c.get("offsets", {}).get(stream_id, {}).get(str(partition))) is not None]
+            told = [
+                int(next_)
+                for c in read_by
+                if (next_ := c.get("offsets", {}).get(stream_id, {}).get(str(partition))) is not None
+            ]
             offsets.append(min(told, default=int(end)))
         found[stream_id] = tuple(offsets)
     return found
@@ -159,7 +176,11 @@ def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) 
                 continue
             known = found.get(stream_id)
             if known is None or int(slice_["commit"]) < int(known["commit"]):
-                found[stream_id] = {"commit": slice_["commit"], "first": stream.slice["first"], "topic": slice_.get("topic")}
+                found[stream_id] = {
+                    "commit": slice_["commit"],
+                    "first": stream.slice["first"],
+                    "topic": slice_.get("topic"),
+                }
     return found
 
 

@@ -1,4 +1,7 @@
-"""State files that no version names: of runs that were superseded or abandoned, or that died while they left what they had."""
+"""State files that no version names.
+
+Of runs that were superseded or abandoned, or that died while they left what they had.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def orphaned_state(files: Filesystem, lineage: str) -> list[str]:
-    """The folders of state files under a lineage's folder that nobody will read: their lease has ended, and no version names them.
+    """The folders of state files under a lineage's folder that nobody will read.
 
-    A lease that has ended with a version that is not among the versions yet counts as one; the newest lease's files stay in any case.
+    Their lease has ended, and no version names them.
+
+    A lease that has ended with a version that is not among the versions yet counts as one; the newest lease's files
+    stay in any case.
     """
     records = [read(files, f"{lineage}/versions/{number:020}.json") for number in numbers(files, f"{lineage}/versions")]
     needed = {record["files"] for record in records if record is not None}

@@ -1,7 +1,10 @@
-"""How a run gets the state that it starts from: the lease on the lineage, or a named version of it for a run of its own.
+"""How a run gets the state that it starts from.
 
-Runs carry the state on one after the other. Of the run that holds it: one that has finished is rolled forward; one that committed nothing
-and is gone is passed by, and cannot commit any more; one that is at work, or half done, is waited for or named in the refusal.
+The lease on the lineage, or a named version of it for a run of its own.
+
+Runs carry the state on one after the other. Of the run that holds it: one that has finished is rolled forward; one that
+committed nothing and is gone is passed by, and cannot commit any more; one that is at work, or half done, is waited for
+or named in the refusal.
 """
 
 from __future__ import annotations
@@ -13,7 +16,17 @@ from dataclasses import dataclass
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import SUPERSEDED, Lease, end, fenced, has_begun, is_free, newest_lease, take, take_away
+from airflow_samza.runs.lineage.lease import (
+    SUPERSEDED,
+    Lease,
+    end,
+    fenced,
+    has_begun,
+    is_free,
+    newest_lease,
+    take,
+    take_away,
+)
 from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
 from airflow_samza.runs.lineage.state_left import leave_state
 from airflow_samza.runs.lineage.versions import Version, find_version, finished_version, newest_number, version_of_run
@@ -29,8 +42,8 @@ _POLL_SECONDS = 0.5
 class Patience:
     """How long a run waits for the one before.
 
-    ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed. ``on_wait`` is told for whom
-    it waits, and why, each time that this changes.
+    ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed. ``on_wait``
+    is told for whom it waits, and why, each time that this changes.
     """
 
     wait_seconds: float = 0.0
@@ -38,7 +51,9 @@ class Patience:
     on_wait: Callable[[str], None] | None = None
 
 
-def take_lease(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, patience: Patience) -> Lease:
+def take_lease(
+    files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, patience: Patience
+) -> Lease:
     """The lease for a run, which is the same one when the same plan is made again."""
     deadline = time.monotonic() + patience.wait_seconds
     said = ""
@@ -77,9 +92,14 @@ def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, sourc
             leave_state(files, run)
     found = version_of_run(files, lineage, source)
     if found is None:
-        known = [record["run"] for n in numbers(files, lineage.versions) if (record := read(files, lineage.version(n))) is not None]
+        known = [
+            record["run"]
+            for n in numbers(files, lineage.versions)
+            if (record := read(files, lineage.version(n))) is not None
+        ]
         raise StateError(
-            f"The run {run_id!r} is to start from the state of the run {source!r}, which has left none, or none any more.",
+            f"The run {run_id!r} is to start from the state of the run {source!r}, which has left none, or none any "
+            "more.",
             hint=f"Runs with a state are: {', '.join(known) or 'none'}; or start fresh.",
             application=lineage.application,
             run=source,
@@ -94,7 +114,9 @@ def give_back(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
     take_away(files, lineage, lease, lease.run_id)
 
 
-def _freed(files: Filesystem, lineage: LineageFolder, lease: Lease, standing: Standing, run_id: str, plan_generation: int) -> bool:
+def _freed(
+    files: Filesystem, lineage: LineageFolder, lease: Lease, standing: Standing, run_id: str, plan_generation: int
+) -> bool:
     """Whether the lease is or has become free, or was found to be something else than it was; then look again."""
     if standing.state == DONE:
         run = _plan_of(files, lineage, lease)
@@ -132,9 +154,11 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
             if passed == 0:
                 return version.parent
             raise StateError(
-                f"The run {run_id!r} is planned anew, and {'a later run has' if passed == 1 else f'{passed} later runs have'} gone on from "
+                f"The run {run_id!r} is planned anew, and "
+                f"{'a later run has' if passed == 1 else f'{passed} later runs have'} gone on from "
                 "the state that it left.",
-                hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then clear them with it; "
+                hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then "
+                "clear them with it; "
                 'or run it apart from the others, with state_from="fresh".',
                 application=lineage.application,
                 run=run_id,
@@ -162,12 +186,14 @@ def _plan_of(files: Filesystem, lineage: LineageFolder, lease: Lease) -> RunPlan
 def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy:
     if standing.silent_since is not None:
         hint = (
-            "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: it goes on where it "
+            "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: "
+            "it goes on where it "
             f"stopped; to give it up now: airflow-samza state abandon {lineage.application} {lease.run_id} --force"
         )
     elif standing.state == AT_WORK:
         hint = (
-            "Try again when it is over, or wait for it: job.state.lease.wait.ms. Let one run of the Dag run at a time (max_active_runs=1)."
+            "Try again when it is over, or wait for it: job.state.lease.wait.ms. Let one run of the Dag run at a "
+            "time (max_active_runs=1)."
         )
     else:
         hint = (

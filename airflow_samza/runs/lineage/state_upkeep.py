@@ -1,4 +1,7 @@
-"""What people do with an application's state: look at it, give up a run that is half done, go back to an earlier version or to nothing."""
+"""What people do with an application's state.
+
+Look at it, give up a run that is half done, go back to an earlier version or to nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ _GRACE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class StateReport:
-    """An application's state as it lies there: its versions, oldest first, the holder of its lease, if any, and the runs apart from it."""
+    """An application's state as it lies there.
+
+    Its versions, oldest first, the holder of its lease, if any, and the runs apart from it.
+    """
 
     versions: tuple[Version, ...]
     holder: Lease | None
@@ -37,18 +43,22 @@ def report_state(files: Filesystem, lineage: LineageFolder) -> StateReport:
     if lease is not None and is_free(files, lineage, lease):
         lease = None
     standing = standing_of(files, lineage, lease, _GRACE_SECONDS) if lease is not None else None
-    return StateReport(tuple(Version.from_dict(f) for f in found if f is not None), lease, standing, tuple(files.list(lineage.runs)))
+    return StateReport(
+        tuple(Version.from_dict(f) for f in found if f is not None), lease, standing, tuple(files.list(lineage.runs))
+    )
 
 
 def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bool = False) -> Version | None:
     """Frees the state of a run that will not finish; its output stays as it is, and the next run reads its slice again.
 
-    A run that has finished after all is not given up: the version that it leaves is returned. One that is at work is refused, unless
-    ``force`` says that it is known to be dead.
+    A run that has finished after all is not given up: the version that it leaves is returned. One that is at work is
+    refused, unless ``force`` says that it is known to be dead.
     """
     lease = newest_lease(files, lineage)
     if lease is None or is_free(files, lineage, lease) or lease.run_id != run_id:
-        held = "nobody holds it" if lease is None or is_free(files, lineage, lease) else f"it is held by {lease.run_id!r}"
+        held = (
+            "nobody holds it" if lease is None or is_free(files, lineage, lease) else f"it is held by {lease.run_id!r}"
+        )
         raise StateError(
             f"The run {run_id!r} does not hold the state of {lineage.application!r}: {held}.",
             hint=f"See: airflow-samza state show {lineage.application}",
@@ -71,7 +81,10 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
 
 
 def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
-    """Goes back to a version, or to nothing (0), by a new version that is like it. Refused while a run holds the state."""
+    """Goes back to a version, or to nothing (0), by a new version that is like it.
+
+    Refused while a run holds the state.
+    """
     former = find_version(files, lineage, to)
     newest = newest_lease(files, lineage)
     fence = newest.fence + 1 if newest is not None else 1
@@ -81,7 +94,8 @@ def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
         holder = error.facts["holder"]
         raise StateBusy(
             error.sentence,
-            hint=f"Wait until it has ended, and try again; if it will not end: airflow-samza state abandon {lineage.application} {holder}",
+            hint="Wait until it has ended, and try again; if it will not end: airflow-samza state abandon "
+            f"{lineage.application} {holder}",
             **error.facts,
         ) from None
     if former is None:

@@ -1,7 +1,7 @@
 """The lineage of an application's state: versions, each what one run left, and what every stage's tasks go on from.
 
-A version is decided once, by the end of its run's lease, which holds the whole record; the file among the versions is a copy of it that
-anybody may make. So a run has left its state wholly or not at all.
+A version is decided once, by the end of its run's lease, which holds the whole record; the file among the versions is a
+copy of it that anybody may make. So a run has left its state wholly or not at all.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ _LEASES_KEPT = 100
 
 @dataclass(frozen=True)
 class Version:
-    """What one run left. ``offsets`` are the next ones to read, by input and partition; ``interval`` the run's data interval.
+    """What one run left.
 
-    ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the runs of other
-    applications that were read of shared streams, newest last. ``read`` says, by input with offsets, as of how many commits of its topic
-    it was read (``commit``), from which offsets on anything ever was (``first``), and the identity of the ``topic``. ``plan`` is what
-    later runs must not contradict (SEMANTICS P10); ``copy_of`` the version that a reset has brought back. ``meanings`` tell by
-    key what code made the state.
+    ``offsets`` are the next ones to read, by input and partition; ``interval`` the run's data interval.
+
+    ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the
+    runs of other applications that were read of shared streams, newest last. ``read`` says, by input with offsets, as
+    of how many commits of its topic it was read (``commit``), from which offsets on anything ever was (``first``), and
+    the identity of the ``topic``. ``plan`` is what later runs must not contradict (SEMANTICS P10); ``copy_of`` the
+    version that a reset has brought back. ``meanings`` tell by key what code made the state.
     """
 
     number: int
@@ -67,7 +69,9 @@ class Version:
             "plan_generation": self.plan_generation,
             "plan": json.loads(self.plan.to_json()),
             "offsets": {stream: list(offsets) for stream, offsets in self.offsets.items()},
-            "stages": {stage: {str(task): dict(left) for task, left in tasks.items()} for stage, tasks in self.stages.items()},
+            "stages": {
+                stage: {str(task): dict(left) for task, left in tasks.items()} for stage, tasks in self.stages.items()
+            },
             "interval": self.interval,
             "sections": {stream: list(runs) for stream, runs in self.sections.items()},
             "files": self.files,
@@ -88,7 +92,9 @@ class Version:
             plan_generation=data["plan_generation"],
             plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
             offsets={stream: tuple(offsets) for stream, offsets in data["offsets"].items()},
-            stages={stage: {int(task): left for task, left in tasks.items()} for stage, tasks in data["stages"].items()},
+            stages={
+                stage: {int(task): left for task, left in tasks.items()} for stage, tasks in data["stages"].items()
+            },
             interval=tuple(data["interval"]) if data["interval"] is not None else None,
             sections={stream: tuple(runs) for stream, runs in data["sections"].items()},
             files=data["files"],
@@ -110,14 +116,20 @@ def is_reset(version: Version) -> bool:
 
 
 def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
-    """The number of the newest version; 0 when there is none. A state that lies in its former folder is taken over first."""
+    """The number of the newest version; 0 when there is none.
+
+    A state that lies in its former folder is taken over first.
+    """
     return max(numbers(files, lineage.versions), default=0) or _taken_over(files, lineage)
 
 
 def _taken_over(files: Filesystem, lineage: LineageFolder) -> int:
-    """The newest version of a state that lies in the folder where earlier releases kept it, entered in today's; 0: there is none.
+    """The newest version of a state that lies in the folder where earlier releases kept it, entered in today's.
 
-    Its files stay where they are, as the record names them. The former folder may hold the state of another application, too.
+    0: there is none.
+
+    Its files stay where they are, as the record names them. The former folder may hold the state of another
+    application, too.
     """
     former = lineage.former_path
     for number in reversed(numbers(files, f"{former}/versions")) if former != lineage.path else ():
@@ -140,15 +152,18 @@ def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Vers
     if record is None:
         raise StateError(
             f"Version {number} of the state of {lineage.application!r} is not there any more.",
-            hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from the newest one.",
+            hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from "
+            "the newest one.",
             application=lineage.application,
             version=number,
         )
     if _owner_of(record["plan"]) != (lineage.application, lineage.app_id):
         name, copy = _owner_of(record["plan"])
         raise StateError(
-            f"Version {number} of the state of {lineage.application!r} (id {lineage.app_id!r}) belongs to {name!r} (id {copy!r}).",
-            hint=f"Was {files.location(lineage.path)} copied from elsewhere? Move it away: the next run then starts from nothing.",
+            f"Version {number} of the state of {lineage.application!r} (id {lineage.app_id!r}) belongs to {name!r} "
+            f"(id {copy!r}).",
+            hint=f"Was {files.location(lineage.path)} copied from elsewhere? Move it away: the next run then starts "
+            "from nothing.",
             application=lineage.application,
             version=number,
         )
@@ -169,7 +184,10 @@ def version_of_run(files: Filesystem, lineage: LineageFolder, run_id: str) -> Ve
 
 
 def commit_version(files: Filesystem, lineage: LineageFolder, lease: Lease, version: Version) -> Version:
-    """Ends the lease with this version, once; whoever comes later gets the one that stands. A lost lease is a StateFenced."""
+    """Ends the lease with this version, once; whoever comes later gets the one that stands.
+
+    A lost lease is a StateFenced.
+    """
     begin(files, lineage, lease)
     reach("state-before-version")
     ended = end(files, lineage, lease, FINISHED, version=version.to_dict())
@@ -193,13 +211,18 @@ def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]
 
 
 def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
-    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the lineage reads; return their numbers.
+    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the lineage reads.
 
-    Resets go with the versions before them: going back a few times takes none of the versions away that one may go back to.
+    Return their numbers.
+
+    Resets go with the versions before them: going back a few times takes none of the versions away that one may go back
+    to.
     """
     known = numbers(files, lineage.versions)
     found = {number: read(files, lineage.version(number)) for number in known}
-    left = [number for number, record in found.items() if record is not None and not str(record["run"]).startswith(_RESET)]
+    left = [
+        number for number, record in found.items() if record is not None and not str(record["run"]).startswith(_RESET)
+    ]
     oldest = left[-keep] if len(left) >= keep else 0
     pinned = {number for number in numbers(files, lineage.pins) if _is_pinned(files, f"{lineage.pins}/{number:020}")}
     gone = [number for number in known if number < oldest and number not in pinned]
@@ -224,7 +247,9 @@ def expire_apart(files: Filesystem, lineage: LineageFolder, keep: int) -> list[s
     """Deletes all states of runs apart from the lineage but the newest ``keep``; returns the folders' names."""
     ages = []
     for name in files.list(lineage.runs):
-        records = [read(files, f"{lineage.runs}/{name}/{number}.json") for number in numbers(files, f"{lineage.runs}/{name}")]
+        records = [
+            read(files, f"{lineage.runs}/{name}/{number}.json") for number in numbers(files, f"{lineage.runs}/{name}")
+        ]
         ages.append((max((float(record["at"]) for record in records if record is not None), default=0.0), name))
     gone = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
     for name in gone:

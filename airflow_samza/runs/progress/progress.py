@@ -1,6 +1,7 @@
 """How far a stage of a run has come, by partition and in all: the values.
 
-:func:`airflow_samza.runs.progress.stage_progress.stage_progress` makes them, :mod:`airflow_samza.runs.progress.progress_text` has the words for people.
+:func:`airflow_samza.runs.progress.stage_progress.stage_progress` makes them,
+:mod:`airflow_samza.runs.progress.progress_text` has the words for people.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ NOT_STARTED = "not started"
 
 @dataclass(frozen=True)
 class PartitionProgress:
-    """One partition of an input: the next ``offset`` to be read, and the ``head``; None where offsets are counted only while reading.
+    """One partition of an input: the next ``offset`` to be read, and the ``head``.
 
-    ``begin`` is where the run began; ``watermark`` in ms since the epoch UTC, None: none yet. ``ends`` of ``ends_expected`` producers have
-    sent their end-of-stream.
+    None where offsets are counted only while reading.
+
+    ``begin`` is where the run began; ``watermark`` in ms since the epoch UTC, None: none yet. ``ends`` of
+    ``ends_expected`` producers have sent their end-of-stream.
     """
 
     stream_id: str
@@ -63,13 +66,15 @@ class Rate:
 class ProgressReport:
     """One stage of a run at a moment (``at``, seconds since 1970).
 
-    ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do. ``read`` and ``sent``
-    are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got no further, or were sent away. ``now`` is
-    the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the stage that has to start first. ``restored`` are
-    the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only under the ``root``.
-    ``tables`` are the versions that pushed tables hold, by table; ``side_inputs`` the partitions of the other side inputs of a run that
-    follows them, of which the tables hold all before ``offset``. ``metrics`` are the counts of tasks and processors, added up, and of each
-    gauge the greatest of the tasks' last values; ``gauges`` are those values, by gauge and task.
+    ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do.
+    ``read`` and ``sent`` are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got
+    no further, or were sent away. ``now`` is the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the
+    stage that has to start first. ``restored`` are
+    the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only
+    under the ``root``. ``tables`` are the versions that pushed tables hold, by table; ``side_inputs`` the partitions of
+    the other side inputs of a run that follows them, of which the tables hold all before ``offset``. ``metrics`` are
+    the counts of tasks and processors, added up, and of each gauge the greatest of the tasks' last values; ``gauges``
+    are those values, by gauge and task.
     """
 
     stage_id: str
@@ -134,7 +139,10 @@ class ProgressReport:
         """The JSON form, with what is computed of it."""
         body = dataclasses.asdict(self)
         for name, partitions in (("partitions", self.partitions), ("side_inputs", self.side_inputs)):
-            body[name] = [{**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind} for found in partitions]
+            body[name] = [
+                {**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind}
+                for found in partitions
+            ]
         return {**body, "lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
 
 

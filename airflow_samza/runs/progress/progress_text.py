@@ -1,11 +1,21 @@
-"""A stage's progress as lines for a log or a terminal: a headline, a line per input, and the partitions that are furthest behind."""
+"""A stage's progress as lines for a log or a terminal.
+
+A headline, a line per input, and the partitions that are furthest behind.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate, lowest_watermark, percent_behind, summed
+from airflow_samza.runs.progress.progress import (
+    PartitionProgress,
+    ProgressReport,
+    Rate,
+    lowest_watermark,
+    percent_behind,
+    summed,
+)
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
 
 WORST_SHOWN = 3
@@ -22,12 +32,16 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN) -> li
     for stream_id in report.inputs if report.several_epochs else ():
         partitions = report.of(stream_id)
         lines.append(f"  {stream_id:<{width}}  {', '.join(_of_input(report, partitions))}")
-        behind = sorted((found for found in partitions if found.lag), key=lambda found: (-(found.lag or 0), found.partition))
+        behind = sorted(
+            (found for found in partitions if found.lag), key=lambda found: (-(found.lag or 0), found.partition)
+        )
         if len(partitions) > 1:
             lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
             if len(behind) > worst:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
-    lines += [f"  {name:<{width}}  side input, {f'{lag:,} behind' if lag else 'at the head'}" for name, lag in sides.items()]
+    lines += [
+        f"  {name:<{width}}  side input, {f'{lag:,} behind' if lag else 'at the head'}" for name, lag in sides.items()
+    ]
     return [*lines, *_tables(report), *_restored(report), *_losses(report)]
 
 
@@ -83,7 +97,13 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
 
 def _of_partition(report: ProgressReport, found: PartitionProgress) -> str:
     read = 100 - (found.percent_behind or 0)
-    parts = [f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind ({read:.1f} % read)"]
+    parts = [
+        (
+            f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind "
+            f"({read:.1f} % "
+            "read)"
+        )
+    ]
     if found.watermark is not None:
         parts.append(_watermark(found.watermark, report.at))
     if found.ends_expected > 1:
@@ -105,8 +125,13 @@ def _tables(report: ProgressReport) -> list[str]:
 
 
 def _restored(report: ProgressReport) -> list[str]:
-    """Where tasks found the state with which they began their epochs, on a cluster: in a process, on the host, or only in the root."""
-    if not report.restored.get("host"):  # without copies on hosts, as on one machine, it says nothing that anybody could change
+    """Where tasks found the state with which they began their epochs, on a cluster.
+
+    In a process, on the host, or only in the root.
+    """
+    if not report.restored.get(
+        "host"
+    ):  # without copies on hosts, as on one machine, it says nothing that anybody could change
         return []
     memory, host, root = (_megabytes(report.restored.get(place, 0)) for place in ("memory", "host", "root"))
     return [f"  state: {memory} found in memory, {host} on the host, {root} read from the root"]
@@ -128,7 +153,11 @@ def _per_second(rate: Rate | None, what: str) -> str:
 
 
 def _at_present(report: ProgressReport, what: str) -> str:
-    return f", at present {getattr(report.now, what):,.0f}/s" if report.now is not None and report.state not in FINAL else ""
+    return (
+        f", at present {getattr(report.now, what):,.0f}/s"
+        if report.now is not None and report.state not in FINAL
+        else ""
+    )
 
 
 def _tasks(count: int) -> str:

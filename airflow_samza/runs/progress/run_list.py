@@ -17,7 +17,9 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class KnownRun:
-    """A run, by its newest plan. ``at`` is when it was planned, or its first stage runner started (seconds since 1970; 0: not known).
+    """A run, by its newest plan.
+
+    ``at`` is when it was planned, or its first stage runner started (seconds since 1970; 0: not known).
 
     ``origin`` says where it comes from, where it does from Airflow: ``dag_id``, ``run_id``, ``task_id``.
     """
@@ -41,7 +43,10 @@ def known_runs(files: Filesystem, application: str | None = None) -> list[KnownR
 
 
 def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> KnownRun:
-    """A run by its id; without one the newest. ``application`` may be left out where only one application has such a run."""
+    """A run by its id; without one the newest.
+
+    ``application`` may be left out where only one application has such a run.
+    """
     wanted = None if run_id is None else safe(run_id)
     runs = known_runs(files, application)
     found = [run for run in runs if wanted in (None, run.run_id)]
@@ -51,16 +56,24 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
         close = ", ".join(run.run_id for run in runs[:3])
         raise UnknownName(
             f"There is no record of {what}{whose} under {files.location('')}.",
-            hint=f"The newest are: {close}." if close else "Is this the root (--root, --env) of the environment in which it ran?",
+            hint=f"The newest are: {close}."
+            if close
+            else "Is this the root (--root, --env) of the environment in which it ran?",
             name=run_id or application or "",
         )
     if run_id is not None and len({run.application for run in found}) > 1:
         whose = ", ".join(sorted(run.application for run in found))
-        raise UnknownName(f"Several applications have a run {run_id!r}.", hint=f"Name the application, too, one of {whose}.", name=run_id)
+        raise UnknownName(
+            f"Several applications have a run {run_id!r}.",
+            hint=f"Name the application, too, one of {whose}.",
+            name=run_id,
+        )
     return found[0]
 
 
-def active_runs(files: Filesystem, application: str, run_id: str | None = None, dag_id: str | None = None) -> list[RunPlan]:
+def active_runs(
+    files: Filesystem, application: str, run_id: str | None = None, dag_id: str | None = None
+) -> list[RunPlan]:
     """The runs of an application that are on and whose stages run at the same time, newest first.
 
     ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
@@ -81,7 +94,9 @@ def active_runs(files: Filesystem, application: str, run_id: str | None = None, 
 def is_over(files: Filesystem, run: RunPlan) -> bool:
     """Whether a run is closed, or all its stages have succeeded."""
     folder = RunFolder(run.application, run.run_id)
-    return files.exists(folder.closed) or all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages)
+    return files.exists(folder.closed) or all(
+        finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages
+    )
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:
@@ -104,4 +119,6 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
                 told = [float(origin.pop("at"))] if "at" in origin else []
                 claims = [read(files, runner.claim) or {} for runner in all_runners(files, folder)]
                 told += [float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim]
-                yield KnownRun(name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin)
+                yield KnownRun(
+                    name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin
+                )

@@ -45,7 +45,8 @@ def stage_progress(
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
-    ``systems`` give the heads of open inputs; without them the heads are those of the last epoch. ``status`` spares asking again.
+    ``systems`` give the heads of open inputs; without them the heads are those of the last epoch. ``status`` spares
+    asking again.
     """
     at = time.time() if now is None else now
     handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
@@ -61,7 +62,9 @@ def stage_progress(
         committed = read_commit(files, folder, intent.epoch - 1)
     manifests = _manifests(files, folder, intent, committed)
     totals = committed.totals if committed is not None else _open_totals(intent, manifests)
-    until = _committed_at(files, folder, committed) if committed is not None and (found.is_final or intent.whole) else at
+    until = (
+        _committed_at(files, folder, committed) if committed is not None and (found.is_final or intent.whole) else at
+    )
     return ProgressReport(
         stage_id=stage_id,
         generation=str(handle.generation),
@@ -79,7 +82,9 @@ def stage_progress(
         dropped=counted(totals.facts, DROPPED),
         dead_letters=counted(totals.facts, DEAD_LETTERS),
         now=None if found.is_final else _rate_of_late(files, folder, committed, at),
-        overall=Rate.of(totals.messages, sum(c.get("messages", 0) for c in totals.written.values()), until - totals.began_at),
+        overall=Rate.of(
+            totals.messages, sum(c.get("messages", 0) for c in totals.written.values()), until - totals.began_at
+        ),
         waiting_for=found.progress.waiting_for if found.progress is not None else None,
         partitions=_partitions(systems, run, stage_id, intent, manifests),
         several_epochs=not intent.whole,
@@ -106,7 +111,10 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
 def _manifests(
     files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None
 ) -> list[tuple[Manifest, Mapping[str, Any]]]:
-    """The newest manifest of each task that counts, with what else is in its record: of the open epoch only where there is no other."""
+    """The newest manifest of each task that counts, with what else is in its record.
+
+    Of the open epoch only where there is no other.
+    """
     standing = committed.standing if committed is not None else dict.fromkeys(intent.running, intent.epoch)
     found: list[tuple[Manifest, Mapping[str, Any]]] = []
     for task, epoch in standing.items():
@@ -136,7 +144,9 @@ def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:
     return {table_id: number for table_id, number in found.items() if number}
 
 
-def _committed_intent(files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None) -> Intent | None:
+def _committed_intent(
+    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None
+) -> Intent | None:
     """The intent of the last committed epoch; None where there is none, or nobody has kept it."""
     if committed is None or committed.epoch == intent.epoch:
         return intent if committed is not None else None
@@ -144,12 +154,18 @@ def _committed_intent(files: Filesystem, folder: StageFolder, intent: Intent, co
     return Intent.from_dict(record) if record is not None else None
 
 
-def _side_inputs(systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent | None) -> tuple[PartitionProgress, ...]:
+def _side_inputs(
+    systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent | None
+) -> tuple[PartitionProgress, ...]:
     """The partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
     found = []
     for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
         bound = run.side_input(stream_id)
-        slice_ = bound.slice if intent is None or stream_id not in intent.side_inputs else intent.side_inputs[stream_id].slice
+        slice_ = (
+            bound.slice
+            if intent is None or stream_id not in intent.side_inputs
+            else intent.side_inputs[stream_id].slice
+        )
         ranges = (slice_ or {}).get("offsets")
         if ranges is None or "sections" in (slice_ or {}):
             continue
@@ -169,7 +185,10 @@ def _committed_at(files: Filesystem, folder: StageFolder, committed: Commit) -> 
 
 
 def _rate_of_late(files: Filesystem, folder: StageFolder, committed: Commit | None, at: float) -> Rate | None:
-    """The rate since a commit that is about :data:`RATE_SECONDS` old; looks at few of the commits, however many there are."""
+    """The rate since a commit that is about :data:`RATE_SECONDS` old.
+
+    Looks at few of the commits, however many there are.
+    """
     if committed is None or committed.epoch == 0:
         return None
     back, base, since = 1, None, at
@@ -196,7 +215,10 @@ def _messages(counts: Mapping[str, Mapping[str, int]]) -> int:
 
 @dataclass
 class _Known:
-    """What the tasks that read one partition know of it; of a broadcast every task reads all, and the slowest counts."""
+    """What the tasks that read one partition know of it.
+
+    Of a broadcast every task reads all, and the slowest counts.
+    """
 
     offsets: list[int] = field(default_factory=list)
     watermarks: list[int | None] = field(default_factory=list)
@@ -224,7 +246,9 @@ def _partitions(
             ended = bool(knows.ended) and all(knows.ended)
             begin = begins[partition] if partition < len(begins) else 0
             head = heads[partition] if partition < len(heads) else None
-            watermark = None if None in knows.watermarks else min((w for w in knows.watermarks if w is not None), default=None)
+            watermark = (
+                None if None in knows.watermarks else min((w for w in knows.watermarks if w is not None), default=None)
+            )
             # What has ended is at its head, and what no task has read yet is where the run begins.
             offset = min(knows.offsets, default=begin)
             found.append(
@@ -280,7 +304,9 @@ def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_i
     """Where the partitions of an input end for this run: the end of its slice, or as far as they are written now."""
     read_intent = intent.inputs[stream_id]
     bounds: list[int | None] = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
-    if not run.is_own(stream_id) and (intent.whole or read_intent.end is not None or run.plan.stream(stream_id).bounded):
+    if not run.is_own(stream_id) and (
+        intent.whole or read_intent.end is not None or run.plan.stream(stream_id).bounded
+    ):
         return bounds
     bound = run.stream(stream_id)
     system = systems.get(bound.system)

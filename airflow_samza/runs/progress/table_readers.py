@@ -20,7 +20,10 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class Freshness:
-    """What is waited for: that every run of an application that is on, and at least ``least``, reads ``number`` of a table or newer."""
+    """What is waited for.
+
+    That every run of an application that is on, and at least ``least``, reads ``number`` of a table or newer.
+    """
 
     application: str
     stream_id: str
@@ -62,7 +65,8 @@ def freshness(files: Filesystem, asked: Freshness) -> Readers:
         stages = [stage.stage_id for stage in plan.plan.stages if asked.stream_id in stage.side_inputs]
         if stages and not is_over(files, plan):
             found[run.run_id] = min(
-                number_read(files, asked.system, asked.topic, _slice(files, plan, stage_id, asked.stream_id)) for stage_id in stages
+                number_read(files, asked.system, asked.topic, _slice(files, plan, stage_id, asked.stream_id))
+                for stage_id in stages
             )
     return Readers(asked.number, asked.least, found)
 

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta, timezone
 from airflow_samza.errors import ConfigError
 
 EMPTY_INTERVAL_HINT = (
-    'Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): a plain cron string gives an interval of no length. '
+    'Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): a plain cron string gives an '
+    "interval of no length. "
     'Or read what is new since the last run with slice="checkpoint".'
 )
 
@@ -71,7 +72,8 @@ def needed_interval(interval: DataInterval | None, *, stream: str, what: str) ->
     if interval is None:
         raise ConfigError(
             f"The input {stream!r} needs the data interval for its {what}, and this run has none.",
-            hint="Schedule the Dag with CronDataIntervalTimetable, trigger it with a logical date, or give --interval on the command line.",
+            hint="Schedule the Dag with CronDataIntervalTimetable, trigger it with a logical date, or give --interval "
+            "on the command line.",
             key="data_interval",
             stream=stream,
         )
@@ -86,11 +88,14 @@ def needed_interval(interval: DataInterval | None, *, stream: str, what: str) ->
     return interval
 
 
-def render_path(template: str, *, stream: str, interval: DataInterval | None, run_id: str, config: Mapping[str, str]) -> str:
+def render_path(
+    template: str, *, stream: str, interval: DataInterval | None, run_id: str, config: Mapping[str, str]
+) -> str:
     """A path with its ``{…}`` fields filled in.
 
-    Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and ``ds_nodash`` (the
-    start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. What comes with a run (its id, configuration) is one
+    Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and
+    ``ds_nodash`` (the start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. What comes
+    with a run (its id, configuration) is one
     name of a file or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are refused.
 
     >>> hour = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
@@ -172,7 +177,9 @@ def _plain(template: str, name: str, value: str, stream: str) -> str:
 
 
 def folder_of_values(template: str) -> str | None:
-    """The folder that a path template names before its first field, where it takes values that come with a run; None where it takes none.
+    """The folder that a path template names before its first field, where it takes values that come with a run.
+
+    None where it takes none.
 
     >>> folder_of_values("in/of-{config[day]}/*.csv"), folder_of_values("/{ds}/{run_id}"), folder_of_values("in/{ds}")
     ('in', '/', None)

@@ -1,7 +1,8 @@
 """What an epoch leaves on record: the intent before it runs, one manifest per task, and the commit made of them.
 
-Epoch n + 1 starts where the manifests of epoch n left off. A task that has ended, or has nothing to do in an epoch, is left out of it,
-and its earlier manifest stands. A commit sums up all epochs before it, so that the older ones need not be kept.
+Epoch n + 1 starts where the manifests of epoch n left off. A task that has ended, or has nothing to do in an epoch, is
+left out of it, and its earlier manifest stands. A commit sums up all epochs before it, so that the older ones need not
+be kept.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class InputIntent:
-    """What the epoch reads of one input: the physical stream, the slice, and the writer's generation if the run wrote it.
+    """What the epoch reads of one input.
 
-    The slice bounds an epoch from above; where it begins, the task's checkpoint says. ``end`` is how the input ends where the slice
+    The physical stream, the slice, and the writer's generation if the run wrote it.
+
+    The slice bounds an epoch from above; where it begins, the task's checkpoint says. ``end`` is how the input ends
+    where the slice
     does: for good (True), for this run only (False, SEMANTICS C9), or as its own messages say (None).
     """
 
@@ -45,12 +49,13 @@ class InputIntent:
 class Intent:
     """An epoch as it was decided before it ran; every attempt reads exactly this.
 
-    ``inputs`` and ``outputs`` are by stream id; an output names the physical stream it goes to. ``whole``: the epoch is all there is, so
-    every input must end in it. ``active`` are the tasks that run (None: all), ``standing`` the epoch of the manifest from which each
-    task starts, and ``limit`` after about how many messages a task leaves the rest to the next epoch. ``start`` is the path of the record
-    that says what the first epoch starts from, where that is not nothing; ``keeps_state`` keeps state also of what has ended for good.
-    ``shut_down``: a task has asked that all end, so they read nothing more. ``side_inputs`` are, by stream id, what the tables hold: always
-    from the oldest offset on, whatever the epoch before had read.
+    ``inputs`` and ``outputs`` are by stream id; an output names the physical stream it goes to. ``whole``: the epoch is
+    all there is, so every input must end in it. ``active`` are the tasks that run (None: all), ``standing`` the epoch
+    of the manifest from which each task starts, and ``limit`` after about how many messages a task leaves the rest to
+    the next epoch. ``start`` is the path of the record that says what the first epoch starts from, where that is not
+    nothing; ``keeps_state`` keeps state also of what has ended for good. ``shut_down``: a task has asked that all end,
+    so they read nothing more. ``side_inputs`` are, by stream id, what the tables hold: always from the oldest offset
+    on, whatever the epoch before had read.
     """
 
     stage: str
@@ -117,11 +122,14 @@ class Staged:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one task read and staged. The first attempt that writes it wins; later ones adopt it and drop their own output.
+    """What one task read and staged.
 
-    ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description of files) are what
-    the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next epoch for it. ``follows_clock``: it
-    wants an epoch now and then, also when no message has come. ``shuts_down_all``: it has asked that all tasks of the stage end.
+    The first attempt that writes it wins; later ones adopt it and drop their own output.
+
+    ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description
+    of files) are what the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next
+    epoch for it. ``follows_clock``: it wants an epoch now and then, also when no message has come. ``shuts_down_all``:
+    it has asked that all tasks of the stage end.
     """
 
     task: int
@@ -162,7 +170,8 @@ class Manifest:
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
         """The manifest that :meth:`to_dict` described."""
         staged = {
-            name: Staged(item["described"], item["messages"], _messages(item["control"], name)) for name, item in data["staged"].items()
+            name: Staged(item["described"], item["messages"], _messages(item["control"], name))
+            for name, item in data["staged"].items()
         }
         return cls(
             data["task"],
@@ -254,8 +263,13 @@ def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | 
     return Commit.from_dict(record) if record is not None else None
 
 
-def commit(files: Filesystem, folder: StageFolder, intent: Intent, manifests: Sequence[Manifest], former: Commit | None = None) -> Commit:
-    """The commit of an epoch: made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later."""
+def commit(
+    files: Filesystem, folder: StageFolder, intent: Intent, manifests: Sequence[Manifest], former: Commit | None = None
+) -> Commit:
+    """The commit of an epoch.
+
+    Made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later.
+    """
     if [manifest.task for manifest in manifests] != list(intent.running):
         raise StageError(
             f"The stage {intent.stage} has {len(manifests)} manifests for {len(intent.running)} tasks.",
@@ -264,9 +278,13 @@ def commit(files: Filesystem, folder: StageFolder, intent: Intent, manifests: Se
         )
     if former is None and intent.epoch > 0:
         former = Commit.from_dict(must_read(files, folder.commit(intent.epoch - 1)))
-    control = {name: [entry for manifest in manifests for entry in _staged_control(manifest, name)] for name in intent.outputs}
+    control = {
+        name: [entry for manifest in manifests for entry in _staged_control(manifest, name)] for name in intent.outputs
+    }
     standing = {**intent.standing, **dict.fromkeys(intent.running, intent.epoch)}
-    ended = {manifest.task for manifest in manifests if manifest.ended} | (former.ended if former is not None else frozenset())
+    ended = {manifest.task for manifest in manifests if manifest.ended} | (
+        former.ended if former is not None else frozenset()
+    )
     totals = former.totals if former is not None else Totals(began_at=intent.decided_at)
     record = adopt(
         files,
@@ -290,7 +308,11 @@ def commit(files: Filesystem, folder: StageFolder, intent: Intent, manifests: Se
 def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
     for manifest in manifests:
         written = {
-            name: {"messages": staged.messages, "control": len(staged.control), "bytes": _number(staged.described.get("bytes"))}
+            name: {
+                "messages": staged.messages,
+                "control": len(staged.control),
+                "bytes": _number(staged.described.get("bytes")),
+            }
             for name, staged in manifest.staged.items()
         }
         totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
@@ -307,7 +329,9 @@ def _entries(control: Sequence[ControlMessage]) -> list[dict[str, Any]]:
 
 
 def _messages(entries: Sequence[Mapping[str, Any]], stream_id: str) -> tuple[ControlMessage, ...]:
-    return tuple(from_json(int(body["type"]), dict(body), stream=stream_id, partition=-1, offset=None) for body in entries)
+    return tuple(
+        from_json(int(body["type"]), dict(body), stream=stream_id, partition=-1, offset=None) for body in entries
+    )
 
 
 def _by_task(data: Mapping[str, int]) -> dict[int, int]:

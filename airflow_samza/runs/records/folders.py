@@ -1,7 +1,7 @@
 """Where a run keeps its records: the paths, and JSON files that are written once or replaced whole.
 
-A file that decides something (plan, attempt, intent, manifest, commit, result) is written by ``put_if_absent``: the first writer
-wins and everybody adopts it. A file that only tells (status, heartbeat) is replaced whole.
+A file that decides something (plan, attempt, intent, manifest, commit, result) is written by ``put_if_absent``: the
+first writer wins and everybody adopts it. A file that only tells (status, heartbeat) is replaced whole.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def must_read(files: Filesystem, path: str) -> dict[str, Any]:
     record = read(files, path)
     if record is None:
         where = files.location(path)
-        raise TopicError(f"The run record {where} is missing.", hint=f"Was the run's folder deleted? {HINT}", path=where)
+        raise TopicError(
+            f"The run record {where} is missing.", hint=f"Was the run's folder deleted? {HINT}", path=where
+        )
     return record
 
 
@@ -97,7 +99,10 @@ class StageFolder:
 
     @property
     def topics(self) -> str:
-        """The identities of the run's own topics that the stage writes, noted before its first epoch: another one is not written to."""
+        """The identities of the run's own topics that the stage writes, noted before its first epoch.
+
+        Another one is not written to.
+        """
         return f"{self.path}/topics.json"
 
     @property
@@ -164,7 +169,10 @@ class RunFolder:
 
     @property
     def removing(self) -> str:
-        """Written before anything of the run is deleted: from here on it cannot be opened again, and whoever sweeps finishes."""
+        """Written before anything of the run is deleted.
+
+        From here on it cannot be opened again, and whoever sweeps finishes.
+        """
         return f"{self.path}/removing.json"
 
     def drain(self, generation: int) -> str:

@@ -1,4 +1,7 @@
-"""A run whose id was used before and whose records are gone: what it publishes under its former generation would be taken for published."""
+"""A run whose id was used before and whose records are gone.
+
+What it publishes under its former generation would be taken for published.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,11 @@ def refuse_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, Syst
             known = system.standing(stream.spec, run.producer(stage.stage_id))
             if known is not None and Generation.parse(known).plan >= run.generation:
                 raise TopicError(
-                    f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before (generation {known}), "
+                    f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before "
+                    f"(generation {known}), "
                     "and its records are not kept any more.",
-                    hint="Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with its downstream: the "
+                    hint="Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with "
+                    "its downstream: the "
                     "next generation replaces what it wrote.",
                     stream=stream_id,
                     run=run.run_id,

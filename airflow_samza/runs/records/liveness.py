@@ -1,8 +1,9 @@
 """Whether a process that wrote a record still lives: by its id where it can be looked up, and by its last sign of life.
 
-A process id alone proves nothing: it is used again, and means something else in another container. So the record also holds
-the place (host and process namespace) and the moment when the process started. That a process is there proves little, too: one that is
-frozen does nothing. Who gives no sign of life for long enough is taken for dead, and what takes its place is fenced from it.
+A process id alone proves nothing: it is used again, and means something else in another container. So the record also
+holds the place (host and process namespace) and the moment when the process started. That a process is there proves
+little, too: one that is frozen does nothing. Who gives no sign of life for long enough is taken for dead, and what
+takes its place is fenced from it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from typing import Any
 import psutil
 
 STALE_AFTER_SECONDS = 30.0
-"""A heartbeat is written every second; a busy shared filesystem may hold one up for many seconds, and taking a living runner for dead
-costs a second run of the work, so the silence that counts as death is long."""
+"""A heartbeat is written every second.
+
+A busy shared filesystem may hold one up for many seconds, and taking a living runner for dead costs a second run of the
+work, so the silence that counts as death is long.
+"""
 
 FROZEN_AFTER_SECONDS = 40.0
-"""The same for a process that is seen to be there: it has not died, but does nothing (a SIGSTOP, a share that hangs)."""
+"""The same for a process that is seen to be there.
+
+It has not died, but does nothing (a SIGSTOP, a share that hangs).
+"""
 
 # Two readings of one process's start time may differ by rounding, never by a second.
 _SAME_START_SECONDS = 1.0

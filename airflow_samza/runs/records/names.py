@@ -1,7 +1,7 @@
 """All names that a run makes: its folders, its topics, its producers, its attempts. Made here and nowhere else.
 
-Airflow's run ids (``scheduled__2026-01-01T00:00:00+00:00``) hold characters that folders and topics of some systems refuse, so
-every part of a name is made safe the same way.
+Airflow's run ids (``scheduled__2026-01-01T00:00:00+00:00``) hold characters that folders and topics of some systems
+refuse, so every part of a name is made safe the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MAX_PART = 150
 
 
 def safe(text: str) -> str:
-    """``text`` as one part of a path or topic name: letters, digits, ``-``, ``_`` and ``.`` only, at most 150 characters.
+    """``text`` as one part of a path or topic name.
+
+    Letters, digits, ``-``, ``_`` and ``.`` only, at most 150 characters.
 
     Text that had to change ends in a digest of the original, so two different texts never become one.
 
@@ -81,19 +83,26 @@ def former_lineage_folder(application: str, app_id: str) -> str:
 
 
 NAMES = 2
-"""How the topics of new runs are named. 1: the parts with ``-`` between them, whatever they hold: those of two applications could meet."""
+"""How the topics of new runs are named. 1.
+
+The parts with ``-`` between them, whatever they hold: those of two applications could meet.
+"""
 
 
-def intermediate_topic(application: str, app_id: str, stream_id: str, run_id: str, generation: Generation, names: int = NAMES) -> str:
-    """The physical name of a run's own topic: the generation is its writer's, so a cleared stage writes to a topic of its own.
+def intermediate_topic(
+    application: str, app_id: str, stream_id: str, run_id: str, generation: Generation, names: int = NAMES
+) -> str:
+    """The physical name of a run's own topic.
 
-    No two streams have one name: where the first ``-1-`` stands between application and stream, the id between them is 1, and any other
-    name has dots, which no id has. ``names`` is the way in which the run names its topics (:data:`NAMES`).
+    The generation is its writer's, so a cleared stage writes to a topic of its own.
 
-    >>> print(intermediate_topic("page-views", "1", "by-member", "r", Generation(1, 1)))
-    page-views-1-by-member/r/1.1
-    >>> print(intermediate_topic("a", "b-1-c", "s", "r", Generation(1, 1)), intermediate_topic("a-1-b", "c", "s", "r", Generation(1, 1)))
-    a.b-1-c.s/r/1.1 a-1-b.c.s/r/1.1
+    No two streams have one name: where the first ``-1-`` stands between application and stream, the id between them is
+    1, and any other name has dots, which no id has. ``names`` is the way in which the run names its topics
+    (:data:`NAMES`).
+
+    >>> print(intermediate_topic("page-views", "1", "by-member", "r", Generation(1, 1))) page-views-1-by-member/r/1.1
+    >>> print(intermediate_topic("a", "b-1-c", "s", "r", Generation(1, 1)), intermediate_topic("a-1-b", "c", "s", "r",
+    Generation(1, 1))) a.b-1-c.s/r/1.1 a-1-b.c.s/r/1.1
     """
     run = f"{safe(run_id)}/{generation}"
     if names == 1:
@@ -126,5 +135,8 @@ def task_name(task: int) -> str:
 
 
 def writer_attempt(stage_id: str, generation: Generation, epoch: int, task: int) -> str:
-    """A name for what one try at one task writes; unique over all tries of all runs, so that no two ever write one file."""
+    """A name for what one try at one task writes.
+
+    Unique over all tries of all runs, so that no two ever write one file.
+    """
     return f"{safe(stage_id)}-{generation}-{epoch}-{task}-{uuid.uuid4().hex}"

@@ -1,7 +1,7 @@
 """The RunPlan: what one run of an application will do, fixed by its ``plan`` task and read by every stage.
 
-It holds the ExecutionPlan, every stream as its system sees it, and the slice of every input, so that a retry or a clear reads
-exactly what the first attempt read. It holds no secrets and no path of the machine that made it.
+It holds the ExecutionPlan, every stream as its system sees it, and the slice of every input, so that a retry or a clear
+reads exactly what the first attempt read. It holds no secrets and no path of the machine that made it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ SIDE_INPUT = "side_input"
 
 @dataclass(frozen=True)
 class BoundStream:
-    """A stream of the plan in this run: the system's name, the stream as the system sees it, and the slice that is read.
+    """A stream of the plan in this run.
+
+    The system's name, the stream as the system sees it, and the slice that is read.
 
     The name of an intermediate stream is completed with its writer's generation: :meth:`RunPlan.intermediate`.
     """
@@ -68,7 +70,10 @@ def stream_spec(data: Mapping[str, Any]) -> StreamSpec:
 
 
 def side_input_key(stream_id: str) -> str:
-    """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too. No stream id has an ``@``."""
+    """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too.
+
+    No stream id has an ``@``.
+    """
     return f"{stream_id}@side-input"
 
 
@@ -76,16 +81,17 @@ def side_input_key(stream_id: str) -> str:
 class RunPlan:
     """One generation of a run's plan.
 
-    ``streams`` are by stream id; an input that feeds a table as well is there twice, as the latter under :func:`side_input_key`.
-    ``reference`` loads the application (``module:attribute``), ``interval`` is the data interval (ISO texts, UTC) where the
-    run has one, ``systems`` each bound system's kind and the options that the application's code declares, ``engines``
-    per stage each operator's engine and the reason, ``schemas`` (DDL) the columns of inputs as their systems told them, ``contents``
-    what goes through the run's own topics where that is less than whole messages, and ``notes`` per stage and stream what a stage reads
-    or sends of it, for people. ``state`` is there for runs that carry state from run to run. ``mode`` is how the stages run: one
-    after the other (``staged``, also when one task runs them all), at the same time until their inputs end (``pipelined``), or so
-    without an end (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
-    ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own topics are named
-    (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
+    ``streams`` are by stream id; an input that feeds a table as well is there twice, as the latter under
+    :func:`side_input_key`. ``reference`` loads the application (``module:attribute``), ``interval`` is the data
+    interval (ISO texts, UTC) where the run has one, ``systems`` each bound system's kind and the options that the
+    application's code declares, ``engines`` per stage each operator's engine and the reason, ``schemas`` (DDL) the
+    columns of inputs as their systems told them, ``contents`` what goes through the run's own topics where that is less
+    than whole messages, and ``notes`` per stage and stream what a stage reads or sends of it, for people. ``state`` is
+    there for runs that carry state from run to run. ``mode`` is how the stages run: one after the other (``staged``,
+    also when one task runs them all), at the same time until their inputs end (``pipelined``), or so without an end
+    (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
+    ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own
+    topics are named (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
     """
 
     application: str
@@ -121,12 +127,18 @@ class RunPlan:
     @property
     def engine_texts(self) -> dict[str, str]:
         """Where each operator runs, and why, by operator id: ``"arrow: works on whole batches"``."""
-        return {op: f"{engine}: {why}" if why else engine for found in self.engines.values() for op, (engine, why) in found.items()}
+        return {
+            op: f"{engine}: {why}" if why else engine
+            for found in self.engines.values()
+            for op, (engine, why) in found.items()
+        }
 
     def intermediate(self, stream_id: str, writer: Generation) -> BoundStream:
         """A run's own topic as the given generation of its writer writes it."""
         bound = self.stream(stream_id)
-        return replace(bound, spec=replace(bound.spec, name=self._own_topic(stream_id, writer), owner=self._owner(stream_id)))
+        return replace(
+            bound, spec=replace(bound.spec, name=self._own_topic(stream_id, writer), owner=self._owner(stream_id))
+        )
 
     def through(self, bound: BoundStream, generation: Generation) -> BoundStream:
         """A stream with the topic that it goes through, where tasks cannot reach the place itself (kind ``spark``)."""
@@ -161,7 +173,10 @@ class RunPlan:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether another run goes on from what this one leaves: then its tasks keep checkpoint and state to the end."""
+        """Whether another run goes on from what this one leaves.
+
+        Then its tasks keep checkpoint and state to the end.
+        """
         return self.state is not None
 
     def start_of(self, stage_id: str) -> str | None:
@@ -169,7 +184,10 @@ class RunPlan:
         return self.state.starts.get(stage_id) if self.state is not None else None
 
     def end_of(self, stream_id: str) -> bool | None:
-        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (C9); None: as its own messages say."""
+        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (C9).
+
+        None: as its own messages say.
+        """
         return (self.stream(stream_id).slice or {}).get("final")
 
     def producer(self, stage_id: str) -> str:
@@ -202,7 +220,9 @@ class RunPlan:
             "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
             "names": self.names,
             "notes": {stage: dict(found) for stage, found in self.notes.items()},
-            "engines": {stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()},
+            "engines": {
+                stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()
+            },
         }
 
     @classmethod
@@ -228,5 +248,8 @@ class RunPlan:
             config=data["config"],
             systems=data["systems"],
             interval=tuple(data["interval"]) if data["interval"] is not None else None,
-            engines={stage: {op: (pair[0], pair[1]) for op, pair in engines.items()} for stage, engines in data["engines"].items()},
+            engines={
+                stage: {op: (pair[0], pair[1]) for op, pair in engines.items()}
+                for stage, engines in data["engines"].items()
+            },
         )

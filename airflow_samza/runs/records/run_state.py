@@ -20,9 +20,9 @@ OWN = "own"
 class RunState:
     """Where a run's state comes from and goes to. ``version`` is the one that it starts from; 0: nothing yet.
 
-    ``source`` is the run that left that version, where the run was told to start from one. ``fence`` is the number of the lease.
-    ``starts`` are paths of records, by stage: what each of its tasks goes on from; a stage without one starts empty. ``keep``: how many
-    versions are kept when this run leaves one.
+    ``source`` is the run that left that version, where the run was told to start from one. ``fence`` is the number of
+    the lease. ``starts`` are paths of records, by stage: what each of its tasks goes on from; a stage without one
+    starts empty. ``keep``: how many versions are kept when this run leaves one.
     """
 
     kind: str = LINEAGE

@@ -1,4 +1,7 @@
-"""What a stage did, for XComs and for people: counts and places, and of messages that failed (and nothing else) a few as samples."""
+"""What a stage did, for XComs and for people.
+
+Counts and places, and of messages that failed (and nothing else) a few as samples.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ class InputResult:
 class OutputResult:
     """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (SEMANTICS C2).
 
-    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets); ``unit`` as
-    of an input.
+    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets);
+    ``unit`` as of an input.
     """
 
     stream_id: str
@@ -50,9 +53,12 @@ class OutputResult:
 
 @dataclass(frozen=True)
 class StageResult:
-    """A finished generation of a stage. ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
+    """A finished generation of a stage.
 
-    ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of messages that failed.
+    ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
+
+    ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of
+    messages that failed.
     """
 
     application: str
@@ -83,13 +89,18 @@ class StageResult:
 
 def describe_result(result: StageResult) -> list[str]:
     """A stage's result as lines for a log."""
-    rows = [("read", i.stream_id, _place(i.system, i.stream), f"{i.messages:,} {i.unit}", i.bytes, _read_control(i)) for i in result.inputs]
+    rows = [
+        ("read", i.stream_id, _place(i.system, i.stream), f"{i.messages:,} {i.unit}", i.bytes, _read_control(i))
+        for i in result.inputs
+    ]
     for output in result.outputs:
         verb = "sent" if output.own else "wrote"
         place = str(output.facts.get("path") or _place(output.system, output.stream))
         messages = f"{output.messages:,} {output.unit}"
         rows.append((verb, output.stream_id, place, messages, output.bytes, _sent_control(output)))
-    cells = [(verb, name, messages, size(count), control, place) for verb, name, place, messages, count, control in rows]
+    cells = [
+        (verb, name, messages, size(count), control, place) for verb, name, place, messages, count, control in rows
+    ]
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
     tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
     epochs = f", {result.epochs:,} epochs" if result.epochs > 1 else ""
@@ -108,7 +119,11 @@ def describe_result(result: StageResult) -> list[str]:
         if isinstance(value, list):
             lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
         elif value:
-            lines.append(f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}")
+            lines.append(
+                f"  {name.replace('_', ' ')}: {value:,}"
+                if isinstance(value, int)
+                else f"  {name.replace('_', ' ')}: {value}"
+            )
     return lines
 
 

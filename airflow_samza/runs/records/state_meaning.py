@@ -1,7 +1,7 @@
 """The meaning of the state of an operator, table or store, as it is kept with each version of state.
 
-State is found again by an id. That alone does not make it fit: partial sums are no maxima, and windows of an hour are none of a day. So a
-version holds, beside the state, which functions, keys, columns and lengths of windows made it.
+State is found again by an id. That alone does not make it fit: partial sums are no maxima, and windows of an hour are
+none of a day. So a version holds, beside the state, which functions, keys, columns and lengths of windows made it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Any
 from airflow_samza.records import decoder
 
 STORE = " store "
-"""Between the id of a low-level task and the name of its store, in the key of the store's meaning; no id holds a space."""
+"""Between the id of a low-level task and the name of its store, in the key of the store's meaning.
+
+No id holds a space.
+"""
 
 STORE_TABLE = "store-"
 """The beginning of the names under which a task's state holds the tables of a store."""
@@ -26,9 +29,10 @@ TABLE = "table:"
 class StateMeaning:
     """What the state of one operator, table or store means.
 
-    ``title`` names it in a sentence, ``name`` is what a user writes in ``renamed_from=`` and ``dropped=``. ``facets`` must be equal to go
-    on from the state (``"functions": "total=sum(v bigint)"``). ``columns`` are messages that are kept, type by column and side: the state
-    of more columns may be gone on from, as what is not used any more is left out.
+    ``title`` names it in a sentence, ``name`` is what a user writes in ``renamed_from=`` and ``dropped=``. ``facets``
+    must be equal to go on from the state (``"functions": "total=sum(v bigint)"``). ``columns`` are messages that are
+    kept, type by column and side: the state of more columns may be gone on from, as what is not used any more is left
+    out.
     """
 
     title: str
@@ -52,7 +56,10 @@ class StateMeaning:
         return cls(data["title"], data["name"], data["facets"], data["columns"])
 
     def changes(self, former: StateMeaning) -> Iterator[str]:
-        """Yield, as half sentences, in what this meaning cannot go on from the state of ``former``; a facet that either lacks fits."""
+        """Yield, as half sentences, in what this meaning cannot go on from the state of ``former``.
+
+        A facet that either lacks fits.
+        """
         for facet in self.facets.keys() & former.facets.keys():
             if self.facets[facet] != former.facets[facet]:
                 yield f"{facet} {former.facets[facet]}, now {self.facets[facet]}"

@@ -1,4 +1,7 @@
-"""What of its messages goes through each of a run's own topics: decided once, by the run's plan, and followed by writer and readers."""
+"""What of its messages goes through each of a run's own topics.
+
+Decided once, by the run's plan, and followed by writer and readers.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from airflow_samza.records import decoder
 class TopicContent:
     """What goes through one topic instead of whole messages.
 
-    ``columns`` are those that a later operator reads, and the key; None: all. ``combined_for`` is the id of the aggregation whose partial
-    results go through instead of messages; ``schema`` (DDL) is then the schema of the messages.
+    ``columns`` are those that a later operator reads, and the key; None: all. ``combined_for`` is the id of the
+    aggregation whose partial results go through instead of messages; ``schema`` (DDL) is then the schema of the
+    messages.
     """
 
     columns: tuple[str, ...] | None = None

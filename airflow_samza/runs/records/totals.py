@@ -21,9 +21,9 @@ GAUGES = "gauges"
 class Totals:
     """Sums over epochs. ``read`` and ``written`` hold ``messages``, ``control`` and ``bytes`` by stream id.
 
-    ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks; ``facts`` are
-    further counts of the tasks, summed where they are numbers; of lists (samples) the first few are kept, of :data:`GAUGES` each task's
-    last values.
+    ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks;
+    ``facts`` are further counts of the tasks, summed where they are numbers; of lists (samples) the first few are kept,
+    of :data:`GAUGES` each task's last values.
     """
 
     began_at: float
@@ -33,7 +33,9 @@ class Totals:
     facts: Mapping[str, Any] = field(default_factory=dict)
     task_seconds: float = 0.0
 
-    def plus(self, read: Mapping[str, Counts], written: Mapping[str, Counts], facts: Mapping[str, Any], seconds: float) -> Totals:
+    def plus(
+        self, read: Mapping[str, Counts], written: Mapping[str, Counts], facts: Mapping[str, Any], seconds: float
+    ) -> Totals:
         """With what one task did in one epoch."""
         return replace(
             self,
@@ -77,7 +79,9 @@ def gauges(facts: Mapping[str, Any]) -> dict[str, float]:
 
 def counters(facts: Mapping[str, Any]) -> dict[str, float]:
     """What tasks have counted, added up over tasks and epochs."""
-    return {name: value for name, value in facts.items() if isinstance(value, int | float) and not isinstance(value, bool)}
+    return {
+        name: value for name, value in facts.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def _plus(sums: Mapping[str, Counts], more: Mapping[str, Counts]) -> dict[str, Counts]:

@@ -1,8 +1,10 @@
-"""Heartbeats as this process has seen them: a clock that jumps, here or there, neither kills a runner nor keeps a dead one.
+"""Heartbeats as this process has seen them.
 
-A heartbeat holds the time of its writer's clock, which is all that a first look has. Who looks again sees whether it has moved, by a clock
-that does not jump. And a silence on this host has to last a moment longer than it takes to be noticed: when the whole machine has slept,
-the runner wakes together with whoever judges it.
+A clock that jumps, here or there, neither kills a runner nor keeps a dead one.
+
+A heartbeat holds the time of its writer's clock, which is all that a first look has. Who looks again sees whether it
+has moved, by a clock that does not jump. And a silence on this host has to last a moment longer than it takes to be
+noticed: when the whole machine has slept, the runner wakes together with whoever judges it.
 """
 
 from __future__ import annotations
@@ -65,7 +67,11 @@ class Heartbeats:
         seen = self._look(path, at, now)
         if seen.has_moved and now - seen.since < FRESH_SECONDS:
             return True
-        return bool(liveness.process_is_there(who)) and 0 <= time.time() - at < FRESH_SECONDS and now - seen.since < FRESH_SECONDS
+        return (
+            bool(liveness.process_is_there(who))
+            and 0 <= time.time() - at < FRESH_SECONDS
+            and now - seen.since < FRESH_SECONDS
+        )
 
     def _look(self, path: str, at: float, now: float) -> _Seen:
         seen = self._seen.get(path)

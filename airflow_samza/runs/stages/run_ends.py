@@ -1,8 +1,10 @@
-"""How a run without an end comes to one: a drain, a stop or a deadline, on record in the run's folder for every stage to see.
+"""How a run without an end comes to one.
 
-A *drain* ends every stream for good: what has arrived by then is read, windows give what they hold, and the stages end one after the
-other. A *stop* ends only the run: nothing more is read, nothing flushes, and state stays for a run that goes on (SEMANTICS C9). A
-*deadline* is a stop at a given time.
+A drain, a stop or a deadline, on record in the run's folder for every stage to see.
+
+A *drain* ends every stream for good: what has arrived by then is read, windows give what they hold, and the stages end
+one after the other. A *stop* ends only the run: nothing more is read, nothing flushes, and state stays for a run that
+goes on (SEMANTICS C9). A *deadline* is a stop at a given time.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ def set_deadline(files: Filesystem, run: RunFolder, generation: int, at: float, 
 
 
 def is_ending(files: Filesystem, run: RunFolder, generation: int, now: float | None = None) -> bool | None:
-    """Whether the run is to end, and how: for good (True: a drain), or only for now (False: a stop, or its deadline); None: it goes on."""
+    """Whether the run is to end, and how: for good (True: a drain), or only for now (False: a stop, or its deadline).
+
+    None: it goes on.
+    """
     if files.exists(run.stop(generation)):
         return False
     if files.exists(run.drain(generation)):
@@ -41,7 +46,10 @@ def is_ending(files: Filesystem, run: RunFolder, generation: int, now: float | N
 
 
 def abort(files: Filesystem, folder: StageFolder, why: str = "", who: str = "") -> None:
-    """Says that a stage failed and nobody will try again: stages that read what it writes stop instead of waiting for it."""
+    """Says that a stage failed and nobody will try again.
+
+    Stages that read what it writes stop instead of waiting for it.
+    """
     write_once(files, folder.abort, {"why": why, "who": who, "at": time.time()})
 
 

@@ -1,7 +1,8 @@
 """Stage runners on record: who drives a run's Spark work, since when, whether alive, and what it was asked to do.
 
-Runners of one run with the same code and static settings share a *key*; instance n of a key is claimed by ``put_if_absent``, so
-of two that start at once one gives way, and a successor is claimed only when its predecessor is closed or dead.
+Runners of one run with the same code and static settings share a *key*; instance n of a key is claimed by
+``put_if_absent``, so of two that start at once one gives way, and a successor is claimed only when its predecessor is
+closed or dead.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class RunnerFolder:
         return f"{self.path}/closed.json"
 
     def give_up(self, files: Filesystem) -> None:
-        """Closes a runner that gives no sign of life: nobody leaves it anything any more, and it finds out, should it wake up."""
+        """Closes a runner that gives no sign of life.
+
+        Nobody leaves it anything any more, and it finds out, should it wake up.
+        """
         write_once(files, self.closed, {"why": "it gave no sign of life", "at": time.time()})
 
     @property
@@ -93,7 +97,8 @@ class RunnerFolder:
     def gives_sign(self, files: Filesystem) -> bool:
         """Whether the runner gives a sign of life now; waits for one, for seconds where it is silent.
 
-        To be asked before something is left to a runner: the container of one elsewhere may be gone while its last heartbeat is young.
+        To be asked before something is left to a runner: the container of one elsewhere may be gone while its last
+        heartbeat is young.
         """
         since = time.monotonic()
         while True:
@@ -120,7 +125,11 @@ def newest_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder |
 
 def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:
     """Every runner of a run, of every key."""
-    return [RunnerFolder(run, key, number) for key in files.list(run.servers) for number in numbers(files, f"{run.servers}/{key}")]
+    return [
+        RunnerFolder(run, key, number)
+        for key in files.list(run.servers)
+        for number in numbers(files, f"{run.servers}/{key}")
+    ]
 
 
 def processes_there(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:

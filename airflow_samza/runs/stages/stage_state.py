@@ -1,4 +1,7 @@
-"""The state of a stage, read from the run's records alone: whoever can read the root can ask (task, retry, trigger, page)."""
+"""The state of a stage, read from the run's records alone.
+
+Whoever can read the root can ask (task, retry, trigger, page).
+"""
 
 from __future__ import annotations
 
@@ -83,9 +86,11 @@ def restored_bytes(facts: Mapping[str, Any]) -> dict[str, int]:
 class StageProgress:
     """How far a stage of several epochs has come, as its runner tells.
 
-    ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag`` the messages that
-    are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``: the bytes of state with which tasks
-    began their epochs, by where they were: in the ``memory`` of the process, on the ``host``, or only under the ``root``.
+    ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag``
+    the messages that are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``:
+    the bytes of state with which tasks
+    began their epochs, by where they were: in the ``memory`` of the process, on the ``host``, or only under the
+    ``root``.
     """
 
     epochs: int = 0
@@ -123,8 +128,8 @@ class StageProgress:
 class StageStatus:
     """Where a stage is. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
 
-    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs. ``silent_since`` (seconds since
-    1970): the runner's process is there, and has given no sign of life since then.
+    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs.
+    ``silent_since`` (seconds since 1970): the runner's process is there, and has given no sign of life since then.
     """
 
     state: str
@@ -222,7 +227,10 @@ def is_committed(files: Filesystem, folder: StageFolder) -> bool:
 
 
 def can_finish(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether the stage can be brought to its result from its records alone, by whoever comes: no Spark is needed any more."""
+    """Whether the stage can be brought to its result from its records alone, by whoever comes.
+
+    No Spark is needed any more.
+    """
     return is_staged(files, folder) and not files.exists(folder.needs_runner)
 
 

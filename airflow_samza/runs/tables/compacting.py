@@ -1,4 +1,6 @@
-"""Compacting a version of a pushed table: when it is time, and how what tasks have staged becomes the version's one section.
+"""Compacting a version of a pushed table.
+
+When it is time, and how what tasks have staged becomes the version's one section.
 
 Like a push it may die anywhere, and whoever comes next goes on from the records. Two at once come to the same.
 
@@ -35,7 +37,10 @@ GENERATION = "1.1"
 
 
 def is_due(version: TableVersion, after: int) -> bool:
-    """Whether a version has come so far from its full section that it is to be compacted; ``after`` pushes, 0: never."""
+    """Whether a version has come so far from its full section that it is to be compacted.
+
+    ``after`` pushes, 0: never.
+    """
     if after == 0 or version.kind != INCREMENTAL or version.compacted is not None:
         return False
     many = version.changes >= LEAST_CHANGES and version.changes > CHANGES_AT_MOST * version.full_rows
@@ -55,7 +60,10 @@ def compaction_producer(table: str, number: int) -> str:
 def compact(
     files: Filesystem, system: System, folder: TableFolder, version: TableVersion, stage: Callable[[list[int]], None]
 ) -> tuple[Compaction, bool]:
-    """The compaction of what a version reads, and whether it was made now; ``stage`` has the given tasks leave their records."""
+    """The compaction of what a version reads, and whether it was made now.
+
+    ``stage`` has the given tasks leave their records.
+    """
     number = version.reads
     known = Compactions(files, folder).of(number)
     if known is not None:
@@ -68,7 +76,8 @@ def compact(
     found = [record for task in tasks if (record := read(files, staged_path(folder, number, task))) is not None]
     if len(found) < len(tasks):
         raise TopicError(
-            f"The compaction of version {number} of table {version.table!r} was given up: retention has given the version up meanwhile.",
+            f"The compaction of version {number} of table {version.table!r} was given up: retention has given the "
+            "version up meanwhile.",
             hint="Nothing is lost: a later push compacts what comes of it.",
             stream=folder.topic,
             number=number,
@@ -99,7 +108,10 @@ def _publish(
     files: Filesystem, system: System, folder: TableFolder, version: TableVersion, found: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     publication = Publication(
-        compaction_producer(version.table, version.reads), GENERATION, 0, {task: record["staged"] for task, record in enumerate(found)}
+        compaction_producer(version.table, version.reads),
+        GENERATION,
+        0,
+        {task: record["staged"] for task, record in enumerate(found)},
     )
     try:
         return system.publish(StreamSpec(folder.topic, len(version.offsets)), publication)

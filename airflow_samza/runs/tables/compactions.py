@@ -1,8 +1,10 @@
-"""The same rows once more, as one section: what a compaction of a version of a pushed table leaves, and who may read which of the two.
+"""The same rows once more, as one section.
 
-A version stays what it is: number, push id, kind, and the sections of its record. Beside it, ``compactions/<number>.json`` says that one
-more section holds just its rows. Who has nothing reads that one; who has a part of the chain of changes reads on in the chain, as long as
-retention has not given it up.
+What a compaction of a version of a pushed table leaves, and who may read which of the two.
+
+A version stays what it is: number, push id, kind, and the sections of its record. Beside it,
+``compactions/<number>.json`` says that one more section holds just its rows. Who has nothing reads that one; who has a
+part of the chain of changes reads on in the chain, as long as retention has not given it up.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ CHAINS = "chains"
 class Compaction:
     """The rows of version ``number`` as one ``section`` at ``offsets``, within the topic's first ``commits`` commits.
 
-    ``chain`` are the sections that it was made of, at ``chain_offsets``; the first one is the compaction of the version ``below``, or of
-    a full push (None). ``mark``: the file that stands once ``chain`` may no longer be read (``is_given_up``).
+    ``chain`` are the sections that it was made of, at ``chain_offsets``; the first one is the compaction of the version
+    ``below``, or of a full push (None). ``mark``: the file that stands once ``chain`` may no longer be read
+    (``is_given_up``).
     """
 
     number: int
@@ -117,7 +120,9 @@ def described_sections(sections: Sequence[Section]) -> list[dict[str, str]]:
 
 
 def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[Compaction]) -> list[dict[str, Any]]:
-    """Other sections that make the same rows: with each compaction written out into what it was made of, one after the other.
+    """Other sections that make the same rows.
+
+    With each compaction written out into what it was made of, one after the other.
 
     ``needs`` are [n, mark]: who has less than the first n of them may read on only while there is no such mark.
     """
@@ -125,7 +130,10 @@ def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[
     rest = tuple(sections[1:])
     needs: list[list[Any]] = []
     for compaction in compactions:
-        needs = [[len(compaction.chain), compaction.mark], *([n + len(compaction.chain) - 1, mark] for n, mark in needs)]
+        needs = [
+            [len(compaction.chain), compaction.mark],
+            *([n + len(compaction.chain) - 1, mark] for n, mark in needs),
+        ]
         offsets = tuple(
             (min(first, other_first), max(end, other_end))
             for (first, end), (other_first, other_end) in zip(compaction.chain_offsets, offsets, strict=True)
@@ -139,7 +147,9 @@ def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[
 def sections_since(
     former: Sequence[Any], slice_: Mapping[str, Any], is_there: Callable[[str], bool]
 ) -> tuple[list[Any], list[list[int]]] | None:
-    """The sections of a slice that somebody lacks who has those of a former one, and offsets that span them; None: all is to be read.
+    """The sections of a slice that somebody lacks who has those of a former one, and offsets that span them.
+
+    None: all is to be read.
 
     ``is_there`` tells whether a mark stands.
     """

@@ -1,4 +1,7 @@
-"""Where the records of a pushed table lie: versions, marks of those that are given up, pins, and what pushes decide on their way."""
+"""Where the records of a pushed table lie.
+
+Versions, marks of those that are given up, pins, and what pushes decide on their way.
+"""
 
 from __future__ import annotations
 

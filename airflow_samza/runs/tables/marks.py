@@ -1,8 +1,10 @@
-"""How a mark is made that says "this may no longer be read", against pins that say "this is read": of the two one always wins, for good.
+"""How a mark is made that says "this may no longer be read", against pins that say "this is read".
 
-A mark is never taken back: whoever sees one may delete what it is of. So it is not written at once. An *attempt* at it is, under a name
-of its own in another folder, then the pins are looked at, and only then the attempt is renamed to be the mark. Who pins takes away all
-attempts after the pin stands, and looks for the mark after that:
+Of the two one always wins, for good.
+
+A mark is never taken back: whoever sees one may delete what it is of. So it is not written at once. An *attempt* at it
+is, under a name of its own in another folder, then the pins are looked at, and only then the attempt is renamed to be
+the mark. Who pins takes away all attempts after the pin stands, and looks for the mark after that:
 
 - an attempt from before is gone, so its rename fails; or it was renamed in time, and the pin's owner sees the mark,
 - an attempt from after has its owner look at the pins after the pin stood.
@@ -20,7 +22,10 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def make_mark(files: Filesystem, mark: str, attempts: str, at: str, is_pinned: Callable[[], bool]) -> bool:
-    """Makes a mark, unless a pin stands against it; whether the mark stands now. ``attempts`` is the folder of attempts."""
+    """Makes a mark, unless a pin stands against it; whether the mark stands now.
+
+    ``attempts`` is the folder of attempts.
+    """
     if files.exists(mark):
         return True
     if is_pinned():

@@ -18,7 +18,10 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 CURRENT, AS_OF_INTERVAL = "current", "as_of_interval"
-"""What may be asked of a table beside the id of a push: the newest version, or the one that was current when the data interval began."""
+"""What may be asked of a table beside the id of a push.
+
+The newest version, or the one that was current when the data interval began.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ def find_version(
         if interval is None:
             raise ConfigError(
                 f"The version of table {table.table_id!r} is asked for as of the data interval, and this run has none.",
-                hint="Schedule the Dag with CronDataIntervalTimetable, or give --interval on the command line; or ask for current.",
+                hint="Schedule the Dag with CronDataIntervalTimetable, or give --interval on the command line; or ask "
+                "for current.",
                 key=f"tables.{table.table_id}",
                 value=asked,
             )
@@ -87,11 +91,14 @@ def find_version(
             known_ids = [version.push_id for version in table_versions.versions(files, system, topic)]
             raise NoSuchVersion(
                 f"The table {table.table_id!r} has no version of the push {asked!r}.",
-                hint=f"{did_you_mean(asked, known_ids)}Its newest pushes are {', '.join(known_ids[-3:][::-1]) or 'none: push it first'}.",
+                hint=f"{did_you_mean(asked, known_ids)}Its newest pushes are "
+                f"{', '.join(known_ids[-3:][::-1]) or 'none: push it first'}.",
                 table=table.table_id,
                 wanted=asked,
             )
-    return found if found is None else table_versions.by_number(files, system, topic, found.number)  # an expired one is refused
+    return (
+        found if found is None else table_versions.by_number(files, system, topic, found.number)
+    )  # an expired one is refused
 
 
 def check_columns(table: TableDescriptor, version: TableVersion) -> None:
@@ -109,16 +116,19 @@ def check_columns(table: TableDescriptor, version: TableVersion) -> None:
     missing = [name for name in table.schema.names if name not in pushed.names]
     if missing:
         raise SchemaError(
-            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has no column {missing[0]!r}, which the "
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has no column "
+            f"{missing[0]!r}, which the "
             "table declares.",
-            hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read a version that has the column.",
+            hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read a version that has the "
+            "column.",
             table=table.table_id,
             column=missing[0],
         )
     odd = [field for field in table.schema.fields if not pushed[field.name].type.reads_as(field.type)]
     if odd:
         raise SchemaError(
-            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has the column {odd[0].name!r} as "
+            f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has the column "
+            f"{odd[0].name!r} as "
             f"{pushed[odd[0].name].type.ddl()}, and the table declares it as {odd[0].type.ddl()}.",
             hint="Declare it as it was pushed, or push the table again.",
             table=table.table_id,

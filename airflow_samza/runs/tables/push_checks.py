@@ -1,4 +1,7 @@
-"""What a push must pass before it becomes visible: columns, keys, and how many rows it has. Pure; every refusal names both sides."""
+"""What a push must pass before it becomes visible: columns, keys, and how many rows it has.
+
+Pure; every refusal names both sides.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from airflow_samza.schema import DataType, Schema
 
 @dataclass
 class PushTotals:
-    """What the tasks of a push found: rows and deletes that were staged, null keys, keys that come twice (with examples), and nulls."""
+    """What the tasks of a push found.
+
+    Rows and deletes that were staged, null keys, keys that come twice (with examples), and nulls.
+    """
 
     rows: int = 0
     deletes: int = 0
@@ -40,12 +46,19 @@ def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose
     missing_keys = [name for name in request.key if name not in wanted]
     if missing_keys:
         raise PushError(
-            f"The key {', '.join(request.key)} of table {request.table!r} is not among its columns: there is no {', '.join(missing_keys)}.",
+            f"The key {', '.join(request.key)} of table {request.table!r} is not among its columns: there is no "
+            f"{', '.join(missing_keys)}.",
             hint=f"The columns are {', '.join(wanted.names)}; correct key= where the table is declared.",
             table=request.table,
         )
-    said = [f"{field.name} is missing (the table has {field.type.ddl()})" for field in wanted.fields if field.name not in source]
-    said += [f"{field.name} ({field.type.ddl()}) is not in the table" for field in source.fields if field.name not in wanted]
+    said = [
+        f"{field.name} is missing (the table has {field.type.ddl()})"
+        for field in wanted.fields
+        if field.name not in source
+    ]
+    said += [
+        f"{field.name} ({field.type.ddl()}) is not in the table" for field in source.fields if field.name not in wanted
+    ]
     said += [
         f"{field.name} is {source[field.name].type.ddl()} in the source and {field.type.ddl()} in the table"
         for field in wanted.fields
@@ -53,8 +66,10 @@ def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose
     ]
     if said:
         raise PushError(
-            f"The push of table {request.table!r} from {request.source_text} has other columns than the table: {'; '.join(said)}.",
-            hint=f"Name the columns to take (columns=[…]), or how to make them (columns={{'{wanted.names[0]}': 'SQL'}}), "
+            f"The push of table {request.table!r} from {request.source_text} has other columns than the table: "
+            f"{'; '.join(said)}.",
+            hint=f"Name the columns to take (columns=[…]), or how to make them (columns={{'{wanted.names[0]}': "
+            "'SQL'}), "
             "or declare the table as its source is.",
             table=request.table,
             differences="; ".join(said),
@@ -79,10 +94,18 @@ def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
         return declared.name in ("float", "double", "decimal")
     if actual.name == "decimal" and declared.name == "decimal":
         return actual.scale <= declared.scale and actual.precision - actual.scale <= declared.precision - declared.scale
-    if actual.name == declared.name and len(actual.children) == len(declared.children) and actual.names == declared.names:
-        return bool(actual.children) and all(fits(a, d, loose=loose) for a, d in zip(actual.children, declared.children, strict=True))
+    if (
+        actual.name == declared.name
+        and len(actual.children) == len(declared.children)
+        and actual.names == declared.names
+    ):
+        return bool(actual.children) and all(
+            fits(a, d, loose=loose) for a, d in zip(actual.children, declared.children, strict=True)
+        )
     pairs = (("float", "double"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"))
-    return (actual.name, declared.name) in pairs or (loose and actual.name == "double" and declared.name in ("float", "decimal"))
+    return (actual.name, declared.name) in pairs or (
+        loose and actual.name == "double" and declared.name in ("float", "decimal")
+    )
 
 
 def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
@@ -98,8 +121,10 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
     if found.duplicates and request.on_duplicate == "fail":
         examples = ", ".join(str(example) for example in found.examples)
         raise PushError(
-            f"The push of table {request.table!r} has {_rows(found.duplicates)} too many for their key ({key}), such as {examples}.",
-            hint='Mend the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or on_duplicate="any".',
+            f"The push of table {request.table!r} has {_rows(found.duplicates)} too many for their key ({key}), such "
+            f"as {examples}.",
+            hint='Mend the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or '
+            'on_duplicate="any".',
             table=request.table,
             duplicates=found.duplicates,
         )
@@ -121,7 +146,11 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
     changed = found.rows + found.deletes
     if changed < request.least_rows:
         raise PushError(
-            f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are asked for (min_rows).",
+            (
+                f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are "
+                "asked "
+                "for (min_rows)."
+            ),
             hint="Is the source complete? With min_rows=0 an empty push empties the table."
             if request.min_rows is None
             else "Is the source complete? Else lower min_rows.",
@@ -135,13 +164,18 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
     if request.mode == FULL:
         change = (found.rows - before) / before
         too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most
-        said = f"{_rows(found.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of version {current.number}"
+        said = (
+            f"{_rows(found.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of "
+            f"version {current.number}"
+        )
     else:
         too_far = most is not None and changed / before > most
         said = f"{changed:,} changes, {changed / before:.0%} of the {before:,} rows of version {current.number}"
     if too_far:
         allowed = (
-            f"{SHRINKS_AT_MOST:.0%} fewer are" if most is None else f"{most:.0%} {'more or fewer are' if request.mode == FULL else 'is'}"
+            f"{SHRINKS_AT_MOST:.0%} fewer are"
+            if most is None
+            else f"{most:.0%} {'more or fewer are' if request.mode == FULL else 'is'}"
         )
         raise PushError(
             f"The push of table {request.table!r} has {said}; at most {allowed} allowed (max_change_ratio).",

@@ -1,11 +1,12 @@
-"""How what the tasks of a push have staged becomes a version: checked, committed as one section, and made visible by one record.
+"""How what the tasks of a push have staged becomes a version.
+
+Checked, committed as one section, and made visible by one record.
 
 Any process may do it, and any may die in between: whoever comes next goes on from the records. No Spark is needed.
 
 staged       a manifest per task, as of any stage                     -> ``can_finish`` says that all are there
-published    ``pushes/<push>/publications/<n>.json``: what was staged and under which generation; then the commit of the topic
-visible      the version's record
-over         the stage's result
+published    ``pushes/<push>/publications/<n>.json``: what was staged and under which generation; then the commit of the
+topic visible      the version's record over         the stage's result
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def finish_push(
     then(known)
     write_once(files, folder.result, {"version": known.number, "push": request.push_id})
     write_once(files, request.handle.run.closed, {"at": versions.now(), "succeeded": True})
-    with contextlib.suppress(SamzaError):  # the push stands whether or not there was room to tidy up; the next one does it again
+    with contextlib.suppress(
+        SamzaError
+    ):  # the push stands whether or not there was room to tidy up; the next one does it again
         gone = expire_versions(files, system, request.system, request.topic, request.keep_versions)
         if gone:
             log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
@@ -69,7 +72,9 @@ def _decide(files: Filesystem, system: System, request: PushRequest) -> dict[str
     epoch, intent = newest_staging(files, request.handle.folder)
     if intent is None or intent["digest"] != request.digest:
         raise PushError(
-            f"The push {request.push_id!r} of table {request.table!r} is not staged.", hint="Submit it first.", table=request.table
+            f"The push {request.push_id!r} of table {request.table!r} is not staged.",
+            hint="Submit it first.",
+            table=request.table,
         )
     totals, staged = PushTotals(), {}
     for task in range(int(intent["tasks"])):
@@ -123,7 +128,10 @@ def _make_visible(files: Filesystem, system: System, request: PushRequest, publi
         publication = _add_publication(files, request, {k: v for k, v in publication.items() if k != "generation"})
         facts = _publish(system, request, publication)
     reach("push-after-publish")
-    own, spans = (request.producer, str(publication["generation"])), tuple((int(first), int(end)) for first, end in facts["offsets"])
+    own, spans = (
+        (request.producer, str(publication["generation"])),
+        tuple((int(first), int(end)) for first, end in facts["offsets"]),
+    )
     base = current if request.mode != FULL else None
     version = TableVersion(
         number=request.after + 1,
@@ -154,7 +162,10 @@ def _changes(base: TableVersion) -> int:
 
 
 def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Per partition from the first message of either to the last; a partition that one of them leaves empty is the other's."""
+    """Per partition from the first message of either to the last.
+
+    A partition that one of them leaves empty is the other's.
+    """
     found = []
     for (first, end), (other_first, other_end) in zip(one, other, strict=True):
         if first == end:
@@ -176,7 +187,14 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
     """Begins to read the source: what an earlier try staged is not mixed with what the source holds now."""
     folder = request.handle.folder
     epoch = newest_staging(files, folder)[0] + 1
-    record = {"epoch": epoch, "tasks": request.partitions, "active": None, "whole": True, "digest": request.digest, "schema": schema.ddl()}
+    record = {
+        "epoch": epoch,
+        "tasks": request.partitions,
+        "active": None,
+        "whole": True,
+        "digest": request.digest,
+        "schema": schema.ddl(),
+    }
     write_once(files, folder.intent(epoch), record)
     return epoch
 

@@ -36,14 +36,17 @@ SOURCE = "push-source"
 
 @dataclass(frozen=True)
 class PushRequest:
-    """A push. ``topic``, ``partitions``, ``key`` and ``schema`` (DDL; None: as the source has it) are the table's push stream's.
+    """A push.
 
-    ``source`` has one of ``path`` (with ``format`` and ``options``), ``table``, ``query``, ``jdbc`` (options) or ``callable``
-    (``module:function`` of a Spark session). ``columns`` are the source's that are taken, or SQL over them by the table's column;
-    ``deletes`` is the condition (SQL) of rows whose key an incremental push deletes. ``latest_by`` orders rows of one key for
-    ``on_duplicate="last"``. ``max_change_ratio`` bounds how far the rows of a full push may be from the current version's.
-    ``after``: the version that was newest when the push began. ``compact_after``: the incremental pushes on one full section after which
-    the next one finds them compacted; 0: never.
+    ``topic``, ``partitions``, ``key`` and ``schema`` (DDL; None: as the source has it) are the table's push stream's.
+
+    ``source`` has one of ``path`` (with ``format`` and ``options``), ``table``, ``query``, ``jdbc`` (options) or
+    ``callable`` (``module:function`` of a Spark session). ``columns`` are the source's that are taken, or SQL over them
+    by the table's column; ``deletes`` is the condition (SQL) of rows whose key an incremental push deletes.
+    ``latest_by`` orders rows of one key for ``on_duplicate="last"``. ``max_change_ratio`` bounds how far the rows of a
+    full push may be from the current version's. ``after``: the version that was newest when the push began.
+    ``compact_after``: the incremental pushes on one full section after which the next one finds them compacted; 0:
+    never.
     """
 
     application: str
@@ -81,26 +84,38 @@ class PushRequest:
             self._refuse("source", f"Give exactly one of {', '.join(_KINDS)}; a text is a path.")
         self._check_shapes(kinds[0])
         if (self.on_duplicate == "last") != (self.latest_by is not None):
-            self._refuse("latest_by", 'on_duplicate="last" and latest_by="<column>" go together: the row with its greatest value stays.')
+            self._refuse(
+                "latest_by",
+                'on_duplicate="last" and latest_by="<column>" go together: the row with its greatest value stays.',
+            )
         if self.deletes is not None and self.mode != INCREMENTAL:
-            self._refuse("deletes", 'A full push replaces all rows: leave deletes= out, or push with mode="incremental".')
+            self._refuse(
+                "deletes", 'A full push replaces all rows: leave deletes= out, or push with mode="incremental".'
+            )
         if self.min_rows is not None and self.min_rows < 0:
             self._refuse("min_rows", "Give 0 or more; 0 lets a push empty the table.")
         if self.max_change_ratio is not None and not self.max_change_ratio >= 0:
-            self._refuse("max_change_ratio", "Give a number from 0, such as 0.2 for a fifth more or less, or inf for any.")
+            self._refuse(
+                "max_change_ratio", "Give a number from 0, such as 0.2 for a fifth more or less, or inf for any."
+            )
         if self.keep_versions < 1:
             self._refuse("keep_versions", "Give 1 or more; the current version is always kept.")
         if self.compact_after < 0:
             self._refuse("compact_after", "Give 1 or more, or 0 for never.")
 
     def _check_shapes(self, kind: str) -> None:
-        """Refuses what would mislead or fail where Spark reads; the value of ``jdbc`` is not shown, it may hold a password."""
+        """Refuses what would mislead or fail where Spark reads.
+
+        The value of ``jdbc`` is not shown, it may hold a password.
+        """
         given, beside = self.source[kind], ("format", "options") if kind == "path" else ()
         further = sorted(str(name) for name in self.source if name not in (kind, *beside))
         if further:
             raise ConfigError(
-                f"The source of the push of table {self.table!r} has {further[0]!r} beside {kind!r}, which means nothing there.",
-                hint=f"Beside it there may be {' and '.join(beside) or 'nothing'}; options of a JDBC source stand in its jdbc.",
+                f"The source of the push of table {self.table!r} has {further[0]!r} beside {kind!r}, which means "
+                "nothing there.",
+                hint=f"Beside it there may be {' and '.join(beside) or 'nothing'}; options of a JDBC source stand in "
+                "its jdbc.",
                 key="source",
                 value=further[0],
             )
@@ -109,7 +124,9 @@ class PushRequest:
             shown = f"a {type(given).__name__}" if kind == "jdbc" else repr(given)
             raise ConfigError(
                 f"The source of the push of table {self.table!r} has {shown} as its {kind}.",
-                hint='Give the reader\'s options: {"jdbc": {"url": …, "dbtable": …}}.' if kind == "jdbc" else "Give a text.",
+                hint='Give the reader\'s options: {"jdbc": {"url": …, "dbtable": …}}.'
+                if kind == "jdbc"
+                else "Give a text.",
                 key="source",
             )
         options = given if kind == "jdbc" else self.source.get("options")
@@ -117,21 +134,34 @@ class PushRequest:
         secret = next((str(name) for name, value in named if gives_away(str(name), value)), None)
         if secret is not None:
             raise ConfigError(
-                f"The source of the push of table {self.table!r} has the option {secret!r}, which is secret, and a request is a file.",
+                f"The source of the push of table {self.table!r} has the option {secret!r}, which is secret, and a "
+                "request is a file.",
                 hint="Keep it in a connection: source_conn_id=… of the operator, or secrets={…} of SparkRuntime.push.",
                 key="source",
                 value=secret,
             )
         if isinstance(self.columns, str):
-            self._refuse("columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.')
-        for name, kinds in (("min_rows", int), ("keep_versions", int), ("compact_after", int), ("max_change_ratio", (int, float))):
+            self._refuse(
+                "columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.'
+            )
+        for name, kinds in (
+            ("min_rows", int),
+            ("keep_versions", int),
+            ("compact_after", int),
+            ("max_change_ratio", (int, float)),
+        ):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-                self._refuse(name, "Give a whole number." if kinds is int else "Give a number, such as 0.2 for a fifth.")
+                self._refuse(
+                    name, "Give a whole number." if kinds is int else "Give a number, such as 0.2 for a fifth."
+                )
 
     def _refuse(self, name: str, hint: str) -> None:
         raise ConfigError(
-            f"The push of table {self.table!r} has {name}={getattr(self, name)!r}.", hint=hint, key=name, value=getattr(self, name)
+            f"The push of table {self.table!r} has {name}={getattr(self, name)!r}.",
+            hint=hint,
+            key=name,
+            value=getattr(self, name),
         )
 
     @property
@@ -143,7 +173,11 @@ class PushRequest:
     def source_text(self) -> str:
         """The source in a few words, without options, which may say how to get in."""
         kind = self.kind_of_source
-        said = self.source[kind] if kind != "jdbc" else self.source[kind].get("dbtable") or self.source[kind].get("query") or ""
+        said = (
+            self.source[kind]
+            if kind != "jdbc"
+            else self.source[kind].get("dbtable") or self.source[kind].get("query") or ""
+        )
         return f"{kind} {said}"
 
     @property

@@ -1,12 +1,13 @@
 """Giving up old versions of a pushed table: never the current one, nor what it or a living run reads.
 
-A version is marked first, and a mark is never taken back (:mod:`airflow_samza.runs.tables.marks`). What is marked is asked for before the
-versions are listed, and what the listed ones need is found before anything is given up. A rollback pins its version until its own record
-stands: so where the version is marked all the same, that record is in every list which is made after the mark was seen. The rows of
-sections that no version needs any more are superseded, and go with the log's next sweep.
+A version is marked first, and a mark is never taken back (:mod:`airflow_samza.runs.tables.marks`). What is marked is
+asked for before the versions are listed, and what the listed ones need is found before anything is given up. A rollback
+pins its version until its own record
+stands: so where the version is marked all the same, that record is in every list which is made after the mark was seen.
+The rows of sections that no version needs any more are superseded, and go with the log's next sweep.
 
-Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version before it is: until
-then readers that have that one go on by the changes.
+Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version
+before it is: until then readers that have that one go on by the changes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _RELEASED = ".released.json"
 
 
 def expire_versions(files: Filesystem, bound: System, system: str, topic: str, keep: int) -> list[int]:
-    """Gives up all versions but the newest ``keep``, the current one, and those that are pinned; returns the numbers given up now."""
+    """Gives up all versions but the newest ``keep``, the current one, and those that are pinned.
+
+    Returns the numbers given up now.
+    """
     folder = TableFolder(system, topic)
     settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
     gone = expired_numbers(files, system, topic)
@@ -53,7 +57,15 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     needed = _needed(files, folder, kept, current)
     for version in known:
         if version.number in gone:
-            _release(files, bound, topic, version, version.sections, needed, f"{folder.expired}/{version.number:020}{_RELEASED}")
+            _release(
+                files,
+                bound,
+                topic,
+                version,
+                version.sections,
+                needed,
+                f"{folder.expired}/{version.number:020}{_RELEASED}",
+            )
         elif version.compacted is not None and any(section not in needed for section in version.compacted.chain):
             released = f"{folder.compactions}/{version.reads:020}{_RELEASED}"
             _release(files, bound, topic, version, version.compacted.chain, needed, released)
@@ -82,10 +94,14 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
 
 def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:
     """Makes a mark unless one of the versions is pinned, before or after; whether it stands."""
-    return make_mark(files, mark, folder.attempts, now(), lambda: any(is_pinned(files, folder, number) for number in numbers))
+    return make_mark(
+        files, mark, folder.attempts, now(), lambda: any(is_pinned(files, folder, number) for number in numbers)
+    )
 
 
-def _needed(files: Filesystem, folder: TableFolder, kept: list[TableVersion], current: TableVersion | None) -> set[Section]:
+def _needed(
+    files: Filesystem, folder: TableFolder, kept: list[TableVersion], current: TableVersion | None
+) -> set[Section]:
     """The sections that readers of the versions that stay may read; chains that nobody needs are marked."""
     needed = {section for version in kept for section in version.read_sections}
     numbers = {version.number for version in kept}
@@ -106,7 +122,13 @@ def _needed(files: Filesystem, folder: TableFolder, kept: list[TableVersion], cu
 
 
 def _release(
-    files: Filesystem, bound: System, topic: str, version: TableVersion, sections: tuple[Section, ...], needed: set[Section], released: str
+    files: Filesystem,
+    bound: System,
+    topic: str,
+    version: TableVersion,
+    sections: tuple[Section, ...],
+    needed: set[Section],
+    released: str,
 ) -> None:
     """Gives up those of some sections that nobody needs; once they are all given up, that is noted."""
     if files.exists(released):
@@ -119,7 +141,12 @@ def _release(
 
 
 def _release_compacted(
-    files: Filesystem, bound: System, folder: TableFolder, known: list[TableVersion], kept: list[TableVersion], needed: set[Section]
+    files: Filesystem,
+    bound: System,
+    folder: TableFolder,
+    known: list[TableVersion],
+    kept: list[TableVersion],
+    needed: set[Section],
 ) -> None:
     """Gives up what compactions have written that no version needs, also those that died before their record stood."""
     read_ = {version.reads for version in kept}

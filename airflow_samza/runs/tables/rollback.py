@@ -29,7 +29,9 @@ PREVIOUS = "previous"
 
 
 def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
-    """The version that a rollback means: a number, a push id, or ``previous``: the one that was current before what is current now.
+    """The version that a rollback means.
+
+    A number, a push id, or ``previous``: the one that was current before what is current now.
 
     A text of digits is a number, and where no version has it, the id of a push (20260101).
     """
@@ -43,18 +45,30 @@ def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> Ta
         found = by_push_id(files, system, topic, to)
     else:
         before = current.reads if current is not None else 0
-        found = next((version for version in from_newest(files, system, topic) if version.reads < before and not version.is_late), None)
+        found = next(
+            (
+                version
+                for version in from_newest(files, system, topic)
+                if version.reads < before and not version.is_late
+            ),
+            None,
+        )
     if found is None:
         if to == PREVIOUS:
-            raise missing(files, system, topic, f"version before {current.number}" if current is not None else "version")
+            raise missing(
+                files, system, topic, f"version before {current.number}" if current is not None else "version"
+            )
         raise missing(files, system, topic, f"version {to}" if is_number else f"push {to!r}")
     return by_number(files, system, topic, found.number)
 
 
-def rollback(files: Filesystem, system: str, topic: str, to: str | int, push_id: str, bound: System | None = None) -> TableVersion:
+def rollback(
+    files: Filesystem, system: str, topic: str, to: str | int, push_id: str, bound: System | None = None
+) -> TableVersion:
     """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
 
-    A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are gone there is refused.
+    A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are
+    gone there is refused.
     """
     known = by_push_id(files, system, topic, push_id)
     if known is not None:
@@ -95,7 +109,8 @@ def _refuse_without_rows(bound: System, topic: str, version: TableVersion) -> No
         known = bound.standing(stream, producer)
         if known is not None and known != generation:
             raise PushError(
-                f"Version {version.number} of table {version.table!r} (push {version.push_id!r}) is listed, and its rows are gone.",
+                f"Version {version.number} of table {version.table!r} (push {version.push_id!r}) is listed, and its "
+                "rows are gone.",
                 hint="Roll back to another version, or push the table anew.",
                 table=version.table,
                 number=version.number,

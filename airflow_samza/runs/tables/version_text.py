@@ -13,10 +13,14 @@ def describe_version(version: TableVersion) -> str:
     deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
     late = "; a newer one stays current" if version.is_late else ""
     said = (
-        f"Table {version.table}: version {version.number} ({version.kind}, push {version.push_id}), {version.rows:,} rows{deleted}, "
+        f"Table {version.table}: version {version.number} ({version.kind}, push {version.push_id}), {version.rows:,} "
+        f"rows{deleted}, "
         f"{version.bytes:,} bytes, current from {version.current_from}{late}."
     )
-    spans = [f"  partition {number}: offsets [{first:,}, {end:,})" for number, (first, end) in enumerate(version.offsets[:_PARTITIONS])]
+    spans = [
+        f"  partition {number}: offsets [{first:,}, {end:,})"
+        for number, (first, end) in enumerate(version.offsets[:_PARTITIONS])
+    ]
     more = [f"  and {len(version.offsets) - _PARTITIONS} partitions more"] if len(version.offsets) > _PARTITIONS else []
     return "\n".join([said, *spans, *more])
 

@@ -1,8 +1,9 @@
 """The versions of a pushed table: which pushes each consists of, which one is current, and which was current when.
 
-A version is one record, ``tables/<system>/<topic>/versions/<number>.json``, written once: before it stands, nothing of a push is
-visible, and of two pushes that want the same number one gets it. Records are never deleted: one that retention has given up is marked
-beside it, so that a number is never used twice and a push id is known for ever. Source: SEMANTICS S7.
+A version is one record, ``tables/<system>/<topic>/versions/<number>.json``, written once: before it stands, nothing of
+a push is visible, and of two pushes that want the same number one gets it. Records are never deleted: one that
+retention has given up is marked beside it, so that a number is never used twice and a push id is known for ever.
+Source: SEMANTICS S7.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.records import decoder
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
-from airflow_samza.runs.tables.compactions import CHAINS, Compaction, Compactions, Offsets, Section, chains, described_sections
+from airflow_samza.runs.tables.compactions import (
+    CHAINS,
+    Compaction,
+    Compactions,
+    Offsets,
+    Section,
+    chains,
+    described_sections,
+)
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import withdraw_attempts
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -27,23 +36,28 @@ FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
 """What a version is: all rows anew, changes to the version before it, or what an older version read."""
 
 DELETED = PUSH_DELETES
-"""The last column of every push topic (boolean). True marks a key that an incremental push deletes; its other columns are null."""
+"""The last column of every push topic (boolean).
+
+True marks a key that an incremental push deletes; its other columns are null.
+"""
 
 
 @dataclass(frozen=True)
 class TableVersion:
     """One version of a pushed table.
 
-    ``sections`` are the (producer, generation) of the commits that it consists of, in the order in which they apply: of a full push
-    its own, of an incremental one those of ``base`` and its own. ``offsets`` span them, [first, end) per partition, within the topic's
-    first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote, ``full_rows`` the rows of the full section underneath,
-    and ``changes`` the rows and deletes that were written since. ``schema`` is the table's (DDL), without the column ``_deleted`` that the
-    topic has last. ``on`` is the version whose compaction is the first of the sections; None: that is a full push.
+    ``sections`` are the (producer, generation) of the commits that it consists of, in the order in which they apply: of
+    a full push its own, of an incremental one those of ``base`` and its own. ``offsets`` span them, [first, end) per
+    partition, within the topic's first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote,
+    ``full_rows`` the rows of the full section underneath, and ``changes`` the rows and deletes that were written since.
+    ``schema`` is the table's (DDL), without the column ``_deleted`` that the topic has last. ``on`` is the version
+    whose compaction is the first of the sections; None: that is a full push.
 
-    ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was made (ISO, UTC).
-    ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version current until then.
-    ``is_late``: a full push of data older than what was current; :func:`as_of` finds it, :func:`newest` does not.
-    ``compactions``: not of the record, but found beside it: its own if it has one, and those below.
+    ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was
+    made (ISO, UTC). ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version
+    current until then. ``is_late``: a full push of data older than what was current; :func:`as_of` finds it,
+    :func:`newest` does not. ``compactions``: not of the record, but found beside it: its own if it has one, and those
+    below.
     """
 
     number: int
@@ -95,7 +109,10 @@ class TableVersion:
 
     @property
     def known_rows(self) -> int:
-        """The rows of the full section underneath, which the next push is compared to; of a compacted version just its rows."""
+        """The rows of the full section underneath, which the next push is compared to.
+
+        Of a compacted version just its rows.
+        """
         return self.compacted.rows if self.compacted is not None else self.full_rows
 
     @property
@@ -173,17 +190,23 @@ def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> Tabl
     begun = read(files, f"{folder.push(push_id)}/adding.json")
     if begun is None:
         return None
-    return next((version for version in from_newest(files, system, topic, begun["after"]) if version.push_id == push_id), None)
+    return next(
+        (version for version in from_newest(files, system, topic, begun["after"]) if version.push_id == push_id), None
+    )
 
 
 def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> TableVersion:
-    """The version that was current at an instant: of those with ``current_from`` at or before it, the latest (of equal ones the newest).
+    """The version that was current at an instant.
 
-    So what was pushed for the data interval [Monday, Tuesday) counts from Tuesday 00:00 on, whenever the push itself ran.
-    None there yet, or expired since, is an error.
+    Of those with ``current_from`` at or before it, the latest (of equal ones the newest).
+
+    So what was pushed for the data interval [Monday, Tuesday) counts from Tuesday 00:00 on, whenever the push itself
+    ran. None there yet, or expired since, is an error.
     """
     if instant.tzinfo is None:
-        raise PushError(f"The instant {instant.isoformat()} has no time zone.", hint="Use pendulum.datetime(…, tz='UTC').")
+        raise PushError(
+            f"The instant {instant.isoformat()} has no time zone.", hint="Use pendulum.datetime(…, tz='UTC')."
+        )
     folder = TableFolder(system, topic)
     found: TableVersion | None = None
     for version in from_newest(files, system, topic):
@@ -194,18 +217,25 @@ def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> Tabl
         if not version.is_late:  # those before it were current before it
             break
     if found is None:
-        raise missing(files, system, topic, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}")
+        raise missing(
+            files, system, topic, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}"
+        )
     return _readable(files, folder, found)
 
 
 def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str, Any]) -> int:
-    """The newest version that consists of just what a slice reads; 0: none. Looked for from the newest, whatever was pushed before."""
+    """The newest version that consists of just what a slice reads; 0: none.
+
+    Looked for from the newest, whatever was pushed before.
+    """
     read_ = tuple((section["producer"], section["generation"]) for section in slice_.get("sections", ()))
     known = from_newest(files, system, topic) if read_ else ()
     return next((version.number for version in known if read_ in (version.sections, version.read_sections)), 0)
 
 
-def from_newest(files: Filesystem, system: str, topic: str, after: int = 0, but: Collection[int] = frozenset()) -> Iterator[TableVersion]:
+def from_newest(
+    files: Filesystem, system: str, topic: str, after: int = 0, but: Collection[int] = frozenset()
+) -> Iterator[TableVersion]:
     """The versions above a number, but for some, newest first, each read when it is asked for."""
     folder = TableFolder(system, topic)
     compactions = Compactions(files, folder)
@@ -240,8 +270,8 @@ def tables(files: Filesystem) -> list[TableFolder]:
 def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> TableVersion:
     """Makes a push visible as the version that it asks for, one above all others; returns the record that stands.
 
-    A push whose id stands there already gets that version. A number that another push has taken is a :class:`ConcurrentPush`.
-    ``current_from`` and ``is_late`` are found here.
+    A push whose id stands there already gets that version. A number that another push has taken is a
+    :class:`ConcurrentPush`. ``current_from`` and ``is_late`` are found here.
     """
     folder = TableFolder(system, topic)
     table = version.table or topic
@@ -273,7 +303,8 @@ def refuse_late(files: Filesystem, system: str, topic: str, table: str, push_id:
 def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
     """What a push is told whose number another has taken."""
     return ConcurrentPush(
-        f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which was faster; "
+        f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which "
+        "was faster; "
         "nothing of it is visible.",
         hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
         table=table,
@@ -298,10 +329,14 @@ def needs_base(table: str, push_id: str) -> PushError:
 
 
 def taken(version: TableVersion) -> PushError:
-    """What a push is told whose id a rollback has, and a rollback whose id a push has: to find that version would change nothing."""
+    """What a push is told whose id a rollback has, and a rollback whose id a push has.
+
+    To find that version would change nothing.
+    """
     kinds = {FULL: "a full push", INCREMENTAL: "an incremental push", ROLLBACK: "a rollback"}
     return PushError(
-        f"The push id {version.push_id!r} of table {version.table!r} is taken: it made version {version.number}, {kinds[version.kind]}.",
+        f"The push id {version.push_id!r} of table {version.table!r} is taken: it made version {version.number}, "
+        f"{kinds[version.kind]}.",
         hint="Give pushes and rollbacks ids of their own (push_id=); the default is one.",
         table=version.table,
         push_id=version.push_id,
@@ -313,7 +348,9 @@ def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVe
     folder = TableFolder(system, topic)
     return NoSuchVersion(
         f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
-        hint=f"There are: {_those_left(files, folder)}." if files.list(folder.versions) else "Nothing was pushed yet: push first.",
+        hint=f"There are: {_those_left(files, folder)}."
+        if files.list(folder.versions)
+        else "Nothing was pushed yet: push first.",
         table=folder.topic,
         wanted=wanted,
     )
@@ -322,7 +359,8 @@ def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVe
 def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) -> TableVersion:
     """Keeps a version for a run (``<application>/<run id>``) until the run is closed; one that is expired is an error.
 
-    Looked at after the pin stands, and after what retention has begun against it is taken away (:mod:`airflow_samza.runs.tables.marks`).
+    Looked at after the pin stands, and after what retention has begun against it is taken away
+    (:mod:`airflow_samza.runs.tables.marks`).
     """
     folder = TableFolder(system, topic)
     files.put(folder.pin(number, reader), json.dumps({"reader": reader, "at": now()}).encode())
@@ -352,11 +390,20 @@ def instant_text(moment: str) -> str:
 
 def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion:
     """The version with its place in time."""
-    at = instant_text(version.interval[1]) if version.interval is not None and version.kind != ROLLBACK else instant_text(version.pushed_at)
+    at = (
+        instant_text(version.interval[1])
+        if version.interval is not None and version.kind != ROLLBACK
+        else instant_text(version.pushed_at)
+    )
     if current is None:
         return replace(version, current_from=at, is_late=False)
     own, before = version.interval, current.interval
-    if version.kind == FULL and own is not None and before is not None and instant_text(own[1]) < instant_text(before[1]):
+    if (
+        version.kind == FULL
+        and own is not None
+        and before is not None
+        and instant_text(own[1]) < instant_text(before[1])
+    ):
         return replace(version, current_from=at, is_late=True)
     return replace(version, current_from=max(at, current.current_from), is_late=False)
 
@@ -364,7 +411,9 @@ def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion
 def _loaded(record: Mapping[str, Any], compactions: Compactions) -> TableVersion:
     """The version of a record, with the compactions that stand beside it."""
     version = TableVersion.from_dict(record)
-    if len(version.sections) == 1:  # a full push, or a rollback to one: there is nothing to compact, and nothing to look for
+    if (
+        len(version.sections) == 1
+    ):  # a full push, or a rollback to one: there is nothing to compact, and nothing to look for
         return version
     found = compactions.from_above(version.reads) or compactions.from_above(version.on)
     return replace(version, compactions=found) if found else version
@@ -373,7 +422,8 @@ def _loaded(record: Mapping[str, Any], compactions: Compactions) -> TableVersion
 def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:
     if version.number in expired_numbers(files, folder.system, folder.topic):
         raise NoSuchVersion(
-            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) is expired.",
+            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) is "
+            "expired.",
             hint=f"Still there: {_those_left(files, folder)}. keep_versions of the push says how many are kept.",
             table=version.table or folder.topic,
             wanted=version.number,

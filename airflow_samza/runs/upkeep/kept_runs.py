@@ -1,8 +1,8 @@
 """Which runs on record stay: by number and age, and all that others still need.
 
-A run is over when it is closed, or when nothing was heard of it for a month. Of those that are over the newest are kept; an older one stays
-as long as its topics do, as long as the application's state holds what it left (a run that is cleared undoes that), and as long as
-another application has not read what it wrote.
+A run is over when it is closed, or when nothing was heard of it for a month. Of those that are over the newest are
+kept; an older one stays as long as its topics do, as long as the application's state holds what it left (a run that is
+cleared undoes that), and as long as another application has not read what it wrote.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None
         return float(at) if isinstance(at, int | float) else files.modified(folder.closed)
     beats = [read(files, runner.heartbeat) or read(files, runner.claim) or {} for runner in runners]
     seen = [float(beat.get("at", beat.get("claimed_at", 0.0))) for beat in beats]
-    paths = [folder.plan(number) for number in folder.plan_generations(files)] + [f"{folder.path}/push.json", f"{folder.path}/origin.json"]
+    paths = [folder.plan(number) for number in folder.plan_generations(files)] + [
+        f"{folder.path}/push.json",
+        f"{folder.path}/origin.json",
+    ]
     seen += [files.modified(path) for path in paths if files.exists(path)]
     last = max(seen, default=now)  # a folder in which nothing is known is being made
     return last if last < now - SILENT_SECONDS else None

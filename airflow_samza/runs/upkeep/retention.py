@@ -1,7 +1,8 @@
 """Keeps a root from growing: what a run's end, a command or a scheduled task deletes, of one application or of all.
 
-Nothing here decides by itself: which runs stay is said in :mod:`airflow_samza.runs.upkeep.kept_runs`, in which order things go in
-:mod:`airflow_samza.runs.upkeep.run_removal`, what a log still needs in :mod:`airflow_samza.systems.log.maintenance`.
+Nothing here decides by itself: which runs stay is said in :mod:`airflow_samza.runs.upkeep.kept_runs`, in which order
+things go in :mod:`airflow_samza.runs.upkeep.run_removal`, what a log still needs in
+:mod:`airflow_samza.systems.log.maintenance`.
 """
 
 from __future__ import annotations
@@ -50,9 +51,12 @@ def sweep_application(
     now: float | None = None,
     dry: bool = False,
 ) -> SweptRuns:
-    """Deletes what has expired of one application: topics of its runs, runs beyond number and age, and what they have left.
+    """Deletes what has expired of one application.
 
-    ``application`` is its name, or that of its folder of runs. ``seconds``: after so long the rest is left to the next sweep.
+    Topics of its runs, runs beyond number and age, and what they have left.
+
+    ``application`` is its name, or that of its folder of runs. ``seconds``: after so long the rest is left to the next
+    sweep.
     """
     until = None if seconds is None else time.monotonic() + seconds
     now = time.time() if now is None else now

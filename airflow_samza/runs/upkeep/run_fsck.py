@@ -60,7 +60,10 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
 
 
 def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:
-    """What the results of a run's stages say to be in topics: system, topic, what, and when that was written (seconds since 1970)."""
+    """What the results of a run's stages say to be in topics.
+
+    System, topic, what, and when that was written (seconds since 1970).
+    """
     for generation, folder in _stages(files, run):
         result = _result_of(files, folder)
         for output in result.outputs if result is not None else ():
@@ -116,11 +119,15 @@ def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Ite
         yield from _fsck_standing(files, folder, task, epoch, goes_on=goes_on)
 
 
-def _fsck_standing(files: Filesystem, folder: StageFolder, task: int, epoch: int, *, goes_on: bool) -> Iterator[Finding]:
+def _fsck_standing(
+    files: Filesystem, folder: StageFolder, task: int, epoch: int, *, goes_on: bool
+) -> Iterator[Finding]:
     """The manifest that a task goes on from, and the state that it names; both are needed while the stage goes on."""
     path = folder.manifest(epoch, task)
     if not files.exists(path):
-        yield Finding(files.location(path), "is missing, and the stage's newest commit counts on it", DECIDES, serious=goes_on)
+        yield Finding(
+            files.location(path), "is missing, and the stage's newest commit counts on it", DECIDES, serious=goes_on
+        )
         return
     try:
         record = read(files, path)
@@ -130,8 +137,13 @@ def _fsck_standing(files: Filesystem, folder: StageFolder, task: int, epoch: int
     yield from state_findings(files, state, serious=goes_on)
 
 
-def state_findings(files: Filesystem, described: Mapping[str, Any] | None, *, serious: bool = True) -> Iterator[Finding]:
-    """Files of state that are missing, or not as they were written. Of stages that are over (not ``serious``) retention takes the files."""
+def state_findings(
+    files: Filesystem, described: Mapping[str, Any] | None, *, serious: bool = True
+) -> Iterator[Finding]:
+    """Files of state that are missing, or not as they were written.
+
+    Of stages that are over (not ``serious``) retention takes the files.
+    """
     for error in damaged_files(files, described):
         if serious or error.facts.get("what") != MISSING:
             yield _of_state(error, serious)

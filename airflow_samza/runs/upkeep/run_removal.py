@@ -1,8 +1,8 @@
 """Deleting what a run that is over has left: first what nobody needs any more, at last the run itself.
 
-A run is deleted in an order that a reader never sees half of. A note says that it goes; then whether it is over is asked once more, since
-who opens a run again looks for that note. Its topics go, each out of sight at once, and then its folder, likewise. Whoever dies in between
-leaves the note, and the next sweep goes on.
+A run is deleted in an order that a reader never sees half of. A note says that it goes; then whether it is over is
+asked once more, since who opens a run again looks for that note. Its topics go, each out of sight at once, and then its
+folder, likewise. Whoever dies in between leaves the note, and the next sweep goes on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from airflow_samza.systems.system import System
 
 @dataclass
 class SweptRuns:
-    """What a sweep of runs deleted (or would delete): ``runs`` as ``<application>/<run>``, names of ``topics``, folders of ``leftovers``.
+    """What a sweep of runs deleted (or would delete).
+
+    ``runs`` as ``<application>/<run>``, names of ``topics``, folders of ``leftovers``.
 
     ``kept`` says why runs beyond number and age stay; ``is_done``: the time was enough for all.
     """
@@ -39,8 +41,12 @@ class SweptRuns:
     is_done: bool = True
 
 
-def slim_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False) -> None:
-    """Deletes what a run that is over needs no more though it stays: expired topics, code, and state of which there is a copy.
+def slim_run(
+    files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False
+) -> None:
+    """Deletes what a run that is over needs no more though it stays.
+
+    Expired topics, code, and state of which there is a copy.
 
     A note says what was done, so that the next sweep passes it over, until the run is opened and closed again.
     """
@@ -66,7 +72,9 @@ def _note(run: OverRun) -> str:
     return f"{run.folder.path}/slimmed.json"
 
 
-def remove_run(files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False) -> bool:
+def remove_run(
+    files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False
+) -> bool:
     """Deletes a run with its topics; False when it was opened again at this moment."""
     folder = run.folder
     names = [(plan, topics) for plan in run.plans if (topics := own_topics(files, plan))]
@@ -104,7 +112,14 @@ def _deleted(files: Filesystem, path: str, folder: RunFolder) -> bool:
 
 
 def _sweep_topics(
-    files: Filesystem, systems: Mapping[str, System], run: OverRun, plan: RunPlan, now: float, swept: SweptRuns, *, dry: bool
+    files: Filesystem,
+    systems: Mapping[str, System],
+    run: OverRun,
+    plan: RunPlan,
+    now: float,
+    swept: SweptRuns,
+    *,
+    dry: bool,
 ) -> bool:
     """Deletes the topics of a run that are expired; whether others are left."""
     left = False
@@ -121,7 +136,10 @@ def _sweep_topics(
 
 
 def _leftovers(files: Filesystem, run: OverRun) -> list[str]:
-    """Folders of a run that nobody reads any more: shipped code, and the state of stages that have left it elsewhere."""
+    """Folders of a run that nobody reads any more.
+
+    Shipped code, and the state of stages that have left it elsewhere.
+    """
     found = [run.folder.code] if files.list(run.folder.code) else []
     for plan in run.plans:
         stages = {stage.stage_id: finished_stage(files, plan, stage.stage_id) for stage in plan.plan.stages}
@@ -143,7 +161,10 @@ def _has_left(files: Filesystem, plan: RunPlan) -> bool:
 
 
 def _release_pins(files: Filesystem, run: OverRun) -> None:
-    """Deletes the pins of a run, which would hold what it read for a month otherwise: nobody could see any more that it is over."""
+    """Deletes the pins of a run, which would hold what it read for a month otherwise.
+
+    Nobody could see any more that it is over.
+    """
     readers = {f"{plan.application}/{plan.run_id}" for plan in run.plans}
     for plan in run.plans:
         if plan.state is not None:

@@ -1,4 +1,7 @@
-"""Looks at versions and leases of states, and at versions of pushed tables, and says what is damaged or missing. It changes nothing."""
+"""Looks at versions and leases of states, and at versions of pushed tables, and says what is damaged or missing.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What becomes of the topics of a run that is over: they are marked to expire, and deleted after that, unless the run is opened again."""
+"""What becomes of the topics of a run that is over.
+
+They are marked to expire, and deleted after that, unless the run is opened again.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
 
 
 def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan, at: float) -> list[str]:
-    """Marks the run's own topics, of every generation of its stages, to expire at a time (seconds since 1970); returns their names."""
+    """Marks the run's own topics, of every generation of its stages, to expire at a time (seconds since 1970).
+
+    Returns their names.
+    """
     marked = []
     for system, name in own_topics(files, run):
         topic = find_own(systems, system, name)
@@ -54,7 +60,8 @@ def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan
 def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> None:
     """Opens a closed run again: its topics expire no more. One whose records are being deleted is refused.
 
-    The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic back.
+    The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic
+    back.
     """
     open_again(files, RunFolder(run.application, run.run_id))
     for system, name in own_topics(files, run):
@@ -74,7 +81,10 @@ def open_again(files: Filesystem, folder: RunFolder) -> None:
 
 
 def expiry(topic: Topic, over: float) -> float:
-    """When a topic of a run that has been over since ``over`` may be deleted (seconds since 1970): as it is marked, else after a week."""
+    """When a topic of a run that has been over since ``over`` may be deleted (seconds since 1970).
+
+    As it is marked, else after a week.
+    """
     at = read_floor(topic).expires_at
     return at / 1000 if at is not None else over + KEEP_AFTER_FAILURE_SECONDS
 
@@ -83,7 +93,8 @@ def being_removed(application: str, run_id: str) -> UnknownName:
     """The error for a run whose records retention has begun to delete."""
     return UnknownName(
         f"The run {run_id!r} of {application!r} is not kept any more: its records are being deleted.",
-        hint="Plan it anew (clear its plan task with its downstream; on the command line: another --run-id). keep_runs and keep_runs_days "
+        hint="Plan it anew (clear its plan task with its downstream; on the command line: another --run-id). "
+        "keep_runs and keep_runs_days "
         "say how many runs are kept.",
         name=run_id,
     )

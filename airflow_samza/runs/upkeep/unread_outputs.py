@@ -48,10 +48,15 @@ class UnreadOutputs:
                 continue
             marks = version["sections"].get(stream_id) if "sections" in (stream.slice or {}) else None
             read_ = frozenset(str(mark).rpartition("@")[0] for mark in marks) if marks is not None else None
-            self._readers.setdefault(stream.spec.name, []).append(_Reader(application, read_, tuple(version["offsets"][stream_id])))
+            self._readers.setdefault(stream.spec.name, []).append(
+                _Reader(application, read_, tuple(version["offsets"][stream_id]))
+            )
 
     def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:
-        """An application that has not read all that a run wrote to a topic of which it reads; None when there is none."""
+        """An application that has not read all that a run wrote to a topic of which it reads.
+
+        None when there is none.
+        """
         for stage in run.plan.stages:
             for stream_id in stage.outputs:
                 stream = run.stream(stream_id)

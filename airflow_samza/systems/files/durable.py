@@ -20,7 +20,10 @@ def sync_file(place: Location) -> None:
 
 
 def sync_directory(place: Location) -> None:
-    """Waits until the disk has a directory's names; some network filesystems have no such thing, and none is missed there."""
+    """Waits until the disk has a directory's names.
+
+    Some network filesystems have no such thing, and none is missed there.
+    """
     if isinstance(place.filesystem, pafs.LocalFileSystem):
         with contextlib.suppress(OSError):
             _sync(place.path)

@@ -15,7 +15,9 @@ _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the 
 
 
 def fsck_output(output: Location) -> Iterator[Finding]:
-    """All findings on an output directory: manifests that cannot be read, files of the newest generations that are missing or cut off.
+    """All findings on an output directory.
+
+    Manifests that cannot be read, files of the newest generations that are missing or cut off.
 
     What other generations left is nobody's any more, and is not looked at.
     """

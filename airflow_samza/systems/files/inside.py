@@ -18,8 +18,10 @@ _GLOB_PART = re.compile(r"[*?\[]")
 def check_inside(root: Location, relative: str, stream: StreamSpec, system: str, *, absolute: bool) -> None:
     """Refuse a path that leads out of its system's root.
 
-    An ``absolute`` one is a place of its own, as the application's code says it. Where values came with the run (``stream.below``), links
-    are resolved as well: what they choose lies under the root, or under the folder that an absolute path names before them.
+    An ``absolute`` one is a place of its own, as the application's code says it. Where values came with the run
+    (``stream.below``), links
+    are resolved as well: what they choose lies under the root, or under the folder that an absolute path names before
+    them.
     """
     if not absolute and posixpath.normpath(relative).split("/")[0] == "..":
         raise _outside(root / relative, root, stream, system)
@@ -27,7 +29,11 @@ def check_inside(root: Location, relative: str, stream: StreamSpec, system: str,
         return
     outer = root.path
     if absolute:
-        outer = stream.below if "://" not in stream.below else (root / stream.below.partition("://")[2].partition("/")[2]).path
+        outer = (
+            stream.below
+            if "://" not in stream.below
+            else (root / stream.below.partition("://")[2].partition("/")[2]).path
+        )
     if not _is_below(_named_in_full(root, relative), outer):
         raise _outside(root / relative, root.at(outer), stream, system)
 
@@ -47,7 +53,8 @@ def _is_below(path: str, folder: str) -> bool:
 def _outside(path: Location, folder: Location, stream: StreamSpec, system: str) -> TopicError:
     return TopicError(
         f"The path {path} of stream {stream.name!r} (system {system!r}) leads out of {folder}.",
-        hint="A path lies under the root of its system, links resolved where values of the run choose it; code may name another place "
+        hint="A path lies under the root of its system, links resolved where values of the run choose it; code may "
+        "name another place "
         "as an absolute path.",
         path=str(path),
         stream=stream.name,

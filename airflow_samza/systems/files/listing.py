@@ -1,7 +1,7 @@
 """Which files a path means: a file, a directory, a glob. Hidden files and unpublished output are left out.
 
-A path is read part by part: ``*``, ``?`` and ``[…]`` match inside one part, ``**`` any number of directories. What a path
-names in full is taken as it is, also when it holds such characters.
+A path is read part by part: ``*``, ``?`` and ``[…]`` match inside one part, ``**`` any number of directories. What a
+path names in full is taken as it is, also when it holds such characters.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ class _Walk:
         """What lies in a directory, sorted; nothing when it vanished meanwhile."""
         if directory not in self.listed:
             selector = pafs.FileSelector(directory, allow_not_found=True)
-            found = [info for info in self.root.filesystem.get_file_info(selector) if _name(info) and not self._leads_back(info, directory)]
+            found = [
+                info
+                for info in self.root.filesystem.get_file_info(selector)
+                if _name(info) and not self._leads_back(info, directory)
+            ]
             found += self._leading_nowhere(directory, {str(info.path).rstrip("/") for info in found})
             self.listed[directory] = sorted(found, key=lambda info: str(info.path))
         return self.listed[directory]
@@ -64,7 +68,10 @@ class _Walk:
         return [pafs.FileInfo(path, type=pafs.FileType.NotFound) for path in links if not os.path.exists(path)]
 
     def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
-        """Whether an entry is its own directory, as some object stores list it, or a link to a directory above: it would never end."""
+        """Whether an entry is its own directory, as some object stores list it, or a link to a directory above.
+
+        It would never end.
+        """
         path = str(info.path).rstrip("/")
         if path == directory:
             return True
@@ -85,7 +92,10 @@ class _Walk:
             self._refuse_odd(str(info.path))
 
     def _refuse_odd(self, path: str) -> None:
-        """Refuses a local entry that is neither file nor directory; one that has vanished meanwhile is no entry any more."""
+        """Refuses a local entry that is neither file nor directory.
+
+        One that has vanished meanwhile is no entry any more.
+        """
         if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.lexists(path):
             return
         link = os.path.islink(path)
@@ -93,7 +103,9 @@ class _Walk:
             f"{self.root.at(path)} is a link that leads nowhere (to {os.readlink(path)})."
             if link
             else f"{self.root.at(path)} is neither a file nor a directory.",
-            hint="Repair or remove the link; what it stands for would be left out." if link else "Remove it, or give a path without it.",
+            hint="Repair or remove the link; what it stands for would be left out."
+            if link
+            else "Remove it, or give a path without it.",
             path=path,
         )
 
@@ -131,7 +143,9 @@ def find_files(root: Location, relative: str) -> Listing:
     walk = _Walk(root)
     literal = root / relative
     info = root.filesystem.get_file_info(literal.path)
-    if info.type != pafs.FileType.NotFound or (isinstance(root.filesystem, pafs.LocalFileSystem) and os.path.islink(literal.path)):
+    if info.type != pafs.FileType.NotFound or (
+        isinstance(root.filesystem, pafs.LocalFileSystem) and os.path.islink(literal.path)
+    ):
         return _listing(walk, root, [info])
     if not has_glob(relative):
         return Listing((), missing=literal)
@@ -149,7 +163,10 @@ def has_glob(path: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or directory is not data: ``_SUCCESS``, ``.part.crc``, ``_samza``; a Hive directory ``_x=1`` is data."""
+    """Whether a file or directory is not data: ``_SUCCESS``, ``.part.crc``, ``_samza``.
+
+    A Hive directory ``_x=1`` is data.
+    """
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
@@ -177,7 +194,9 @@ def _listing(walk: _Walk, root: Location, found: Iterator[pafs.FileInfo] | list[
                 continue
             relative = path[len(root.path) :].lstrip("/") if path.startswith(root.path) else path
             mtime = info.mtime_ns
-            files[path] = FoundFile(path, int(info.size or 0), int(mtime) if mtime is not None else None, hive_columns(relative))
+            files[path] = FoundFile(
+                path, int(info.size or 0), int(mtime) if mtime is not None else None, hive_columns(relative)
+            )
     return Listing(tuple(files[path] for path in sorted(files)))
 
 

@@ -1,7 +1,7 @@
 """Where files are: a filesystem and a path in it, from a local path or a URL.
 
-HDFS is reached over WebHDFS. For the rest pyarrow's own filesystems are taken where the build has them and no storage options are given
-(their names are fsspec's); fsspec opens everything else.
+HDFS is reached over WebHDFS. For the rest pyarrow's own filesystems are taken where the build has them and no storage
+options are given (their names are fsspec's); fsspec opens everything else.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
-def open_location(url: str, options: Mapping[str, Any] | None = None, *, secret: frozenset[str] = frozenset()) -> Location:
-    """The location of a local path or a filesystem URL; ``options`` are fsspec's storage options for that filesystem."""
+def open_location(
+    url: str, options: Mapping[str, Any] | None = None, *, secret: frozenset[str] = frozenset()
+) -> Location:
+    """The location of a local path or a filesystem URL.
+
+    ``options`` are fsspec's storage options for that filesystem.
+    """
     match = _URL.match(url)
     if match is None:
         return Location(pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(url)))
@@ -119,7 +124,8 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
     except ValueError as error:
         raise ConfigError(
             f"There is no filesystem for {scheme}:// (in {shown}).",
-            hint="Use a local path, file://, s3://, gs://, hdfs://, webhdfs://, abfs:// or another scheme that fsspec knows.",
+            hint="Use a local path, file://, s3://, gs://, hdfs://, webhdfs://, abfs:// or another scheme that fsspec "
+            "knows.",
             key="root",
             value=shown,
         ) from error
@@ -131,7 +137,9 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
             scheme=scheme,
         ) from error
     path = str(path).rstrip("/")
-    return Location(pafs.PyFileSystem(pafs.FSSpecHandler(found)), path, _prefix(scheme, shown.partition("://")[2], path))
+    return Location(
+        pafs.PyFileSystem(pafs.FSSpecHandler(found)), path, _prefix(scheme, shown.partition("://")[2], path)
+    )
 
 
 def _without_credentials(rest: str) -> str:

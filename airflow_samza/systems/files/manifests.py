@@ -1,7 +1,8 @@
 """The record beside written files: which of them are published, by whom and in which generation.
 
-A manifest ``<output>/_samza/manifests/<producer hash>.<generation>.<epoch>.json`` names the files of one published epoch.
-Other engines read the directory as it is; our own reader trusts the manifests, so it never sees half a publication.
+A manifest ``<output>/_samza/manifests/<producer hash>.<generation>.<epoch>.json`` names the files of one published
+epoch. Other engines read the directory as it is; our own reader trusts the manifests, so it never sees half a
+publication.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ def manifest_path(output: Location, producer: str, generation: str, epoch: int) 
 def list_manifests(output: Location) -> list[tuple[str, str, int]]:
     """Producer hash, generation and epoch of every manifest of an output directory."""
     selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
-    names = [str(info.path).rpartition("/")[2] for info in output.filesystem.get_file_info(selector) if info.type == pafs.FileType.File]
+    names = [
+        str(info.path).rpartition("/")[2]
+        for info in output.filesystem.get_file_info(selector)
+        if info.type == pafs.FileType.File
+    ]
     matches = [match for match in map(_MANIFEST.fullmatch, names) if match]
     return sorted((match["producer"], match["generation"], int(match["epoch"])) for match in matches)
 
@@ -95,7 +100,10 @@ def read_manifest(place: Location) -> Manifest:
 
 
 def published_names(root: Location) -> Callable[[str], bool]:
-    """A test whether a path is to be read: any file but a part of ours that no manifest of its producer's newest generation names."""
+    """A test whether a path is to be read.
+
+    Any file but a part of ours that no manifest of its producer's newest generation names.
+    """
     by_directory: dict[str, set[str] | None] = {}
 
     def current(directory: str) -> set[str] | None:
@@ -110,7 +118,9 @@ def published_names(root: Location) -> Callable[[str], bool]:
         for producer, generation, epoch in manifests:
             if generation_key(generation) == newest[producer]:
                 with suppress(FileNotFoundError):  # superseded since it was listed
-                    names.update(name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files)
+                    names.update(
+                        name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files
+                    )
         return names
 
     def is_published(path: str) -> bool:

@@ -1,7 +1,8 @@
 """Writes the output of a task attempt as one staged file, and publishes staged files under deterministic names.
 
-Publishing is a list of steps that may each be done again: move the staged files, write the manifest, remove the files of
-lower generations, clear the staging. The manifest decides: before it, our readers see the former generation; after it, the new one.
+Publishing is a list of steps that may each be done again: move the staged files, write the manifest, remove the files
+of lower generations, clear the staging. The manifest decides: before it, our readers see the former generation; after
+it, the new one.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class FilesProducer:
             return
         if self.conformer is None or not batch.schema.equals(self.conformer[0]):
             written = f"({self.staged.name}, being written)"
-            checked = Conformer.check(batch.schema, self.schema, file=written, stream=self.stream.name, options=self.options)
+            checked = Conformer.check(
+                batch.schema, self.schema, file=written, stream=self.stream.name, options=self.options
+            )
             self.conformer = (batch.schema, checked)
         batch = self.conformer[1].apply(batch)
         if self.format.times is not None:
@@ -98,7 +101,9 @@ class FilesProducer:
                     sync_file(self.staged)
                     sync_directory(_parent(self.staged))
                     size = int(self.output.filesystem.get_file_info(self.staged.path).size)
-                files.append({"path": self.staged.path[len(self.output.path) :].lstrip("/"), "rows": self.rows, "bytes": size})
+                files.append(
+                    {"path": self.staged.path[len(self.output.path) :].lstrip("/"), "rows": self.rows, "bytes": size}
+                )
             self._described = {
                 "format": self.format_name,
                 "files": files,
@@ -146,7 +151,9 @@ def publish(output: Location, stream: StreamSpec, format_name: str, publication:
     """Makes one epoch's files visible; doing it again, from any point at which it stopped, changes nothing more."""
     if not re.fullmatch(r"\d+(\.\d+)*", publication.generation):
         raise ConfigError(
-            f"The generation {publication.generation!r} is not numbers with dots between.", hint="Use for example 1.2.", key="generation"
+            f"The generation {publication.generation!r} is not numbers with dots between.",
+            hint="Use for example 1.2.",
+            key="generation",
         )
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         return _Publisher(output, stream, format_name, publication).run()
@@ -173,7 +180,8 @@ class _Publisher:
             # A higher generation may have published meanwhile; having written first, one of the two sees the other.
             self._refuse_when_superseded()
         superseded: list[str] = []
-        # Between the first and the last epoch of a generation nothing can have come that has to go; looking costs a listing of all.
+        # Between the first and the last epoch of a generation nothing can have come that has to go; looking costs a
+        # listing of all.
         if self.publication.final or not self._has_published():
             superseded = self._remove_lower_generations()
             self._clear_staging()
@@ -195,14 +203,17 @@ class _Publisher:
         )
 
     def _refuse_when_superseded(self) -> None:
-        higher = [g for p, g, _ in list_manifests(self.output) if p == self.producer and generation_key(g) > self.generation]
+        higher = [
+            g for p, g, _ in list_manifests(self.output) if p == self.producer and generation_key(g) > self.generation
+        ]
         if not higher:
             return
         newest = max(higher, key=generation_key)
         self._remove(lambda generation: generation == self.generation)
         self._clear_staging()
         raise TopicError(
-            f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream {self.stream.name!r}:"
+            f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream "
+            f"{self.stream.name!r}:"
             f" generation {newest} of it has published already.",
             hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
             path=str(self.output),
@@ -225,7 +236,9 @@ class _Publisher:
             files.extend(self._write_empty(extension))
         sync_directory(self.output)  # before the manifest names the files
         publication = self.publication
-        return Manifest(self.producer, publication.generation, publication.epoch, self.stream.name, self.format_name, tuple(files))
+        return Manifest(
+            self.producer, publication.generation, publication.epoch, self.stream.name, self.format_name, tuple(files)
+        )
 
     def _move(self, staged: Location, final: Location, size: int) -> None:
         """Moves a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
@@ -278,7 +291,9 @@ class _Publisher:
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
             sink.write(manifest.encode())
         sync_file(draft)
-        if self.filesystem.get_file_info(self.place.path).is_file:  # somebody else wrote the same; some moves refuse to replace
+        if self.filesystem.get_file_info(
+            self.place.path
+        ).is_file:  # somebody else wrote the same; some moves refuse to replace
             _delete(draft)
         else:
             self.filesystem.move(draft.path, self.place.path)
@@ -288,7 +303,10 @@ class _Publisher:
         return self._remove(lambda generation: generation < self.generation)
 
     def _remove(self, is_old: Any) -> list[str]:
-        """Removes parts and then manifests of this producer's generations, by their names: parts of a crashed publication, too."""
+        """Removes parts and then manifests of this producer's generations, by their names.
+
+        Parts of a crashed publication, too.
+        """
         removed = []
         selector = pafs.FileSelector(self.output.path, allow_not_found=True)
         for path in sorted(str(info.path) for info in self.filesystem.get_file_info(selector) if info.is_file):
@@ -309,7 +327,11 @@ class _Publisher:
         selector = pafs.FileSelector((self.output / f"{FOLDER}/staging").path, allow_not_found=True)
         now = datetime.now(timezone.utc)
         for info in self.filesystem.get_file_info(selector):
-            if info.is_file and info.mtime is not None and now - info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc) > _STALE:
+            if (
+                info.is_file
+                and info.mtime is not None
+                and now - info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc) > _STALE
+            ):
                 _delete(self.output.at(str(info.path)))
 
 

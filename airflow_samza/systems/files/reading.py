@@ -62,7 +62,10 @@ class FilesConsumer:
         *,
         dictionaries: bool = False,
     ) -> Iterator[Envelope]:
-        """The rows of a partition; with ``offsets`` only those, and no end-of-stream. Bounds skip row groups of Parquet files."""
+        """The rows of a partition; with ``offsets`` only those, and no end-of-stream.
+
+        Bounds skip row groups of Parquet files.
+        """
         if not 0 <= ssp.partition < len(self.splits):
             raise TopicError(
                 f"Stream {self.stream.name!r} has no partition {ssp.partition}: its slice has {len(self.splits)}.",
@@ -95,7 +98,11 @@ class FilesConsumer:
         """Files are open only while they are read."""
 
     def _batches(
-        self, splits: Sequence[Split], columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
+        self,
+        splits: Sequence[Split],
+        columns: Sequence[str] | None,
+        bounds: tuple[ColumnBound, ...],
+        dictionaries: bool,
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         target = self._projected(columns)
         extra = self.within is not None and self.within.column not in target.names
@@ -136,10 +143,13 @@ class FilesConsumer:
         if found.mtime is not None and info.mtime_ns is not None and int(info.mtime_ns) != found.mtime:
             raise changed(file.shown, file.stream, "it was written again")
 
-    def _split(self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema) -> Iterator[pa.RecordBatch | Unreadable]:
+    def _split(
+        self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema
+    ) -> Iterator[pa.RecordBatch | Unreadable]:
         hive = {name: value for name, value in found.columns if name in wanted.names}
         inside = pa.schema([field for field in wanted if field.name not in hive])
-        # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at all.
+        # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at
+        # all.
         declared = pa.schema([field for field in self.schema if field.name not in dict(found.columns)])
         opened = open_format(self.format_name).open(file, declared, self.options)
         try:
@@ -195,7 +205,9 @@ def _unit(schema: pa.Schema, column: str, stream: str) -> int:
     )
 
 
-def _with_constants(batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str, str | None], file: InputFile) -> pa.RecordBatch:
+def _with_constants(
+    batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str, str | None], file: InputFile
+) -> pa.RecordBatch:
     """The batch with the columns that the file's directories give."""
     columns = []
     for field in wanted:
@@ -207,11 +219,16 @@ def _with_constants(batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str,
             parsed = parse_text(value, field.type) if not types.is_binary(field.type) else cast(value, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
-                f"The directory {field.name}={hive[field.name]} of file {file.shown} of stream {file.stream!r} is no {shown(field.type)}.",
+                f"The directory {field.name}={hive[field.name]} of file {file.shown} of stream {file.stream!r} is no "
+                f"{shown(field.type)}.",
                 hint=f"Declare {field.name!r} as string, or rename the directory.",
                 file=file.shown,
                 stream=file.stream,
                 column=field.name,
             ) from error
-        columns.append(pa.repeat(parsed[0], batch.num_rows) if hive[field.name] is not None else pa.nulls(batch.num_rows, field.type))
+        columns.append(
+            pa.repeat(parsed[0], batch.num_rows)
+            if hive[field.name] is not None
+            else pa.nulls(batch.num_rows, field.type)
+        )
     return batch_of(columns, wanted)

@@ -20,7 +20,10 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import StreamSpec
 
 _SMALL_SHARE = 8
-"""A file below 1/8 of a partition's share is not cut: packing stays within an eighth of even, and few footers are read."""
+"""A file below 1/8 of a partition's share is not cut.
+
+Packing stays within an eighth of even, and few footers are read.
+"""
 
 _LONELY_BYTES = 2**30
 """From here on a stream without a declared partition count is worth a warning: one task reads all of it."""
@@ -71,7 +74,10 @@ def fix_slice(
 
 
 def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
-    """Refuses a declared schema that the first file does not have: a run with the wrong schema need not start a Spark to find out."""
+    """Refuses a declared schema that the first file does not have.
+
+    A run with the wrong schema need not start a Spark to find out.
+    """
     file = input_file(root, found, stream.name)
     declared = Schema.of(stream.schema).to_arrow()
     inside = pa.schema([field for field in declared if field.name not in dict(found.columns)])
@@ -95,7 +101,9 @@ def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
     return [FoundFile(f["path"], int(f["size"]), f["mtime"], tuple(f["columns"].items())) for f in data["files"]]
 
 
-def found_schema(root: Location, files: Sequence[FoundFile], stream: StreamSpec, format_name: str, options: FileOptions) -> str | None:
+def found_schema(
+    root: Location, files: Sequence[FoundFile], stream: StreamSpec, format_name: str, options: FileOptions
+) -> str | None:
     """The DDL of the first file's columns and of the Hive columns; None when there is no file."""
     if not files:
         return None
@@ -125,7 +133,8 @@ def _column_type(kind: Any, name: str, file: InputFile) -> DataType:
         return type_from_arrow(kind)
     except SchemaError as error:
         raise SchemaError(
-            f"File {file.shown} of stream {file.stream!r} has column {name!r} as {shown(kind)}, which has no column type here.",
+            f"File {file.shown} of stream {file.stream!r} has column {name!r} as {shown(kind)}, which has no column "
+            "type here.",
             hint="Declare schema= with the columns that are needed, and leave this one out.",
             file=file.shown,
             stream=file.stream,
@@ -135,7 +144,9 @@ def _column_type(kind: Any, name: str, file: InputFile) -> DataType:
 
 def _hive_type(values: Sequence[str | None]) -> str:
     texts = [value for value in values if value is not None]
-    if texts and all(text.removeprefix("-").isdecimal() and str(int(text)) == text and len(text) < 19 for text in texts):
+    if texts and all(
+        text.removeprefix("-").isdecimal() and str(int(text)) == text and len(text) < 19 for text in texts
+    ):
         return "bigint"
     return "string"
 
@@ -146,7 +157,8 @@ def detect_format(files: Sequence[FoundFile], stream: str) -> str:
     if len(names) > 1:
         raise TopicError(
             f"The files of stream {stream!r} have several formats: {', '.join(sorted(names))}.",
-            hint='Declare the stream\'s format=, and a path that matches only its files, for example "views/*.parquet".',
+            hint="Declare the stream's format=, and a path that matches only its files, for example "
+            '"views/*.parquet".',
             stream=stream,
         )
     return names.pop() if names else "parquet"

@@ -21,8 +21,8 @@ from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec
 class FilesSystem:
     """Bounded input and output as files of any format below a root (or at absolute paths and URLs).
 
-    Options of the binding: ``root``, ``format`` (the default of its streams), ``partitions`` (of inputs that declare none; 1),
-    and fsspec's storage options for a root that is a URL.
+    Options of the binding: ``root``, ``format`` (the default of its streams), ``partitions`` (of inputs that declare
+    none; 1), and fsspec's storage options for a root that is a URL.
     """
 
     def __init__(self, name: str, binding: SystemBinding, *, root: Location | None = None) -> None:
@@ -35,7 +35,8 @@ class FilesSystem:
             unknown = sorted(options)[0]
             raise ConfigError(
                 f"System {name!r} (files) has the unknown option {unknown!r}.",
-                hint="Its options are root, format and partitions; a root that is a URL takes fsspec's storage options, too.",
+                hint="Its options are root, format and partitions; a root that is a URL takes fsspec's storage "
+                "options, too.",
                 key=unknown,
             )
 
@@ -47,8 +48,8 @@ class FilesSystem:
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Of the streams whose path exists: the declared partition count, and the schema found when none is declared.
 
-        The count never follows from the files found: it would change from run to run. So a written stream that declares none is
-        left out, whether its directory exists or not. Offsets are counted only while reading.
+        The count never follows from the files found: it would change from run to run. So a written stream that declares
+        none is left out, whether its directory exists or not. Offsets are counted only while reading.
         """
         found = {}
         for stream in streams:
@@ -73,10 +74,13 @@ class FilesSystem:
                 output.filesystem.create_dir(output.path, recursive=True)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """The files of a stream and which partition reads what of them, as JSON; a path that does not exist is a ``TopicError``.
+        """The files of a stream and which partition reads what of them, as JSON.
+
+        A path that does not exist is a ``TopicError``.
 
         Keys beside those of every system: ``format``, ``bytes``, ``schema`` (DDL, when none is declared), ``files``
-        (path, size, mtime in ns, Hive columns) and ``splits``: per partition [file, start, end] in row groups, stripes or bytes.
+        (path, size, mtime in ns, Hive columns) and ``splits``: per partition [file, start, end] in row groups, stripes
+        or bytes.
         """
         listing = self._listing(stream)
         root, relative = self._place(stream)
@@ -84,16 +88,20 @@ class FilesSystem:
             rootless = listing.missing.path == root.path
             glob = "a glob" if has_glob(relative) else f'a glob (for example path="{relative.rstrip("/")}/*")'
             raise TopicError(
-                f"The {'root' if rootless else 'path'} {listing.missing} of stream {stream.name!r} (system {self.name!r}) does not exist.",
+                f"The {'root' if rootless else 'path'} {listing.missing} of stream {stream.name!r} (system "
+                f"{self.name!r}) does not exist.",
                 hint="Check the root of the system (in Airflow: of its connection)."
                 if rootless
-                else f"Check the root of the system and the stream's path=; an interval may legally have no data with {glob} "
+                else "Check the root of the system and the stream's path=; an interval may legally have no data with "
+                f"{glob} "
                 'or with the stream\'s option allow_missing_path="true".',
                 path=str(listing.missing),
                 stream=stream.name,
                 system=self.name,
             )
-        return fix_slice(root, listing, stream, self._format(stream, listing), self._partitions(stream), FileOptions.of(stream))
+        return fix_slice(
+            root, listing, stream, self._format(stream, listing), self._partitions(stream), FileOptions.of(stream)
+        )
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> FilesConsumer:
         """A consumer of a slice; without one, of the files as they are now."""
@@ -109,7 +117,10 @@ class FilesSystem:
         check_writable(self._output(stream), stream)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Makes an epoch's staged files visible; the facts are path, format, rows, bytes, files and what was superseded."""
+        """Makes an epoch's staged files visible.
+
+        The facts are path, format, rows, bytes, files and what was superseded.
+        """
         return publish(self._output(stream), stream, self._format(stream, None), publication)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
@@ -134,7 +145,8 @@ class FilesSystem:
         if root is None:
             raise ConfigError(
                 f"System {self.name!r} (files) has no root, and stream {stream.name!r} has no absolute path.",
-                hint="Set the option root of the system's connection, or declare an absolute path= or a URL on the stream.",
+                hint="Set the option root of the system's connection, or declare an absolute path= or a URL on the "
+                "stream.",
                 key="root",
             )
         return root, path.strip("/")

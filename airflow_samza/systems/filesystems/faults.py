@@ -37,7 +37,9 @@ class FaultyFilesystem(LocalFilesystem):
         if operation == "read" and not self.reads:
             return
         self.operations.append(operation)
-        if self.at is not None and (len(self.operations) == self.at or (self.lasting and len(self.operations) > self.at)):
+        if self.at is not None and (
+            len(self.operations) == self.at or (self.lasting and len(self.operations) > self.at)
+        ):
             self.fault(operation, path)
 
 

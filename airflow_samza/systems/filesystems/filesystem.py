@@ -21,7 +21,10 @@ TEMPORARY_PREFIX = ".tmp-"
 
 
 class Filesystem(Protocol):
-    """Storage under one root. A missing file raises FileNotFoundError; a full disk StorageFull; any other refusal TopicError."""
+    """Storage under one root.
+
+    A missing file raises FileNotFoundError; a full disk StorageFull; any other refusal TopicError.
+    """
 
     @property
     def root(self) -> str:
@@ -37,7 +40,10 @@ class Filesystem(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a file whole and durably, or not at all; False when one of this name exists already, which is then untouched."""
+        """Writes a file whole and durably, or not at all.
+
+        False when one of this name exists already, which is then untouched.
+        """
         ...
 
     def put(self, path: str, data: bytes) -> None:
@@ -114,7 +120,8 @@ def refuse_storage(error: OSError, doing: str, location: str) -> NoReturn:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise StorageFull(
             f"There is no room left to {doing} {location}.",
-            hint="Free space under the root (airflow-samza topics expire) or point the root at a larger disk, then try again.",
+            hint="Free space under the root (airflow-samza topics expire) or point the root at a larger disk, then "
+            "try again.",
             path=location,
         ) from error
     raise TopicError(

@@ -41,7 +41,9 @@ class LocalFilesystem:
     def _path(self, path: str) -> Path:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts:
-            raise TopicError(f"The path {path!r} leaves the root {self._root}.", hint="Use a path below the root.", path=path)
+            raise TopicError(
+                f"The path {path!r} leaves the root {self._root}.", hint="Use a path below the root.", path=path
+            )
         return self._root / pure
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
@@ -88,7 +90,8 @@ class LocalFilesystem:
         return temporary
 
     def _remove_temporary(self, temporary: Path, path: str) -> None:
-        # What was decided by the link stands: a temporary file that cannot be removed must not undo it. The sweeper takes it.
+        # What was decided by the link stands: a temporary file that cannot be removed must not undo it. The sweeper
+        # takes it.
         with contextlib.suppress(OSError):
             self.step("unlink", path)
             temporary.unlink(missing_ok=True)
@@ -179,7 +182,10 @@ class LocalFilesystem:
 
 
 def _created(target: Path) -> BinaryIO:
-    """A new file, with the directories above it; a sweep may delete an empty one at just this moment, so they are made again."""
+    """A new file, with the directories above it.
+
+    A sweep may delete an empty one at just this moment, so they are made again.
+    """
     for _ in range(5):
         try:
             return open(target, "xb")

@@ -1,7 +1,9 @@
-"""Files of a root that programs of this machine need by path: Spark, which ships code, and a process, which writes its log.
+"""Files of a root that programs of this machine need by path.
 
-Where the root is a local or mounted folder they are used as they lie. Files of another root are copied to a folder that only their owner
-can enter; they are named after their content, so a copy never grows old.
+Spark, which ships code, and a process, which writes its log.
+
+Where the root is a local or mounted folder they are used as they lie. Files of another root are copied to a folder that
+only their owner can enter; they are named after their content, so a copy never grows old.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ def scratch_path(files: Filesystem, path: str) -> str:
 
 
 def carry(files: Filesystem, written: str, path: str, before: int = -1) -> int:
-    """Brings a log that was written on this machine under the root if it has grown beyond ``before`` bytes; how long it is now."""
+    """Brings a log that was written on this machine under the root if it has grown beyond ``before`` bytes.
+
+    How long it is now.
+    """
     if files.local_path(path) is not None:
         return before
     try:

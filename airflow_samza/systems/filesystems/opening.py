@@ -12,14 +12,20 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 
 def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) -> Filesystem:
-    """The filesystem of a root: a local path or ``file://`` URL, or a directory of an HDFS (``webhdfs://``, ``swebhdfs://``, ``hdfs://``).
+    """The filesystem of a root.
 
-    ``options`` say who asks HDFS (``user``, ``token``, ``ssl_verify``), or the environment does, as for Hadoop's own clients
-    (:mod:`airflow_samza.systems.filesystems.webhdfs.access`). Other schemes are rejected: a root needs an atomic *put if absent*,
-    which each of them gives in a way of its own.
+    A local path or ``file://`` URL, or a directory of an HDFS (``webhdfs://``, ``swebhdfs://``, ``hdfs://``).
+
+    ``options`` say who asks HDFS (``user``, ``token``, ``ssl_verify``), or the environment does, as for Hadoop's own
+    clients (:mod:`airflow_samza.systems.filesystems.webhdfs.access`). Other schemes are rejected: a root needs an
+    atomic *put if absent*, which each of them gives in a way of its own.
     """
     if not root_url:
-        raise ConfigError("The root is empty.", hint="Give an absolute path on a disk that all hosts of the run share.", value=root_url)
+        raise ConfigError(
+            "The root is empty.",
+            hint="Give an absolute path on a disk that all hosts of the run share.",
+            value=root_url,
+        )
     parts = urlsplit(root_url)
     if "://" not in root_url:
         return LocalFilesystem(os.path.expanduser(root_url))
@@ -32,6 +38,7 @@ def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) 
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # never user and password
     raise ConfigError(
         f"The root {shown} is neither on a local or mounted filesystem nor on HDFS.",
-        hint="Use a path or a file:// URL that every host of the run can reach, such as a mounted share, or webhdfs://namenode:9870/path.",
+        hint="Use a path or a file:// URL that every host of the run can reach, such as a mounted share, or "
+        "webhdfs://namenode:9870/path.",
         value=shown,
     )

@@ -1,7 +1,9 @@
-"""Deleting a folder so that nobody ever sees a half of it: it is renamed into the trash, at once and as a whole, and deleted there.
+"""Deleting a folder so that nobody ever sees a half of it.
 
-Whoever dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time when it was made, so that
-a sweep leaves alone what another one has just put there and may give back.
+It is renamed into the trash, at once and as a whole, and deleted there.
+
+Whoever dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time when
+it was made, so that a sweep leaves alone what another one has just put there and may give back.
 """
 
 from __future__ import annotations

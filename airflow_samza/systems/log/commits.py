@@ -28,7 +28,10 @@ SNAPSHOT_EVERY = 100
 
 @dataclass
 class Tail:
-    """What a writer has to know of a topic: the next commit's number, the next offset per partition, and who has published."""
+    """What a writer has to know of a topic.
+
+    The next commit's number, the next offset per partition, and who has published.
+    """
 
     topic: Topic
     number: int = 0
@@ -44,7 +47,16 @@ class Tail:
 
     def copy(self, topic: Topic) -> Tail:
         """Another one that can be moved on by itself."""
-        return Tail(topic, self.number, list(self.next), self.seen.copy(), self.schema, self.snapshot, list(self.recent), self.data)
+        return Tail(
+            topic,
+            self.number,
+            list(self.next),
+            self.seen.copy(),
+            self.schema,
+            self.snapshot,
+            list(self.recent),
+            self.data,
+        )
 
     def take(self, commit: Commit) -> None:
         """Moves past one more commit."""
@@ -68,7 +80,9 @@ class Tail:
         return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
 
 
-def read_commit(topic: Topic, number: int, before: Sequence[int] | None = None, tail: Tail | None = None) -> Commit | None:
+def read_commit(
+    topic: Topic, number: int, before: Sequence[int] | None = None, tail: Tail | None = None
+) -> Commit | None:
     """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
 
     ``tail`` is told the bytes.
@@ -137,7 +151,11 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
 
 def record_numbers(topic: Topic, kind: str) -> list[int]:
     """The numbers of all commits, snapshots or compactions, sorted."""
-    stems = (name.removesuffix(".json") for name in topic.filesystem.list(f"{topic.directory}/{kind}") if name.endswith(".json"))
+    stems = (
+        name.removesuffix(".json")
+        for name in topic.filesystem.list(f"{topic.directory}/{kind}")
+        if name.endswith(".json")
+    )
     return [int(stem) for stem in stems if stem.isdigit()]
 
 
@@ -155,8 +173,8 @@ def append_commit(
 ) -> Commit | None:
     """Adds a commit and returns it; None when this producer has published this epoch of this generation already.
 
-    A generation older than one seen is refused (TopicError, facts: ``winner``). Racing writers each get a number of their own.
-    ``check`` is asked once, before anything new is written.
+    A generation older than one seen is refused (TopicError, facts: ``winner``). Racing writers each get a number of
+    their own. ``check`` is asked once, before anything new is written.
     """
     entries = tuple(control_entry(message) for message in control)
     tail = load_tail(topic)
@@ -175,9 +193,31 @@ def append_commit(
                 schema=tail.schema,
                 wanted=schema,
             )
-        base = Commit(tail.number, producer, generation, epoch, time.time_ns() // 1_000_000, tuple(segments), entries, tuple(tail.next))
-        offsets = tuple(before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True))
-        commit = Commit(base.number, producer, generation, epoch, base.at, base.segments, entries, offsets, once, schema or tail.schema)
+        base = Commit(
+            tail.number,
+            producer,
+            generation,
+            epoch,
+            time.time_ns() // 1_000_000,
+            tuple(segments),
+            entries,
+            tuple(tail.next),
+        )
+        offsets = tuple(
+            before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True)
+        )
+        commit = Commit(
+            base.number,
+            producer,
+            generation,
+            epoch,
+            base.at,
+            base.segments,
+            entries,
+            offsets,
+            once,
+            schema or tail.schema,
+        )
         data = _encode(commit.to_json())
         if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
             tail.take(commit)
@@ -200,7 +240,10 @@ def same_columns(one: str, other: str) -> bool:
 
 
 def write_snapshots(tail: Tail) -> None:
-    """Writes the snapshots that are due: one per whole hundred of commits, always the same content whoever writes it."""
+    """Writes the snapshots that are due.
+
+    One per whole hundred of commits, always the same content whoever writes it.
+    """
     due = [last for last in range(tail.snapshot, tail.number) if (last + 1) % SNAPSHOT_EVERY == 0]
     if not due:
         return

@@ -42,7 +42,8 @@ class LogConsumer:
             return LogIndex(self.topic)
         if self._slice.get("partitions") != self.topic.partitions:
             raise TopicError(
-                f"The slice speaks of {self._slice.get('partitions')} partitions, and {self.topic.name!r} has {self.topic.partitions}.",
+                f"The slice speaks of {self._slice.get('partitions')} partitions, and {self.topic.name!r} has "
+                f"{self.topic.partitions}.",
                 hint="The topic was made anew since the run was planned: clear the plan task.",
                 stream=self.topic.name,
             )
@@ -78,9 +79,9 @@ class LogConsumer:
     ) -> Iterator[Envelope]:
         """The envelopes of a slice in offset order, one record batch in memory at a time.
 
-        ``offsets`` None reads the consumer's slice, or all up to the head as taken when it was opened; where no producer has put
-        a control message in band (a topic that was appended to), it ends with an end-of-stream of the source (SEMANTICS C2); a topic
-        that nobody has written to ends only where a slice says that this is all.
+        ``offsets`` None reads the consumer's slice, or all up to the head as taken when it was opened; where no
+        producer has put a control message in band (a topic that was appended to), it ends with an end-of-stream of the
+        source (SEMANTICS C2); a topic that nobody has written to ends only where a slice says that this is all.
         """
         partition = ssp.partition
         check_partition(self.topic.name, self.topic.partitions, partition)
@@ -116,7 +117,9 @@ class LogConsumer:
             return OffsetRange(0, self._index.head[partition])
         return OffsetRange(*ranges[partition])
 
-    def _read(self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None) -> Iterator[Envelope]:
+    def _read(
+        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None
+    ) -> Iterator[Envelope]:
         sections = self._sections(ssp, start)
         renewed = False
         while True:
@@ -131,7 +134,8 @@ class LogConsumer:
                         start = min(entry.end, end)
                 return
             except FileNotFoundError as error:
-                # A compaction may have put other segments in the place of those that were known here; offsets never change.
+                # A compaction may have put other segments in the place of those that were known here; offsets never
+                # change.
                 if renewed:
                     raise self.topic.damaged(_relative(error, self.topic), "is missing") from None
                 renewed = True
@@ -145,7 +149,11 @@ class LogConsumer:
         for owner, entries in self._index.owned_slice(ssp.partition, self._slice["offsets"][ssp.partition][0], start):
             for entry in entries if owner is not None and sections.takes(owner) else ():
                 if isinstance(entry, Control) and owner is not None:
-                    sections.control(owner, entry.offset, control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset))
+                    sections.control(
+                        owner,
+                        entry.offset,
+                        control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset),
+                    )
         return sections
 
     def _renew(self) -> None:
@@ -168,7 +176,9 @@ class LogConsumer:
             stream=self.topic.name,
         )
 
-    def _envelope(self, ssp: SystemStreamPartition, entry: Run | Control, start: int, end: int, columns: Sequence[str] | None) -> Envelope:
+    def _envelope(
+        self, ssp: SystemStreamPartition, entry: Run | Control, start: int, end: int, columns: Sequence[str] | None
+    ) -> Envelope:
         if isinstance(entry, Control):
             if entry.commit is not None:
                 message = entry.commit.control_message(entry.number, self.topic, ssp.partition, entry.offset)

@@ -29,7 +29,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Published:
-    """What somebody's own record says to be in a topic: the last epoch of a producer's generation. ``record`` says where it stands."""
+    """What somebody's own record says to be in a topic: the last epoch of a producer's generation.
+
+    ``record`` says where it stands.
+    """
 
     producer: str
     generation: str
@@ -40,7 +43,8 @@ class Published:
 def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
     """All findings on a topic; none when it is sound. Reads every byte of every segment.
 
-    ``published``: what the records of runs say that it holds. The last commits of a topic leave no gap when they are deleted.
+    ``published``: what the records of runs say that it holds. The last commits of a topic leave no gap when they are
+    deleted.
     """
     KNOWN_TAILS.forget(topic)
     commits, findings = _commits(topic)
@@ -59,18 +63,26 @@ def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
 
 
 def _emptied(topic: Topic) -> Iterator[Finding]:
-    """A topic without a commit, snapshot or compaction, but with segments: nothing that readers see, and yet somebody wrote."""
+    """A topic without a commit, snapshot or compaction, but with segments.
+
+    Nothing that readers see, and yet somebody wrote.
+    """
     written = [name for name in topic.filesystem.list(f"{topic.directory}/segments") if name.endswith(".arrow")]
     if written and not any(record_numbers(topic, kind) for kind in ("commits", "snapshots", "compactions")):
         yield Finding(
             topic.filesystem.location(f"{topic.directory}/commits"),
-            f"holds no commit, and {len(written)} segments are there: the commits were deleted, or the first writer died before it had any",
-            "Restore the commits, or clear the stage that wrote the topic; if that has not ended yet, nothing is to be done.",
+            f"holds no commit, and {len(written)} segments are there: the commits were deleted, or the first writer "
+            "died before it had any",
+            "Restore the commits, or clear the stage that wrote the topic; if that has not ended yet, nothing is to "
+            "be done.",
         )
 
 
 def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> Iterator[Finding]:
-    """Control messages that no reader could understand. Every partition has the same ones, so the first tells of all."""
+    """Control messages that no reader could understand.
+
+    Every partition has the same ones, so the first tells of all.
+    """
     start = index.floor.offset(0)
     for _, entries in index.owned_slice(0, start, index.head[0]):
         for entry in entries:
@@ -81,7 +93,10 @@ def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> It
             except SamzaError as error:
                 number = next((number for number in sorted(commits) if commits[number].next[0] > entry.offset), None)
                 where = topic.commit_path(number) if number is not None else f"{topic.directory}/compactions"
-                what = f"holds a control message that cannot be read (offset {entry.offset} of partition 0): {error.sentence}"
+                what = (
+                    f"holds a control message that cannot be read (offset {entry.offset} of partition 0): "
+                    f"{error.sentence}"
+                )
                 yield _finding(topic, topic.damaged(where, what))
 
 
@@ -92,7 +107,8 @@ def _missing(topic: Topic, index: LogIndex, published: Sequence[Published]) -> I
         if not index.seen.is_published(topic.name, said.producer, said.generation, said.epoch):
             yield Finding(
                 topic.filesystem.location(f"{topic.directory}/commits"),
-                f"lacks epoch {said.epoch} of {said.producer} (generation {said.generation}), which {said.record} says was published",
+                f"lacks epoch {said.epoch} of {said.producer} (generation {said.generation}), which {said.record} "
+                "says was published",
                 f"Restore the commits, or clear the stage: {topic.name!r} lacks messages without it.",
             )
 
@@ -152,7 +168,8 @@ def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
         if file.removesuffix(".arrow") not in needed:
             yield Finding(
                 topic.filesystem.location(f"{topic.directory}/segments/{file}"),
-                "belongs to no commit that readers see (a dead or replaced attempt, or one that is still being written)",
+                "belongs to no commit that readers see (a dead or replaced attempt, or one that is still being "
+                "written)",
                 "Nothing to do: the sweep deletes it when it is old enough.",
                 serious=False,
             )

@@ -47,7 +47,10 @@ Entry = Run | Control
 
 
 class Floor(NamedTuple):
-    """What is expired: the commits below ``commit``, and so the offsets below ``offsets``; the whole topic after ``expires_at`` (ms)."""
+    """What is expired: the commits below ``commit``, and so the offsets below ``offsets``.
+
+    The whole topic after ``expires_at`` (ms).
+    """
 
     commit: int = 0
     offsets: tuple[int, ...] = ()
@@ -71,7 +74,9 @@ def read_floor(topic: Topic) -> Floor:
     except (KeyError, ValueError, TypeError) as error:
         raise topic.damaged(topic.expired_path, f"cannot be understood ({error!r})") from None
     if floor.offsets and len(floor.offsets) != topic.partitions:
-        raise topic.damaged(topic.expired_path, f"speaks of {len(floor.offsets)} partitions, and the topic has {topic.partitions}")
+        raise topic.damaged(
+            topic.expired_path, f"speaks of {len(floor.offsets)} partitions, and the topic has {topic.partitions}"
+        )
     return floor
 
 
@@ -93,7 +98,8 @@ class LogIndex:
         self.schema = tail.schema
         self.number = tail.number
         self.head = tuple(tail.next)
-        # An index of the past uses a compaction of its own past only: a later one may have dropped what was superseded since.
+        # An index of the past uses a compaction of its own past only: a later one may have dropped what was superseded
+        # since.
         self.compaction = max((last for last in record_numbers(topic, "compactions") if last < self.number), default=-1)
         self._compacted: Mapping[str, Any] = {}
         self._compacted_head: tuple[int, ...] = (0,) * topic.partitions
@@ -119,7 +125,9 @@ class LogIndex:
 
     def is_live(self, commit: Commit) -> bool:
         """Whether readers still see a commit."""
-        return commit.number >= self.floor.commit and (commit.once or not self.seen.is_superseded(commit.producer, commit.generation))
+        return commit.number >= self.floor.commit and (
+            commit.once or not self.seen.is_superseded(commit.producer, commit.generation)
+        )
 
     def live_commits(self) -> Iterator[Commit]:
         """The commits after the compaction that readers see."""
@@ -150,7 +158,9 @@ class LogIndex:
                 yield Owned(owned.owner, [entry for entry in owned.entries if entry.end > start and entry.offset < end])
         for commit in self._commits_from(partition, start):
             if commit.next[partition] > start and self.is_live(commit):
-                entries = [entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end]
+                entries = [
+                    entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end
+                ]
                 yield Owned(_owner(commit), entries)
             if commit.next[partition] >= end:
                 return
@@ -241,7 +251,9 @@ def _compacted_run(segments: Sequence[Segment], at: int, file: int, batch: int, 
         raise ValueError("it names a place before the beginning of a file")
     segment = segments[file]
     if row + rows > segment.rows[batch]:
-        raise ValueError(f"it names {row + rows:,} rows of batch {batch} of {segment.name}, which has {segment.rows[batch]:,}")
+        raise ValueError(
+            f"it names {row + rows:,} rows of batch {batch} of {segment.name}, which has {segment.rows[batch]:,}"
+        )
     return Run(at, segment, batch, row, rows)
 
 

@@ -1,6 +1,7 @@
 """What keeps a log small: expiring, sweeping what is expired or left behind, and compacting small segments.
 
-None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace time.
+None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace
+time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from airflow_samza.systems.log.commits import read_commits
 from airflow_samza.systems.log.index import Control, LogIndex, Run, read_floor
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
-from airflow_samza.systems.log.topic import VERSION, Topic, list_half_deleted, list_topics, open_topic, own_files, topic_directory
+from airflow_samza.systems.log.topic import (
+    VERSION,
+    Topic,
+    list_half_deleted,
+    list_topics,
+    open_topic,
+    own_files,
+    topic_directory,
+)
 from airflow_samza.systems.topic_rows import arrow_schema
 
 GRACE_MS = 3_600_000
@@ -45,7 +54,9 @@ def mark_expired(topic: Topic, at: int | None) -> None:
 
 
 def expire(topic: Topic, older_than: int) -> int:
-    """Expires the commits from before ``older_than`` (ms since 1970, UTC), up to the first younger one; returns how many are expired now.
+    """Expires the commits from before ``older_than`` (ms since 1970, UTC), up to the first younger one.
+
+    Returns how many are expired now.
 
     Their offsets are gone for readers that open after; the files go with the next sweep. Head and later offsets stay.
     """
@@ -85,10 +96,13 @@ def sweep(
     is_held: Callable[[str], bool] = lambda name: False,
     dry: bool = False,
 ) -> Swept:
-    """Deletes expired topics, and the files that no reader can need: of expired or superseded commits, compacted segments, dead attempts.
+    """Deletes expired topics, and the files that no reader can need.
 
-    A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted. Neither is an expired
-    one of which ``is_held`` says, by its name, that a run may still need it. ``dry`` only says what would be deleted.
+    Of expired or superseded commits, compacted segments, dead attempts.
+
+    A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted.
+    Neither is an expired one of which ``is_held`` says, by its name, that a run may still need it. ``dry`` only says
+    what would be deleted.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     swept = Swept()
@@ -118,8 +132,9 @@ def sweep(
 def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> bool:
     """Deletes a topic; False when it was found to be held, and given back, or another process was quicker.
 
-    It goes out of sight as a whole, and ``is_held`` is asked after that: who opens a run again says so first, and looks for its topics
-    then. So either the topic is given back, or the run sees that it is gone. Topics that lie below it (a/b under a) stay.
+    It goes out of sight as a whole, and ``is_held`` is asked after that: who opens a run again says so first, and looks
+    for its topics then. So either the topic is given back, or the run sees that it is gone. Topics that lie below it
+    (a/b under a) stay.
     """
     filesystem, parts = topic.filesystem, topic.directory.split("/")
     if own_files(topic)[1]:
@@ -140,7 +155,10 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
 
 
 def _delete_parts(topic: Topic) -> None:
-    """Deletes a topic beside topics below it: its record first, so that nobody opens a half; who comes later finishes it."""
+    """Deletes a topic beside topics below it: its record first, so that nobody opens a half.
+
+    Who comes later finishes it.
+    """
     place = trash_place()
     for name in own_files(topic)[0]:
         move_to_trash(topic.filesystem, f"{topic.directory}/{name}", f"{place}/{name}")
@@ -149,7 +167,8 @@ def _delete_parts(topic: Topic) -> None:
 
 def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int, swept: Swept, *, dry: bool) -> None:
     directory = f"{topic.directory}/segments"
-    # Listed before the commits are read: whatever is committed in between is then not in the list, or among the commits.
+    # Listed before the commits are read: whatever is committed in between is then not in the list, or among the
+    # commits.
     names = topic.filesystem.list(directory)
     commits = list(read_commits(topic, 0))
     committed = {segment.name for commit in commits for segment in commit.segments}
@@ -189,8 +208,10 @@ class Compacted:
 def compact(topic: Topic) -> Compacted | None:
     """Merges all that readers see into one segment and one index; None when there is nothing to merge.
 
-    Offsets, order and owners stay: a later generation still supersedes its former one. The former segments stay until a sweep.
-    Two compactions at once do no harm: the first that is written for a commit counts. What is expired, superseded or compacted while it
+    Offsets, order and owners stay: a later generation still supersedes its former one. The former segments stay until a
+    sweep.
+    Two compactions at once do no harm: the first that is written for a commit counts. What is expired, superseded or
+    compacted while it
     reads, and swept, is left out: it looks again.
     """
     for _ in range(_LOOKS):
@@ -233,7 +254,9 @@ def _compact(topic: Topic) -> Compacted | None:
         if segment is not None:
             topic.filesystem.delete(topic.segment_path(segment.name))
         return None
-    return Compacted(index.number, len(before), int(segment is not None), merge.batches, len(segment.rows) if segment else 0)
+    return Compacted(
+        index.number, len(before), int(segment is not None), merge.batches, len(segment.rows) if segment else 0
+    )
 
 
 class _Merge:

@@ -1,4 +1,7 @@
-"""Writing to a topic of the log: a task attempt stages one segment, and what tasks have staged is published as one commit."""
+"""Writing to a topic of the log.
+
+A task attempt stages one segment, and what tasks have staged is published as one commit.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,8 @@ def publish_segments(
 ) -> dict[str, Any]:
     """Commits what producers staged.
 
-    Facts: ``commit`` (its number), ``rows``, ``bytes``, ``control``, ``offsets`` ([from, to) per partition), ``duplicate``.
+    Facts: ``commit`` (its number), ``rows``, ``bytes``, ``control``, ``offsets`` ([from, to) per partition),
+    ``duplicate``.
     """
     segments = [Segment.from_json(description) for description in staged if description.get("segment")]
     schema = next((str(description["schema"]) for description in staged if description.get("schema")), None)
@@ -80,7 +84,15 @@ def publish_segments(
                 stream=topic.name,
             )
     commit = log_commits.append_commit(
-        topic, producer, generation, epoch, segments, control, once=once, schema=schema, check=lambda: _check_staged(topic, segments)
+        topic,
+        producer,
+        generation,
+        epoch,
+        segments,
+        control,
+        once=once,
+        schema=schema,
+        check=lambda: _check_staged(topic, segments),
     )
     duplicate = commit is None
     if commit is None:
@@ -119,4 +131,6 @@ def _published(topic: Topic, producer: str, generation: str, epoch: int) -> Comm
     for commit in reversed(list(log_commits.read_commits(topic, 0))):
         if (commit.producer, commit.generation, commit.epoch) == (producer, generation, epoch):
             return commit
-    raise topic.damaged(topic.commit_path(0), f"and its followers do not hold epoch {epoch} of {producer}, which is published")
+    raise topic.damaged(
+        topic.commit_path(0), f"and its followers do not hold epoch {epoch} of {producer}, which is published"
+    )

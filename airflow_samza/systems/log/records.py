@@ -1,7 +1,7 @@
 """The records of a topic as values: a segment, a commit, and how a commit is read from its JSON.
 
-A record never changes once it is written. A process that runs many tasks of a stage reads the same few again for each of them, so the
-last ones stay parsed (:data:`KNOWN_COMMITS`).
+A record never changes once it is written. A process that runs many tasks of a stage reads the same few again for each
+of them, so the last ones stay parsed (:data:`KNOWN_COMMITS`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _Whole = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
-    """JSON as a value whose fields have the types that the form declares; a KeyError names what is missing, a ValueError what is wrong."""
+    """JSON as a value whose fields have the types that the form declares.
+
+    A KeyError names what is missing, a ValueError what is wrong.
+    """
     for name in form.__struct_fields__:
         data[name]
     try:
@@ -46,7 +49,9 @@ class _SegmentJson(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment file as a commit names it: per record batch its partition, rows, where it ends in the file, and its CRC-32.
+    """One segment file as a commit names it.
+
+    Per record batch its partition, rows, where it ends in the file, and its CRC-32.
 
     ``ends`` and ``checksums`` have one entry more than there are batches: the file's footer.
     """
@@ -98,8 +103,8 @@ class _CommitJson(msgspec.Struct, frozen=True):
 class Commit:
     """One commit: what a producer's epoch added to the topic.
 
-    ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition. ``once``
-    marks a producer that never comes back (an append), so that nobody has to remember it.
+    ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition.
+    ``once`` marks a producer that never comes back (an append), so that nobody has to remember it.
     """
 
     number: int
@@ -167,7 +172,10 @@ class Commit:
 
     @cached_property
     def places(self) -> Mapping[int, Sequence[tuple[Segment, int]]]:
-        """Where the rows of each partition lie: segment and record batch, in task order. Found at once for all who read any."""
+        """Where the rows of each partition lie: segment and record batch, in task order.
+
+        Found at once for all who read any.
+        """
         found: dict[int, list[tuple[Segment, int]]] = {}
         for segment in self.segments:
             for batch, partition in enumerate(segment.partitions):
@@ -179,7 +187,10 @@ class Commit:
         return {}
 
     def control_message(self, number: int, topic: Topic, partition: int, offset: int) -> ControlMessage:
-        """A control entry as a message, which is the same one for every partition; what is wrong with it is said with its place."""
+        """A control entry as a message, which is the same one for every partition.
+
+        What is wrong with it is said with its place.
+        """
         known = self._messages.get(number)
         if known is None:
             kind, body = self.control[number]
@@ -198,7 +209,10 @@ def control_message(kind: int, body: object, topic: Topic, partition: int, offse
 
 
 def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int) -> Commit:
-    """A commit from its JSON, checked: a record that contradicts itself or its place is a TopicError naming the file."""
+    """A commit from its JSON, checked.
+
+    A record that contradicts itself or its place is a TopicError naming the file.
+    """
     try:
         commit = Commit.from_json(record)
     except KeyError as error:
@@ -216,7 +230,9 @@ def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int
 
 def refuse_gap(topic: Topic, path: str, commit: Commit, before: Sequence[int]) -> None:
     """Refuses a commit whose offsets do not follow from those before it."""
-    expected = tuple(base + rows + len(commit.control) for base, rows in zip(before, commit.rows_by_partition, strict=True))
+    expected = tuple(
+        base + rows + len(commit.control) for base, rows in zip(before, commit.rows_by_partition, strict=True)
+    )
     if expected != commit.next:
         raise topic.damaged(path, "has offsets that do not follow from the commit before it")
 

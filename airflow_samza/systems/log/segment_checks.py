@@ -10,7 +10,10 @@ import struct
 from typing import Any
 
 MOST_UNPACKED = 255
-"""Bytes that one byte of a batch may unpack to. LZ4, which our writers use, cannot reach it; zstd can, over a hundred times."""
+"""Bytes that one byte of a batch may unpack to.
+
+LZ4, which our writers use, cannot reach it; zstd can, over a hundred times.
+"""
 
 _SMALL = 64 << 20
 """A batch that unpacks to no more than this is harmless, whatever it was packed from."""
@@ -68,7 +71,9 @@ def check_unpacked(data: Any) -> None:
     """
     unpacked = unpacked_bytes(data)
     if unpacked > _SMALL and unpacked > MOST_UNPACKED * len(data):
-        raise ValueError(f"its {len(data):,} bytes unpack to {unpacked:,}, and at most {MOST_UNPACKED} times as many are read")
+        raise ValueError(
+            f"its {len(data):,} bytes unpack to {unpacked:,}, and at most {MOST_UNPACKED} times as many are read"
+        )
 
 
 def _unpacked(body: memoryview, offset: int, size: int, packed: bool) -> int:
@@ -82,7 +87,8 @@ def _unpacked(body: memoryview, offset: int, size: int, packed: bool) -> int:
     return size if unpacked == -1 else int(unpacked)
 
 
-# Flatbuffers: a table begins with the distance to its vtable, whose entries are the distances of the fields from the table.
+# Flatbuffers: a table begins with the distance to its vtable, whose entries are the distances of the fields from the
+# table.
 
 
 def _root(data: memoryview) -> int:

@@ -38,8 +38,8 @@ BLOCK_ROWS_PER_PARTITION = 128
 class SegmentWriter:
     """Writes one segment. Rows are gathered per partition and written together when enough have come.
 
-    ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a process) can
-    cost the file, which readers then refuse by its checksums.
+    ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a
+    process) can cost the file, which readers then refuse by its checksums.
     """
 
     def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
@@ -65,7 +65,12 @@ class SegmentWriter:
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Appends rows to a partition."""
-        check_partition(self._stream, self._count, partition, "Partitions count from 0; use the partitioner with the topic's own count.")
+        check_partition(
+            self._stream,
+            self._count,
+            partition,
+            "Partitions count from 0; use the partitioner with the topic's own count.",
+        )
         if batch.num_rows:
             batch = self._fit(batch)
             self._split_block()  # what came before stays before
@@ -108,7 +113,9 @@ class SegmentWriter:
                 continue
             if _REPEATS * len(batch.column(place).dictionary) <= batch.num_rows:
                 self._dictionaries[field.name] = GrowingDictionary(field.type)
-        return pa.schema([field.with_type(pa.int32()) if field.name in self._dictionaries else field for field in schema])
+        return pa.schema(
+            [field.with_type(pa.int32()) if field.name in self._dictionaries else field for field in schema]
+        )
 
     def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its places as dictionary-encoded columns."""
@@ -148,7 +155,8 @@ class SegmentWriter:
             self._flush()
 
     def _flush(self) -> None:
-        # All partitions at once: the pieces of a keyed batch share its memory, which is free only when the last one is written.
+        # All partitions at once: the pieces of a keyed batch share its memory, which is free only when the last one is
+        # written.
         import pyarrow as pa
 
         for partition in sorted(self._pieces):
@@ -267,10 +275,20 @@ class SegmentReaders:
             found = reader.get_batch(batch)
             if not self._topic.is_runs_own:
                 found.validate(full=True)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, IndexError, ValueError, OverflowError, MemoryError) as error:
+        except (
+            pa.ArrowInvalid,
+            pa.ArrowKeyError,
+            OSError,
+            IndexError,
+            ValueError,
+            OverflowError,
+            MemoryError,
+        ) as error:
             raise self._damaged(segment, f"cannot be read at batch {batch} ({_first_line(error)})") from None
         if found.num_rows != segment.rows[batch]:
-            raise self._damaged(segment, f"has {found.num_rows} rows in batch {batch}, and the commit says {segment.rows[batch]}")
+            raise self._damaged(
+                segment, f"has {found.num_rows} rows in batch {batch}, and the commit says {segment.rows[batch]}"
+            )
         return found if columns is None else found.select(list(columns))
 
     def verify(self, segment: Segment) -> None:
@@ -305,7 +323,9 @@ class SegmentReaders:
             source.close()
             raise self._damaged(segment, f"is not an Arrow file ({_first_line(error)})") from None
         if reader.num_record_batches != len(segment.rows):
-            raise self._damaged(segment, f"has {reader.num_record_batches} batches, and the commit says {len(segment.rows)}")
+            raise self._damaged(
+                segment, f"has {reader.num_record_batches} batches, and the commit says {len(segment.rows)}"
+            )
         self._open[key] = (source, reader)
         while len(self._open) > self._limit:
             # Batches that were handed out keep their mapping alive; only the handle goes.

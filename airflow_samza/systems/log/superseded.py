@@ -1,7 +1,7 @@
 """What a reader has read of a topic and a newer generation of its writer has replaced since.
 
-A commit of a superseded generation is hidden, and what replaces it comes at new offsets. Who reads on by offsets alone would read the
-same rows twice; the commits say so, also those that were compacted or have expired: their records stay.
+A commit of a superseded generation is hidden, and what replaces it comes at new offsets. Who reads on by offsets alone
+would read the same rows twice; the commits say so, also those that were compacted or have expired: their records stay.
 """
 
 from __future__ import annotations

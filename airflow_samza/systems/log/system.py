@@ -18,7 +18,15 @@ from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import control_message
 from airflow_samza.systems.log.superseded import Superseded, superseded_since
-from airflow_samza.systems.log.topic import Topic, create_topic, find_topic, list_topics, made_at, open_topic, refuse_other
+from airflow_samza.systems.log.topic import (
+    Topic,
+    create_topic,
+    find_topic,
+    list_topics,
+    made_at,
+    open_topic,
+    refuse_other,
+)
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
 from airflow_samza.systems.topic_refusals import check_keyed, check_owner, declared_partitions
@@ -34,13 +42,15 @@ TOPIC = "topic"
 class LogSystem:
     """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it.
 
-    The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting for the
-    disk; commit records and ``append`` always do. ``user`` and ``token`` say who asks an HDFS.
+    The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting
+    for the disk; commit records and ``append`` always do. ``user`` and ``token`` say who asks an HDFS.
     """
 
     kind = "log"
 
-    def __init__(self, name: str, binding: SystemBinding, root: str | None = None, filesystem: Filesystem | None = None) -> None:
+    def __init__(
+        self, name: str, binding: SystemBinding, root: str | None = None, filesystem: Filesystem | None = None
+    ) -> None:
         self.name = name
         self.binding = binding
         if filesystem is None:
@@ -72,11 +82,16 @@ class LogSystem:
         return list(list_topics(self.filesystem))
 
     def made(self, name: str) -> int | None:
-        """When the topic was made (ms since 1970): a topic that was deleted and made anew has another time; None: there is none."""
+        """When the topic was made (ms since 1970): a topic that was deleted and made anew has another time.
+
+        None: there is none.
+        """
         return made_at(self.filesystem, name)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
+        """What a run reads.
+
+        ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
 
         ``topic`` is the topic's identity, where it has one.
         """
@@ -87,7 +102,10 @@ class LogSystem:
         return {**found, TOPIC: index.topic.identity} if index.topic.identity else found
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
-        """Whether anything was committed after what a slice covers; asks for one file. A topic that was made anew is refused."""
+        """Whether anything was committed after what a slice covers; asks for one file.
+
+        A topic that was made anew is refused.
+        """
         topic = self._topic_of(stream)
         refuse_other(topic, slice.get(TOPIC))
         return self.filesystem.exists(topic.commit_path(int(slice["commit"])))
@@ -102,8 +120,13 @@ class LogSystem:
         topic = find_topic(self.filesystem, self.name, stream.name)
         return load_tail(topic).seen.generations().get(producer) if topic is not None else None
 
-    def superseded(self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
-        """What was read up to the offsets ``read``, as of a slice, and was superseded since; ``first`` is where the reading began."""
+    def superseded(
+        self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
+    ) -> list[Superseded]:
+        """What was read up to the offsets ``read``, as of a slice, and was superseded since.
+
+        ``first`` is where the reading began.
+        """
         topic = self._topic_of(stream)
         refuse_other(topic, slice.get(TOPIC))
         return superseded_since(topic, int(slice["commit"]), first, read)
@@ -140,7 +163,10 @@ class LogSystem:
         self.filesystem.delete(probe)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Adds the staged segments as one commit; publishing the same again changes nothing and returns the same facts."""
+        """Adds the staged segments as one commit.
+
+        Publishing the same again changes nothing and returns the same facts.
+        """
         topic = self._topic_of(stream)
         return publish_segments(
             topic,
@@ -214,4 +240,6 @@ class LogAdmin:
         """Makes the topics that are missing; one with another partition count, schema or owner is refused."""
         for stream in streams:
             partitions = declared_partitions(stream)
-            create_topic(self._system.filesystem, self._system.name, stream.name, partitions, stream.schema, stream.owner)
+            create_topic(
+                self._system.filesystem, self._system.name, stream.name, partitions, stream.schema, stream.owner
+            )

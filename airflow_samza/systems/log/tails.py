@@ -19,7 +19,10 @@ _Key = tuple[str, str, int, str | None]
 
 
 class KnownTails:
-    """Tails by topic, each with the bytes of its last commit. What is given out is a copy, which its taker may move on."""
+    """Tails by topic, each with the bytes of its last commit.
+
+    What is given out is a copy, which its taker may move on.
+    """
 
     def __init__(self, most: int = 64, most_commits: int = 100) -> None:
         self._most = most
@@ -47,7 +50,10 @@ class KnownTails:
         return tail.copy(topic)
 
     def keep(self, tail: Tail, data: bytes) -> None:
-        """Remembers a tail and the bytes of its last commit; one that goes far beyond its last snapshot is better read anew."""
+        """Remembers a tail and the bytes of its last commit.
+
+        One that goes far beyond its last snapshot is better read anew.
+        """
         topic = tail.topic
         with self._lock:
             former = self._known.pop(_key(topic), None)

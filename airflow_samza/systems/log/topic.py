@@ -1,7 +1,7 @@
 """A topic of the log: where its files lie, and what is known of it before anything is written.
 
-Layout under the root (ARCHITECTURE, "Log layout"): ``topics/<name>/`` with ``topic.json``, ``commits/``, ``snapshots/``,
-``compactions/``, ``segments/`` and ``expired.json``.
+Layout under the root (ARCHITECTURE, "Log layout"): ``topics/<name>/`` with ``topic.json``, ``commits/``,
+``snapshots/``, ``compactions/``, ``segments/`` and ``expired.json``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ _OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topi
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of one system: its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
+    """One topic of one system.
 
-    ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the record was written
-    before there were identities. ``owner``: the run whose own topic it is (:attr:`StreamSpec.owner`), () for anybody's.
+    Its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
+
+    ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the
+    record was written before there were identities. ``owner``: the run whose own topic it is
+    (:attr:`StreamSpec.owner`), () for anybody's.
     """
 
     filesystem: Filesystem
@@ -43,7 +46,10 @@ class Topic:
 
     @property
     def is_runs_own(self) -> bool:
-        """Return True for a topic between stages of one run: its reader wrote it, and asks for it by a name that no input has."""
+        """Return True for a topic between stages of one run.
+
+        Its reader wrote it, and asks for it by a name that no input has.
+        """
         return bool(self.owner) and self.name.count("/") >= 2
 
     @property
@@ -73,7 +79,10 @@ class Topic:
         return f"{self.directory}/expired.json"
 
     def read_json(self, path: str) -> dict[str, Any]:
-        """A record of this topic; a damaged one is a TopicError that names the file. A missing one is FileNotFoundError."""
+        """A record of this topic; a damaged one is a TopicError that names the file.
+
+        A missing one is FileNotFoundError.
+        """
         return read_record(self.filesystem, path, self.name)
 
     def parse_json(self, path: str, data: bytes) -> dict[str, Any]:
@@ -93,7 +102,9 @@ def topic_directory(name: str) -> str:
     """
     parts = name.split("/")
     if not all(parts):
-        raise TopicError(f"{name!r} is not a topic's name.", hint="A name is one or more parts with / between them.", stream=name)
+        raise TopicError(
+            f"{name!r} is not a topic's name.", hint="A name is one or more parts with / between them.", stream=name
+        )
     encoded = [quote(part, safe="-_.~+=@,:") for part in parts]
     encoded = [f"%{ord(part[0]):02X}{part[1:]}" if part in _OWN_NAMES or part[0] == "." else part for part in encoded]
     return "/".join([ROOT, *encoded])
@@ -122,7 +133,8 @@ def damaged(filesystem: Filesystem, path: str, name: str, what: str) -> TopicErr
     """The error for a file of a topic that is not as it was written."""
     return TopicError(
         f"The topic {name!r} is damaged: {filesystem.location(path)} {what}.",
-        hint=f"Run 'airflow-samza topics fsck {name}' to see all that is damaged, then clear the stage that writes the topic.",
+        hint=f"Run 'airflow-samza topics fsck {name}' to see all that is damaged, then clear the stage that writes "
+        "the topic.",
         stream=name,
         path=filesystem.location(path),
         what=what,
@@ -165,15 +177,21 @@ def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
     if topic is None:
         raise TopicError(
             f"There is no topic {name!r} in system {system!r} ({filesystem.location(topic_directory(name))}).",
-            hint="Check the name with 'airflow-samza topics list'; a run's own topics are made by its plan task and expire after the run.",
+            hint="Check the name with 'airflow-samza topics list'; a run's own topics are made by its plan task and "
+            "expire after the run.",
             stream=name,
             system=system,
         )
     return topic
 
 
-def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()) -> Topic:
-    """Makes a topic, or returns the one that is there when it fits and has no other owner; the first of two racing creators wins."""
+def create_topic(
+    filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()
+) -> Topic:
+    """Makes a topic, or returns the one that is there when it fits and has no other owner.
+
+    The first of two racing creators wins.
+    """
     check_count(name, partitions)
     declared = None if schema is None else Schema.of(schema).ddl()
     record = {
@@ -186,9 +204,14 @@ def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int
         **({"owner": list(owner)} if owner else {}),
     }
     path = f"{topic_directory(name)}/topic.json"
-    if not filesystem.exists(path) and filesystem.list(f"{topic_directory(name)}/commits") and not filesystem.exists(path):
+    if (
+        not filesystem.exists(path)
+        and filesystem.list(f"{topic_directory(name)}/commits")
+        and not filesystem.exists(path)
+    ):
         raise TopicError(
-            f"The topic {name!r} cannot be made: the deletion of a former one was interrupted, and its commits are still there.",
+            f"The topic {name!r} cannot be made: the deletion of a former one was interrupted, and its commits are "
+            "still there.",
             hint="Finish it with: airflow-samza gc",
             stream=name,
         )
@@ -197,13 +220,20 @@ def create_topic(filesystem: Filesystem, system: str, name: str, partitions: int
     if not made:
         check_owner(name, topic.owner, owner)
         check_same_topic(
-            system, name, partitions=topic.partitions, schema=topic.schema, wanted_partitions=partitions, wanted_schema=declared
+            system,
+            name,
+            partitions=topic.partitions,
+            schema=topic.schema,
+            wanted_partitions=partitions,
+            wanted_schema=declared,
         )
     return topic
 
 
 def refuse_other(topic: Topic, identity: object) -> None:
-    """Refuses a topic that is not the one of which a reader or writer has a checkpoint; records without an identity tell nothing.
+    """Refuses a topic that is not the one of which a reader or writer has a checkpoint.
+
+    Records without an identity tell nothing.
 
     ``identity``: that of the topic which was read or written before.
     """
@@ -243,7 +273,9 @@ def list_half_deleted(filesystem: Filesystem) -> list[str]:
     return sorted(_walk(filesystem, ROOT, (), half_deleted=True))
 
 
-def _walk(filesystem: Filesystem, directory: str, parts: tuple[str, ...], *, half_deleted: bool = False) -> Iterator[str]:
+def _walk(
+    filesystem: Filesystem, directory: str, parts: tuple[str, ...], *, half_deleted: bool = False
+) -> Iterator[str]:
     names = filesystem.list(directory)
     if parts and ("topic.json" in names if not half_deleted else "topic.json" not in names and "commits" in names):
         yield "/".join(unquote(part) for part in parts)

@@ -32,7 +32,11 @@ class MemoryConsumer:
         self._open()
 
     def _open(self) -> None:
-        commits = len(self._topic.commits) if self._slice is None or self._slice.get("commit") is None else int(self._slice["commit"])
+        commits = (
+            len(self._topic.commits)
+            if self._slice is None or self._slice.get("commit") is None
+            else int(self._slice["commit"])
+        )
         self._commits = self._topic.live(commits)
         self._any = commits > 0
         last = self._topic.commits[commits - 1] if commits else None
@@ -56,12 +60,17 @@ class MemoryConsumer:
         *,
         dictionaries: bool = False,
     ) -> Iterator[Envelope]:
-        """The envelopes of a slice in offset order; None reads the slice, or all, and ends a source's partition as the log does."""
+        """The envelopes of a slice in offset order.
+
+        None reads the slice, or all, and ends a source's partition as the log does.
+        """
         self._topic.check(ssp.partition)
         whole = offsets is None
         if offsets is None:
             ranges = None if self._slice is None else self._slice.get("offsets")
-            offsets = OffsetRange(0, self.head[ssp.partition]) if ranges is None else OffsetRange(*ranges[ssp.partition])
+            offsets = (
+                OffsetRange(0, self.head[ssp.partition]) if ranges is None else OffsetRange(*ranges[ssp.partition])
+            )
         if offsets.end > self.head[ssp.partition] and self._slice is None:
             self.refresh()
         if offsets.end > self.head[ssp.partition]:
@@ -78,7 +87,9 @@ class MemoryConsumer:
         if whole and not controlled and (self._any or says_all(self._slice)):
             yield ControlEnvelope(ssp, offsets.end, EndOfStreamMessage(None, 1, None, self._topic.name))
 
-    def _envelopes(self, ssp: SystemStreamPartition, offsets: OffsetRange, columns: Sequence[str] | None) -> Iterator[Envelope]:
+    def _envelopes(
+        self, ssp: SystemStreamPartition, offsets: OffsetRange, columns: Sequence[str] | None
+    ) -> Iterator[Envelope]:
         sections = SectionFilter(self._slice, ssp) if self._slice is not None and "sections" in self._slice else None
         wire = self._topic.wire
         for commit in self._commits:

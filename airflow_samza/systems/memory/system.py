@@ -18,7 +18,13 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
-from airflow_samza.systems.topic_refusals import check_count, check_keyed, check_owner, check_same_topic, declared_partitions
+from airflow_samza.systems.topic_refusals import (
+    check_count,
+    check_keyed,
+    check_owner,
+    check_same_topic,
+    declared_partitions,
+)
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
@@ -61,13 +67,23 @@ class MemorySystem:
         return topic
 
     def create(
-        self, name: str, partitions: int, schema: str | None = None, owner: tuple[str, ...] = (), serde: WireForm | None = None
+        self,
+        name: str,
+        partitions: int,
+        schema: str | None = None,
+        owner: tuple[str, ...] = (),
+        serde: WireForm | None = None,
     ) -> None:
-        """Makes a topic when it is missing; one with another partition count, schema or owner is an error. With a serde it keeps bytes."""
+        """Makes a topic when it is missing; one with another partition count, schema or owner is an error.
+
+        With a serde it keeps bytes.
+        """
         check_count(name, partitions)
         there = self._topics.get(name)
         if there is None:
-            self._topics[name] = MemoryTopic(name, partitions, arrow_schema(schema), [0] * partitions, owner=owner, serde=serde)
+            self._topics[name] = MemoryTopic(
+                name, partitions, arrow_schema(schema), [0] * partitions, owner=owner, serde=serde
+            )
         else:
             check_owner(name, there.owner, owner)
             check_same_topic(
@@ -80,7 +96,10 @@ class MemorySystem:
             )
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """What a run reads: ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account."""
+        """What a run reads.
+
+        ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
+        """
         topic = self._topic_of(stream)
         metadata = self.admin.metadata([stream])[stream.name]
         offsets = [list(pair) for pair in zip(metadata.oldest, metadata.head, strict=True)]
@@ -92,7 +111,9 @@ class MemorySystem:
         found: dict[tuple[str, str], Section] = {}
         for commit in topic.live():
             if not commit.once and is_section(commit.producer):
-                section = found.setdefault((commit.producer, commit.generation), Section(commit.producer, commit.generation))
+                section = found.setdefault(
+                    (commit.producer, commit.generation), Section(commit.producer, commit.generation)
+                )
                 for partition in range(topic.partitions):
                     section.take(partition, commit.base[partition], commit.end(partition), commit.control)
         return list(found.values())
@@ -133,7 +154,9 @@ class MemorySystem:
         topic = self.topic(name)
         check_keyed(name, topic.partitions, bool(key))
         producer = MemoryProducer(topic, f"append-{len(topic.commits)}-{id(rows)}", schema)
-        for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows] if isinstance(rows, pa.RecordBatch) else rows:
+        for batch in (
+            rows.to_batches() if isinstance(rows, pa.Table) else [rows] if isinstance(rows, pa.RecordBatch) else rows
+        ):
             if key:
                 producer.write_keyed(batch, key)
             else:

@@ -96,7 +96,9 @@ class MemoryTopic:
         for commit in commits:
             if not commit.once:
                 seen.add(commit.producer, commit.generation, commit.epoch)
-        return [commit for commit in commits if commit.once or not seen.is_superseded(commit.producer, commit.generation)]
+        return [
+            commit for commit in commits if commit.once or not seen.is_superseded(commit.producer, commit.generation)
+        ]
 
     def check(self, partition: int) -> None:
         """Refuses a partition that it does not have."""
@@ -115,7 +117,9 @@ class MemoryTopic:
         """Makes staged rows visible; ``once``: nobody commits them again, so there is nothing to be recognised by."""
         duplicate = not once and self.seen.is_published(self.name, producer, generation, epoch)
         if duplicate:
-            commit = next(c for c in self.commits if (c.producer, c.generation, c.epoch) == (producer, generation, epoch))
+            commit = next(
+                c for c in self.commits if (c.producer, c.generation, c.epoch) == (producer, generation, epoch)
+            )
         else:
             batches: Staged = {}
             for description in staged:

@@ -1,4 +1,7 @@
-"""Topics in memory that keep what a system of bytes would send: each message as its serde's bytes, control messages in the wire form."""
+"""Topics in memory that keep what a system of bytes would send.
+
+Each message as its serde's bytes, control messages in the wire form.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,11 @@ class Wire:
         return kept(user_bytes(batch, self._serde, stream=self._topic, in_band=self._form.in_band))
 
     def envelopes(
-        self, ssp: SystemStreamPartition, offset: int, batches: Iterable[pa.RecordBatch], control: Iterable[ControlMessage]
+        self,
+        ssp: SystemStreamPartition,
+        offset: int,
+        batches: Iterable[pa.RecordBatch],
+        control: Iterable[ControlMessage],
     ) -> Iterator[Envelope]:
         """What is kept, read again, from an offset on."""
         import pyarrow as pa
@@ -55,7 +62,9 @@ class Wire:
                 yield run_of(ssp, offset, batch)
             else:
                 form = self._form
-                yield from envelopes(ssp, offset, batch.column(0), self._serde, in_band=form.in_band, tolerant=form.tolerant)
+                yield from envelopes(
+                    ssp, offset, batch.column(0), self._serde, in_band=form.in_band, tolerant=form.tolerant
+                )
             offset += batch.num_rows
 
     def values(self, batches: Iterable[pa.RecordBatch], control: Iterable[ControlMessage]) -> list[bytes]:

@@ -1,5 +1,6 @@
 """Serdes: between a message's columns and the bytes that a system sends.
 
-:mod:`~airflow_samza.systems.serdes.serde` is the protocol, :func:`~airflow_samza.systems.serdes.binding.bind_serde` makes one of what an
-application declares, and :mod:`~airflow_samza.systems.serdes.wire` puts user messages and control messages into one stream of bytes.
+:mod:`~airflow_samza.systems.serdes.serde` is the protocol, :func:`~airflow_samza.systems.serdes.binding.bind_serde`
+makes one of what an application declares, and :mod:`~airflow_samza.systems.serdes.wire` puts user messages and control
+messages into one stream of bytes.
 """

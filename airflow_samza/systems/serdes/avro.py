@@ -16,7 +16,9 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 class AvroSerde:
-    """Records of one schema (``record``, as JSON has it), which writer and readers share; columns are its fields by name.
+    """Records of one schema (``record``, as JSON has it), which writer and readers share.
+
+    Columns are its fields by name.
 
     A field that is not declared is left out. A declared column that the record does not have is a SchemaError.
     """
@@ -34,7 +36,9 @@ class AvroSerde:
         fields = record.get("fields") if isinstance(record, dict) and record.get("type") == "record" else None
         if fields is None:
             raise SchemaError(
-                f"The Avro schema of stream {stream!r} is no record.", hint="Give a record with a field for each column.", stream=stream
+                f"The Avro schema of stream {stream!r} is no record.",
+                hint="Give a record with a field for each column.",
+                stream=stream,
             )
         self._schema = schema
         names = [field["name"] for field in fields]

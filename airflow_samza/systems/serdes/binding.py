@@ -51,7 +51,8 @@ def with_schema_file(declared: str, stream: str, module: str | None) -> str:
         what = error.strerror or str(error) if isinstance(error, OSError) else f"it is no JSON ({error})"
         raise ConfigError(
             f"The Avro schema {path} of stream {stream!r} cannot be read: {what}.",
-            hint="Name a file of one record's schema; a relative name counts from the folder of the code that declares the stream.",
+            hint="Name a file of one record's schema; a relative name counts from the folder of the code that "
+            "declares the stream.",
             key="serde",
             value=declared,
             stream=stream,

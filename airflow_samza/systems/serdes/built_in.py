@@ -13,7 +13,10 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 class JsonSerde:
-    """Each message is a JSON object in UTF-8, with values as in JSON files. A missing key is null, an undeclared one is left out."""
+    """Each message is a JSON object in UTF-8, with values as in JSON files.
+
+    A missing key is null, an undeclared one is left out.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -90,7 +93,8 @@ def _one_column(schema: pa.Schema, kind: pa.DataType, stream: str) -> pa.Schema:
     if schema.types != [kind]:
         word = "string" if pa.types.is_string(kind) else "bytes"
         raise SchemaError(
-            f"The stream {stream!r} has serde={word!r} and the columns {', '.join(schema.names)}: it is for one column of type {kind}.",
+            f"The stream {stream!r} has serde={word!r} and the columns {', '.join(schema.names)}: it is for one "
+            f"column of type {kind}.",
             hint="Select that column alone before it is sent, or take another serde.",
             stream=stream,
         )

@@ -1,4 +1,7 @@
-"""A serde of the user's: a class with ``to_bytes`` and ``from_bytes``, one message at a time. Its errors are the user's own."""
+"""A serde of the user's: a class with ``to_bytes`` and ``from_bytes``, one message at a time.
+
+Its errors are the user's own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 class PluggedSerde:
-    """Calls the user's serde: ``to_bytes(row) -> bytes`` gets a Row, ``from_bytes(data)`` gives a dict, a Row or a dataclass instance."""
+    """Calls the user's serde.
+
+    ``to_bytes(row) -> bytes`` gets a Row, ``from_bytes(data)`` gives a dict, a Row or a dataclass instance.
+    """
 
     def __init__(self, schema: pa.Schema, name: str, stream: str) -> None:
         self._schema = schema
@@ -57,7 +63,9 @@ class PluggedSerde:
         unknown = sorted(str(name) for name in message if name not in self._schema.names)
         if unknown:
             columns = ", ".join(self._schema.names)
-            raise BadMessage(place, f"from_bytes of {self._name} gives a column {unknown[0]!r}; the columns are {columns}")
+            raise BadMessage(
+                place, f"from_bytes of {self._name} gives a column {unknown[0]!r}; the columns are {columns}"
+            )
         return dict(message)
 
 
@@ -65,12 +73,20 @@ def _made(name: str, stream: str) -> Any:
     module_name, _, attributes = name.partition(":")
 
     def refused(what: str, hint: str) -> ConfigError:
-        return ConfigError(f"The serde of stream {stream!r} is {name!r}, which {what}.", hint=hint, key="serde", value=name, stream=stream)
+        return ConfigError(
+            f"The serde of stream {stream!r} is {name!r}, which {what}.",
+            hint=hint,
+            key="serde",
+            value=name,
+            stream=stream,
+        )
 
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
-        raise refused(f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name.") from error
+        raise refused(
+            f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name."
+        ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
             raise refused(f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
@@ -78,7 +94,11 @@ def _made(name: str, stream: str) -> Any:
     try:
         made = found()
     except TypeError as error:
-        raise refused(f"cannot be made without arguments: {error}", "Name a class, or a function, that takes none.") from error
+        raise refused(
+            f"cannot be made without arguments: {error}", "Name a class, or a function, that takes none."
+        ) from error
     if not callable(getattr(made, "to_bytes", None)) or not callable(getattr(made, "from_bytes", None)):
-        raise refused("has no to_bytes and from_bytes", "Define both: to_bytes(message) -> bytes and from_bytes(data) -> message.")
+        raise refused(
+            "has no to_bytes and from_bytes", "Define both: to_bytes(message) -> bytes and from_bytes(data) -> message."
+        )
     return made

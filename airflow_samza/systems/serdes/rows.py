@@ -15,12 +15,18 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The messages of a batch; a map is a dict."""
-    columns = [[_given(value, field.type) for value in batch.column(place).to_pylist()] for place, field in enumerate(batch.schema)]
+    columns = [
+        [_given(value, field.type) for value in batch.column(place).to_pylist()]
+        for place, field in enumerate(batch.schema)
+    ]
     return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def batch_from(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """The batch of messages whose keys are columns of the schema; the first value that does not fit is a :class:`BadMessage`."""
+    """The batch of messages whose keys are columns of the schema.
+
+    The first value that does not fit is a :class:`BadMessage`.
+    """
     arrays = []
     for field in schema:
         values = [row.get(field.name) for row in rows]
@@ -56,10 +62,16 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
         return True
     if types.is_struct(kind):
         fields = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
-        return isinstance(value, Mapping) and set(value) <= set(fields) and all(_fits(value[name], fields[name]) for name in value)
+        return (
+            isinstance(value, Mapping)
+            and set(value) <= set(fields)
+            and all(_fits(value[name], fields[name]) for name in value)
+        )
     if types.is_map(kind):
         pairs = value.items() if isinstance(value, Mapping) else ()
-        return isinstance(value, Mapping) and all(_fits(key, kind.key_type) and _fits(item, kind.item_type) for key, item in pairs)
+        return isinstance(value, Mapping) and all(
+            _fits(key, kind.key_type) and _fits(item, kind.item_type) for key, item in pairs
+        )
     if types.is_list(kind):
         return isinstance(value, list | tuple) and all(_fits(item, kind.value_type) for item in value)
     if types.is_boolean(kind):

@@ -14,19 +14,31 @@ if TYPE_CHECKING:
 
 
 class Serde(Protocol):
-    """Turns messages into bytes and back. A system that sends bytes holds one for each stream; it keeps nothing between calls."""
+    """Turns messages into bytes and back.
+
+    A system that sends bytes holds one for each stream; it keeps nothing between calls.
+    """
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """The messages of a batch as an array of type binary, one value for each, none null; else a :class:`BadMessage`."""
+        """The messages of a batch as an array of type binary, one value for each, none null.
+
+        Else a :class:`BadMessage`.
+        """
         ...
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """The messages of an array of type binary, in the declared columns; the first that cannot be read is a :class:`BadMessage`."""
+        """The messages of an array of type binary, in the declared columns.
+
+        The first that cannot be read is a :class:`BadMessage`.
+        """
         ...
 
 
 class BadMessage(ValueError):
-    """A message that a serde cannot turn: ``place`` is its place in the call. ``raised`` is the error of the user's own serde."""
+    """A message that a serde cannot turn: ``place`` is its place in the call.
+
+    ``raised`` is the error of the user's own serde.
+    """
 
     def __init__(self, place: int, why: str, raised: BaseException | None = None) -> None:
         super().__init__(why)
@@ -34,8 +46,13 @@ class BadMessage(ValueError):
         self.raised = raised
 
 
-def cannot_read(bad: BadMessage, *, stream: str, partition: int | None = None, offset: int | None = None) -> BaseException:
-    """The error of a message that cannot be read, with its place where it has one; that of the user's own serde passes as it is."""
+def cannot_read(
+    bad: BadMessage, *, stream: str, partition: int | None = None, offset: int | None = None
+) -> BaseException:
+    """The error of a message that cannot be read, with its place where it has one.
+
+    That of the user's own serde passes as it is.
+    """
     if bad.raised is not None:
         return bad.raised
     what = f"A message of {stream!r}" if partition is None else f"The message at {stream}/{partition} offset {offset}"

@@ -1,7 +1,9 @@
-"""Streams of bytes: user messages by their serde, and control messages between them in the document's wire form where streams carry them.
+"""Streams of bytes.
 
-Source: control-messages, "Intermediate Stream Message Format"; SEMANTICS C1. Only intermediate and shared streams carry the type byte
-(``in_band``); inputs and outputs hold the user's bytes as they are.
+User messages by their serde, and control messages between them in the document's wire form where streams carry them.
+
+Source: control-messages, "Intermediate Stream Message Format"; SEMANTICS C1. Only intermediate and shared streams carry
+the type byte (``in_band``); inputs and outputs hold the user's bytes as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ def user_bytes(batch: pa.RecordBatch, serde: Serde, *, stream: str, in_band: boo
         values = serde.encode(batch)
     except BadMessage as bad:
         raise cannot_write(bad, stream=stream) from bad
-    return pc.binary_join_element_wise(pa.scalar(_USER, pa.binary()), values, pa.scalar(b"", pa.binary())) if in_band else values
+    return (
+        pc.binary_join_element_wise(pa.scalar(_USER, pa.binary()), values, pa.scalar(b"", pa.binary()))
+        if in_band
+        else values
+    )
 
 
 def control_bytes(message: ControlMessage) -> bytes:
@@ -35,10 +41,12 @@ def control_bytes(message: ControlMessage) -> bytes:
 def envelopes(
     ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, *, in_band: bool, tolerant: bool = False
 ) -> Iterator[Envelope]:
-    """What consecutive values of a partition are, from ``offset`` on: runs of user messages, and control messages in their places.
+    """What consecutive values of a partition are, from ``offset`` on.
 
-    A user message that cannot be read is an error, or an :class:`~airflow_samza.systems.system.UnreadableRun` where that is asked for; a
-    control message that cannot be read is always an error.
+    Runs of user messages, and control messages in their places.
+
+    A user message that cannot be read is an error, or an :class:`~airflow_samza.systems.system.UnreadableRun` where
+    that is asked for; a control message that cannot be read is always an error.
     """
     if not in_band:
         yield from _user_messages(ssp, offset, values, serde, tolerant)
@@ -56,7 +64,9 @@ def envelopes(
         first = place + 1
 
 
-def _user_messages(ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, tolerant: bool) -> Iterator[Envelope]:
+def _user_messages(
+    ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, tolerant: bool
+) -> Iterator[Envelope]:
     while len(values):
         try:
             yield MessageRun(ssp, offset, serde.decode(values))
@@ -68,5 +78,7 @@ def _user_messages(ssp: SystemStreamPartition, offset: int, values: pa.Array, se
         if bad.place:
             yield MessageRun(ssp, offset, serde.decode(values.slice(0, bad.place)))
         value = values[bad.place].as_py()
-        yield UnreadableRun.of(ssp, offset + bad.place, ["" if value is None else value.decode(errors="replace")], [str(bad)])
+        yield UnreadableRun.of(
+            ssp, offset + bad.place, ["" if value is None else value.decode(errors="replace")], [str(bad)]
+        )
         values, offset = values.slice(bad.place + 1), offset + bad.place + 1

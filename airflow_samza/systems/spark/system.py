@@ -1,8 +1,9 @@
 """The system of kind ``spark``: whatever a DataFrame reader reads and a writer writes.
 
-Tasks and planners never have a Spark session, so both directions go through a topic of the run (``StreamSpec.through``): the stage
-runner fills it from the reader once, before the stage reads it, and writes it out after the epoch is committed. What a retry reads is
-therefore what the first attempt read, and what is written is what was committed. Source: DESIGN, "Topics and systems".
+Tasks and planners never have a Spark session, so both directions go through a topic of the run
+(``StreamSpec.through``): the stage runner fills it from the reader once, before the stage reads it, and writes it out
+after the epoch is committed. What a retry reads is therefore what the first attempt read, and what is written is what
+was committed. Source: DESIGN, "Topics and systems".
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ KIND = "spark"
 
 @dataclass(frozen=True)
 class Staged:
-    """What is to be written: ``offsets`` ([from, to) per partition) of a topic of the run, whose columns are ``schema`` (DDL).
+    """What is to be written.
+
+    ``offsets`` ([from, to) per partition) of a topic of the run, whose columns are ``schema`` (DDL).
 
     ``transaction`` names the writer and grows from publication to publication, for tables that know one again.
     """
@@ -66,7 +69,10 @@ class SparkSystem:
         return SparkTable.of(self.name, self.binding, stream)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Before the stage runner has read the stream: how many partitions it will have; then what of the topic is read."""
+        """Before the stage runner has read the stream: how many partitions it will have.
+
+        Then what of the topic is read.
+        """
         if stream.through is None:
             self.table(stream)
             return {"kind": KIND, "partitions": self.admin.partitions(stream), "offsets": None}
@@ -95,7 +101,12 @@ class SparkSystem:
         """
         table = self.table(stream)
         facts = self.log.publish(_topic(stream), publication)
-        told: dict[str, Any] = {"table": table.place, "mode": table.mode, "rows": facts["rows"], "bytes": facts["bytes"]}
+        told: dict[str, Any] = {
+            "table": table.place,
+            "mode": table.mode,
+            "rows": facts["rows"],
+            "bytes": facts["bytes"],
+        }
         if table.waits_for_the_end and not publication.final:
             return told
         record = self._record(stream, publication)
@@ -103,7 +114,8 @@ class SparkSystem:
             return told
         if self.writer is None:
             raise StageLost(
-                f"The output {stream.name!r} is committed, and not yet written to {table.place} (system {self.name!r}, spark), "
+                f"The output {stream.name!r} is committed, and not yet written to {table.place} (system "
+                f"{self.name!r}, spark), "
                 "which only a stage runner can do.",
                 hint="Submit the stage again: it goes on from the commit, and runs no task again.",
                 stream=stream.name,

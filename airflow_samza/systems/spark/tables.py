@@ -1,4 +1,7 @@
-"""What a stream of a system of kind ``spark`` is: what a DataFrame reader reads of it, how a writer writes it, what that promises."""
+"""What a stream of a system of kind ``spark`` is.
+
+What a DataFrame reader reads of it, how a writer writes it, what that promises.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,12 @@ _TABLE_FORMATS = ("jdbc",)
 
 @dataclass(frozen=True)
 class SparkTable:
-    """A stream as Spark sees it. One of ``path``, ``table`` and ``query`` says where; ``format`` None is the catalog's own.
+    """A stream as Spark sees it.
 
-    ``options`` go to the reader or writer as they are, and may hold secrets (``secret`` are their names): no text shows them.
-    ``mode`` and ``partition_by`` are for what is written. ``serde``: messages are bytes in the column ``value``.
+    One of ``path``, ``table`` and ``query`` says where; ``format`` None is the catalog's own.
+
+    ``options`` go to the reader or writer as they are, and may hold secrets (``secret`` are their names): no text shows
+    them. ``mode`` and ``partition_by`` are for what is written. ``serde``: messages are bytes in the column ``value``.
     """
 
     stream: str
@@ -89,10 +94,16 @@ class SparkTable:
             return "exactly once: the stage's end replaces the whole table, and a repeat replaces it by the same"
         if self.mode == OVERWRITE_PARTITIONS:
             columns = ", ".join(self.partition_by)
-            return f"exactly once: the stage's end replaces the partitions by {columns} that it has rows for; a repeat does the same again"
+            return (
+                f"exactly once: the stage's end replaces the partitions by {columns} that it has rows for; a "
+                "repeat does the same again"
+            )
         if self.skips_repeats:
             return "exactly once: Delta skips a transaction that it has; a cleared stage appends again"
-        return "at least once: an append that dies between Spark's write and the record of it is made again; a cleared stage appends again"
+        return (
+            "at least once: an append that dies between Spark's write and the record of it is made again; a "
+            "cleared stage appends again"
+        )
 
     def without_secrets(self, text: str) -> str:
         """A text for people, in which no secret option stands."""
@@ -102,7 +113,10 @@ class SparkTable:
         what = f"The {'output' if stream.written else 'input'} {stream.name!r} of the system {self.system!r} (spark)"
         if sum(1 for place in (stream.path, self.table, self.query) if place) > 1:
             raise ConfigError(
-                f"{what} names more than one of path, table and query.", hint="One says where it lies.", key="options", stream=stream.name
+                f"{what} names more than one of path, table and query.",
+                hint="One says where it lies.",
+                key="options",
+                stream=stream.name,
             )
         if self.mode not in MODES:
             raise ConfigError(
@@ -115,7 +129,9 @@ class SparkTable:
         if not stream.written:
             return
         if self.query:
-            raise TopicError(f"{what} is a query, and cannot be written.", hint="Name a table or a path.", stream=stream.name)
+            raise TopicError(
+                f"{what} is a query, and cannot be written.", hint="Name a table or a path.", stream=stream.name
+            )
         if self.mode == OVERWRITE_PARTITIONS and not self.partition_by:
             raise ConfigError(
                 f"{what} replaces partitions, and does not say by which columns they are.",

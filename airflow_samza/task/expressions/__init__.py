@@ -1,1 +1,4 @@
-"""SQL expressions on Arrow: a subset of Spark SQL whose results, types and errors equal Catalyst's; the rest is left to Catalyst."""
+"""SQL expressions on Arrow: a subset of Spark SQL whose results, types and errors equal Catalyst's.
+
+The rest is left to Catalyst.
+"""

@@ -133,9 +133,18 @@ def modulo(dividend: Any, divisor: Any) -> pa.Array:
 
 
 def by_divisor(
-    condition: str, kind: DataType, left: Expression, right: Expression, function: Callable[[Any, Any], Any], *, fails: bool = False
+    condition: str,
+    kind: DataType,
+    left: Expression,
+    right: Expression,
+    function: Callable[[Any, Any], Any],
+    *,
+    fails: bool = False,
 ) -> Expression:
-    """Spark looks at the divisor first, and at the dividend only where the divisor is not null; null by zero is null."""
+    """Spark looks at the divisor first, and at the dividend only where the divisor is not null.
+
+    Null by zero is null.
+    """
 
     def run(frame: Frame) -> Any:
         import pyarrow as pa
@@ -156,7 +165,9 @@ def by_divisor(
         return function(dividend, divisor)
 
     safe = right.literal and right.value != 0
-    return Expression(kind, True, fails or not safe or left.fallible, run)  # nullable by Catalyst's types, though no null comes of it
+    return Expression(
+        kind, True, fails or not safe or left.fallible, run
+    )  # nullable by Catalyst's types, though no null comes of it
 
 
 _NEGATED_DIGITS = 34
@@ -186,6 +197,8 @@ def negated(operand: Expression) -> Expression:
         try:
             return pc.negate_checked(value)
         except pa.ArrowInvalid:
-            raise EvaluationFailure("ARITHMETIC_OVERFLOW", f"The result does not fit into {operand.type.ddl()}.") from None
+            raise EvaluationFailure(
+                "ARITHMETIC_OVERFLOW", f"The result does not fit into {operand.type.ddl()}."
+            ) from None
 
     return Expression(operand.type, operand.nullable, exact or operand.fallible, run)

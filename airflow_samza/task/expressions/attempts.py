@@ -68,7 +68,9 @@ def _tried(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def _floating(texts: Any, kind: DataType) -> Any:
-    read = pa.array([None if text is None else _tried(read_number, text, kind) for text in texts.to_pylist()], pa.string())
+    read = pa.array(
+        [None if text is None else _tried(read_number, text, kind) for text in texts.to_pylist()], pa.string()
+    )
     return pc.cast(pc.replace_substring_regex(read, r"\A\+", ""), kind.to_arrow())
 
 
@@ -114,8 +116,13 @@ def try_divide(left: Expression, right: Expression) -> Expression:
         raise UnsupportedExpression(f"try_divide is given {left.type.ddl()} and {right.type.ddl()}")
 
     # As everywhere Spark looks at the divisor first, and at the dividend only where the divisor is neither null nor 0.
-    usable = _nullable(DOUBLE, applied(DOUBLE, [widened(right, DOUBLE)], lambda divisor: pc.if_else(pc.equal(divisor, 0.0), None, divisor)))
-    return _nullable(DOUBLE, applied(DOUBLE, [usable, widened(left, DOUBLE)], lambda divisor, dividend: pc.divide(dividend, divisor)))
+    usable = _nullable(
+        DOUBLE,
+        applied(DOUBLE, [widened(right, DOUBLE)], lambda divisor: pc.if_else(pc.equal(divisor, 0.0), None, divisor)),
+    )
+    return _nullable(
+        DOUBLE, applied(DOUBLE, [usable, widened(left, DOUBLE)], lambda divisor, dividend: pc.divide(dividend, divisor))
+    )
 
 
 FUNCTIONS = {

@@ -38,9 +38,13 @@ def cast(operand: Expression, kind: DataType) -> Expression:
     def run(frame: Frame) -> Any:
         return convert(operand.array(frame))
 
-    forced = operand.type.name == "string" or (is_floating(operand.type) and kind.is_integer)  # nullable by Catalyst's types
+    forced = operand.type.name == "string" or (
+        is_floating(operand.type) and kind.is_integer
+    )  # nullable by Catalyst's types
     value = _folded(operand, convert)
-    return Expression(kind, operand.nullable or forced, value is None and (fallible or operand.fallible), run, value=value)
+    return Expression(
+        kind, operand.nullable or forced, value is None and (fallible or operand.fallible), run, value=value
+    )
 
 
 def _folded(operand: Expression, convert: Conversion) -> Any:
@@ -120,7 +124,9 @@ def _to_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] 
         if not fits.all():
             raise _too_great("CAST_OVERFLOW", target)
         if bits == 64 and (values == limit).any():
-            whole = np.where(values == limit, np.iinfo(np.int64).max, np.where(values == limit, 0.0, values).astype(np.int64))
+            whole = np.where(
+                values == limit, np.iinfo(np.int64).max, np.where(values == limit, 0.0, values).astype(np.int64)
+            )
         else:
             whole = values.astype(dtype)
         return masked(whole, array, kind)
@@ -174,4 +180,6 @@ def _rounded(source: DataType, target: DataType) -> tuple[Conversion, bool] | No
     roomy = pa.decimal128(source.precision + 1, source.scale)
     rescale = _checked(target, "NUMERIC_VALUE_OUT_OF_RANGE")
     fits = target.precision - target.scale > source.precision - source.scale
-    return lambda array: rescale(pc.round(pc.cast(array, roomy), target.scale, round_mode="half_towards_infinity")), not fits
+    return lambda array: rescale(
+        pc.round(pc.cast(array, roomy), target.scale, round_mode="half_towards_infinity")
+    ), not fits

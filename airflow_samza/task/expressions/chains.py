@@ -1,4 +1,7 @@
-"""Long chains of operators (``a + b + c …``, ``a OR b OR c …``), evaluated link after link: nested calls would outgrow Python's stack."""
+"""Long chains of operators (``a + b + c …``, ``a OR b OR c …``), evaluated link after link.
+
+Nested calls would outgrow Python's stack.
+"""
 
 from __future__ import annotations
 

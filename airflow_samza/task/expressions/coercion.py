@@ -34,7 +34,9 @@ def exact_decimal(operand: Expression) -> DataType:
     """The decimal type of an operand beside a decimal: an integer literal has just its digits."""
     if operand.type.is_integer and operand.value is not None:
         if not operand.literal:
-            raise UnsupportedExpression(f"{operand.value} of type {operand.type.ddl()} beside a decimal may be a literal or a cast")
+            raise UnsupportedExpression(
+                f"{operand.value} of type {operand.type.ddl()} beside a decimal may be a literal or a cast"
+            )
         return DataType("decimal", len(str(abs(operand.value))), 0)
     return as_decimal(operand.type)
 
@@ -109,7 +111,10 @@ def read_date(text: str) -> datetime.date:
 
 
 def read_moment(text: str) -> datetime.datetime:
-    """A timestamp literal without a zone, or with Z: ``2026-01-31``, ``2026-01-31 08:30:00``, with up to six digits of a fraction."""
+    """A timestamp literal without a zone, or with Z.
+
+    ``2026-01-31``, ``2026-01-31 08:30:00``, with up to six digits of a fraction.
+    """
     found = _ISO_MOMENT.fullmatch(text)
     try:
         if found is None:
@@ -144,7 +149,10 @@ def _widening(operand: Expression, kind: DataType) -> Any:
 
 
 def decimal_to_double(array: Any, kind: DataType) -> Any:
-    """Exactly rounded: an unscaled value below 2^53 is exact as a double, and so is a power of ten up to 22; others one by one."""
+    """Exactly rounded: an unscaled value below 2^53 is exact as a double, and so is a power of ten up to 22.
+
+    Others one by one.
+    """
     import numpy as np
     import pyarrow as pa
 

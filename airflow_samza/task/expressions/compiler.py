@@ -1,4 +1,7 @@
-"""Spark SQL text → compiled expressions: sqlglot reads, and every node outside the known list is refused with a reason."""
+"""Spark SQL text → compiled expressions.
+
+Sqlglot reads, and every node outside the known list is refused with a reason.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,9 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
     if len(nodes) > 1 and any(
         isinstance(n, exp.EQ) and isinstance(n.this, exp.Column) and isinstance(n.expression, exp.Column) for n in nodes
     ):
-        raise UnsupportedExpression("two columns are equal beside a condition that can fail, from which Catalyst may derive another")
+        raise UnsupportedExpression(
+            "two columns are equal beside a condition that can fail, from which Catalyst may derive another"
+        )
     sure, unknown = tested_for_null(nodes)
     ordered: list[Expression] = []
     for node, expression in zip(nodes, compiled, strict=True):
@@ -78,7 +83,10 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
 
 
 def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
-    """The columns of a select. Raises :class:`UnsupportedExpression`, :class:`UnknownColumn` or a SchemaError (a name twice)."""
+    """The columns of a select.
+
+    Raises :class:`UnsupportedExpression`, :class:`UnknownColumn` or a SchemaError (a name twice).
+    """
     from sqlglot import exp
 
     compiler = NodeCompiler(schema)
@@ -103,7 +111,9 @@ def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
             expression = compiler.compile(node)
         except UnknownColumn as unknown:
             if unknown.name.lower() in earlier:
-                raise UnsupportedExpression(f"{brief(text)!r} uses {unknown.name!r}, which the same select makes") from None
+                raise UnsupportedExpression(
+                    f"{brief(text)!r} uses {unknown.name!r}, which the same select makes"
+                ) from None
             raise
         if not name:
             raise UnsupportedExpression(f"{brief(text)!r} has no name (write … AS name)")
@@ -116,7 +126,9 @@ def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
     if not fields:
         raise UnsupportedExpression("nothing is selected")
     compiler.guard.refuse_evaluated_early(nodes)
-    return Projection(Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None), tuple(expressions))
+    return Projection(
+        Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None), tuple(expressions)
+    )
 
 
 def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:

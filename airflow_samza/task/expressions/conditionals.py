@@ -27,7 +27,9 @@ def coalesce(*operands: Expression) -> Expression:
             if result.null_count == 0:
                 break
             missing = result.is_null()
-            result = pc.if_else(missing, operand.array_where(frame, missing) if operand.fallible else operand.run(frame), result)
+            result = pc.if_else(
+                missing, operand.array_where(frame, missing) if operand.fallible else operand.run(frame), result
+            )
         return result
 
     return Expression(ready[0].type, all(o.nullable for o in operands), any(o.fallible for o in ready), run)

@@ -10,14 +10,39 @@ import pyarrow as pa
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.casts import cast
-from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, days_of, field, first_of, monday_of, months_of, numbers_of
-from airflow_samza.task.expressions.expression import BIGINT, INT, EvaluationFailure, Expression, UnsupportedExpression, masked
+from airflow_samza.task.expressions.days import (
+    DAY,
+    as_dates,
+    as_moments,
+    days_of,
+    field,
+    first_of,
+    monday_of,
+    months_of,
+    numbers_of,
+)
+from airflow_samza.task.expressions.expression import (
+    BIGINT,
+    INT,
+    EvaluationFailure,
+    Expression,
+    UnsupportedExpression,
+    masked,
+)
 from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
 DATE, TIMESTAMP = DataType("date"), DataType("timestamp")
 
 _MONTHS = {"YEAR": 12, "YYYY": 12, "YY": 12, "QUARTER": 3, "MONTH": 1, "MON": 1, "MM": 1}
-_MICROS = {"DAY": DAY, "DD": DAY, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
+_MICROS = {
+    "DAY": DAY,
+    "DD": DAY,
+    "HOUR": 3_600_000_000,
+    "MINUTE": 60_000_000,
+    "SECOND": 1_000_000,
+    "MILLISECOND": 1000,
+    "MICROSECOND": 1,
+}
 _PARTS = {
     **{name: name.lower() for name in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "HOUR", "MINUTE")},
     **{"DOW": "dayofweek", "DOY": "dayofyear"},
@@ -31,7 +56,11 @@ def part(name: str, operand: Expression) -> Expression:
     if name in _CLOCK:
         unit, size = _CLOCK[name]
         need(name, operand, "timestamp")
-        return applied(INT, [operand], lambda moments: masked((numbers_of(moments) // unit % size).astype(np.int32), moments, pa.int32()))
+        return applied(
+            INT,
+            [operand],
+            lambda moments: masked((numbers_of(moments) // unit % size).astype(np.int32), moments, pa.int32()),
+        )
     return applied(INT, [need(name, operand, "date", "timestamp")], lambda array: field(name, array))
 
 
@@ -48,9 +77,13 @@ def date_trunc(unit: Expression, operand: Expression) -> Expression:
     operand = cast(need("date_trunc", operand, "timestamp", "date"), TIMESTAMP)
     if name in _MICROS:
         size = _MICROS[name]
-        return applied(TIMESTAMP, [operand], lambda moments: _not_later(_floored(numbers_of(moments), size), moments), fails=True)
+        return applied(
+            TIMESTAMP, [operand], lambda moments: _not_later(_floored(numbers_of(moments), size), moments), fails=True
+        )
     shorten = _shortening("date_trunc", name)
-    return applied(TIMESTAMP, [operand], lambda moments: _not_later(shorten(days_of(moments)) * DAY, moments), fails=True)
+    return applied(
+        TIMESTAMP, [operand], lambda moments: _not_later(shorten(days_of(moments)) * DAY, moments), fails=True
+    )
 
 
 def _not_later(micros: Any, moments: Any) -> Any:
@@ -134,7 +167,9 @@ def months_later(days: Any, count: Any) -> Any:
 
 def last_day(operand: Expression) -> Expression:
     """``last_day(operand)`` of the month."""
-    return applied(DATE, [_date("last_day", operand)], lambda dates: as_dates(first_of(months_of(days_of(dates)) + 1) - 1, dates))
+    return applied(
+        DATE, [_date("last_day", operand)], lambda dates: as_dates(first_of(months_of(days_of(dates)) + 1) - 1, dates)
+    )
 
 
 def next_day(operand: Expression, weekday: Expression) -> Expression:
@@ -153,7 +188,9 @@ def _next(days: Any, weekday: int) -> Any:
 
 def since_epoch(name: str, unit: int, operand: Expression) -> Expression:
     """``unix_seconds``, ``unix_millis``, ``unix_micros`` and ``unix_timestamp`` of a timestamp."""
-    operand = cast(need(name, operand, *(("timestamp", "date") if name.endswith("_timestamp") else ("timestamp",))), TIMESTAMP)
+    operand = cast(
+        need(name, operand, *(("timestamp", "date") if name.endswith("_timestamp") else ("timestamp",))), TIMESTAMP
+    )
     cut = name.endswith("_timestamp")  # it divides as Java does, the others round down
 
     def kernel(moments: Any) -> Any:
@@ -197,7 +234,10 @@ def _to(kind: DataType) -> Function:
 
 
 FUNCTIONS = {
-    **{name: _part_function(name) for name in ("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", *_CLOCK)},
+    **{
+        name: _part_function(name)
+        for name in ("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", *_CLOCK)
+    },
     "dayofmonth": _part_function("day"),
     "weekofyear": _part_function("week"),
     "date_part": Function(lambda name, operand: extract(constant("date_part", name, "string"), operand), 2, 2),
@@ -222,7 +262,9 @@ FUNCTIONS = {
     },
     "to_unix_timestamp": Function(lambda operand: since_epoch("to_unix_timestamp", 1_000_000, operand)),
     **{
-        f"timestamp_{name}": Function(lambda operand, name=name, unit=unit: from_epoch(f"timestamp_{name}", unit, operand))
+        f"timestamp_{name}": Function(
+            lambda operand, name=name, unit=unit: from_epoch(f"timestamp_{name}", unit, operand)
+        )
         for name, unit in (("seconds", 1_000_000), ("millis", 1000), ("micros", 1))
     },
 }

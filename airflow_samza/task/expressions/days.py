@@ -1,4 +1,7 @@
-"""Days and moments as numbers: the proleptic Gregorian calendar over all days that Spark knows, and how they are written."""
+"""Days and moments as numbers.
+
+The proleptic Gregorian calendar over all days that Spark knows, and how they are written.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,10 @@ def moment_text(moments: Any) -> Any:
     if _usual(moments):
         text = pc.cast(moments.view(pa.int64()).view(pa.timestamp("us")), pa.string())
         return pc.utf8_rtrim(pc.utf8_rtrim(text, characters="0"), characters=".")
-    return pa.array([None if micros is None else _written_moment(micros) for micros in moments.view(pa.int64()).to_pylist()], pa.string())
+    return pa.array(
+        [None if micros is None else _written_moment(micros) for micros in moments.view(pa.int64()).to_pylist()],
+        pa.string(),
+    )
 
 
 def _usual(array: Any) -> bool:

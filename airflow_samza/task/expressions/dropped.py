@@ -1,4 +1,6 @@
-"""What Catalyst's optimizer moves, merges or drops: where that decides whether a row fails, the expression is left to Catalyst.
+"""What Catalyst's optimizer moves, merges or drops.
+
+Where that decides whether a row fails, the expression is left to Catalyst.
 
 Only expressions that can fail are concerned: what has a value on every row has the same one in any order.
 """
@@ -11,7 +13,15 @@ from typing import Any
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_type
-from airflow_samza.task.expressions.expression import BOOLEAN, VOID, EvaluationFailure, Expression, Frame, UnsupportedExpression, literal
+from airflow_samza.task.expressions.expression import (
+    BOOLEAN,
+    VOID,
+    EvaluationFailure,
+    Expression,
+    Frame,
+    UnsupportedExpression,
+    literal,
+)
 from airflow_samza.task.expressions.tree_facts import TreeFacts, Words, bare
 
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
@@ -29,7 +39,10 @@ class Guard:
         self.facts = TreeFacts()
         self._made: dict[int, Expression] = {}
         self._foldable: set[int] = set()
-        """Choices under conditions that can fail, whose values are constants but for one: Catalyst moves operations into them."""
+        """Choices under conditions that can fail, whose values are constants but for one.
+
+        Catalyst moves operations into them.
+        """
 
         self._decided: set[int] = set()
         """Comparisons of a widened value with a constant: Catalyst may know their outcome."""
@@ -37,7 +50,8 @@ class Guard:
     def passed(self, node: Any, found: Expression, *, inner: bool = False) -> None:
         """Remember what a node became; raises :class:`UnsupportedExpression`.
 
-        ``inner``: the node is an AND or OR whose parent is another, so that what is said of all conditions is said of the outermost.
+        ``inner``: the node is an AND or OR whose parent is another, so that what is said of all conditions is said of
+        the outermost.
         """
         self._made[id(node)] = found
         kind = type(node).__name__
@@ -53,7 +67,9 @@ class Guard:
         if kind not in _NULL_TAKING and any(self._is_null(part) for part in node.iter_expressions()):
             raise UnsupportedExpression("a NULL stands beside a value that can fail, which Catalyst may drop")
         if any(id(bare(part)) in self._foldable for part in node.iter_expressions()):
-            raise UnsupportedExpression("a choice among constants is an operand, into which Catalyst may move the operation")
+            raise UnsupportedExpression(
+                "a choice among constants is an operand, into which Catalyst may move the operation"
+            )
         if kind in ("And", "Or") and not inner:
             self.refuse_decided([node])
             if self.facts.repeats(node):
@@ -71,11 +87,18 @@ class Guard:
         for side in sides:
             inner = bare(side.this) if type(side).__name__ in ("Cast", "TryCast") else side
             made = self._made.get(id(inner))
-            if made is None or self._is_constant(inner) or made.type.name == "string" or (inner is side and made.type == kind):
+            if (
+                made is None
+                or self._is_constant(inner)
+                or made.type.name == "string"
+                or (inner is side and made.type == kind)
+            ):
                 continue
             self._decided.add(id(node))
             if made.fallible:
-                raise UnsupportedExpression("a value that can fail is widened to be compared with a constant, which Catalyst may simplify")
+                raise UnsupportedExpression(
+                    "a value that can fail is widened to be compared with a constant, which Catalyst may simplify"
+                )
 
     def refuse_decided(self, nodes: list[Any]) -> None:
         """Refuse conditions beside one that can fail if Catalyst may find out that one of them is always false."""
@@ -84,7 +107,9 @@ class Guard:
                 made = self._made.get(id(part))
                 constant = made is not None and made.type == BOOLEAN and self._is_constant(part)
                 if constant or id(part) in self._decided:
-                    raise UnsupportedExpression("a condition that Catalyst may decide ahead stands beside one that can fail")
+                    raise UnsupportedExpression(
+                        "a condition that Catalyst may decide ahead stands beside one that can fail"
+                    )
 
     def _look_at_choice(self, node: Any) -> None:
         kind = type(node).__name__
@@ -96,13 +121,18 @@ class Guard:
             values += [otherwise] if otherwise is not None else []
             words = [self._value_words(value) for value in values]
             if any(self._fails(condition) for condition in conditions) and len(set(words)) < len(words):
-                raise UnsupportedExpression("a choice under a condition that can fail gives a value twice, so that Catalyst may drop it")
+                raise UnsupportedExpression(
+                    "a choice under a condition that can fail gives a value twice, so that Catalyst may drop it"
+                )
         elif kind == "Anonymous" and node.name.lower() in _CHOOSING_FUNCTIONS:
             count, places = _CHOOSING_FUNCTIONS[node.name.lower()]
             conditions, values = node.expressions[:count], [node.expressions[place] for place in places]
         else:
             return
-        if any(self._fails(condition) for condition in conditions) and sum(not self._is_constant(value) for value in values) <= 1:
+        if (
+            any(self._fails(condition) for condition in conditions)
+            and sum(not self._is_constant(value) for value in values) <= 1
+        ):
             self._foldable.add(id(node))
 
     def _is_null(self, node: Any) -> bool:
@@ -110,7 +140,10 @@ class Guard:
         return made is not None and made.literal and made.value is None
 
     def _is_constant(self, node: Any) -> bool:
-        """Whether Catalyst knows the value: there is no column in it, or only where it does not count, as in coalesce(1, x)."""
+        """Whether Catalyst knows the value.
+
+        There is no column in it, or only where it does not count, as in coalesce(1, x).
+        """
         made = self._made.get(id(bare(node)))
         return self.facts.is_constant(node) or (made is not None and (made.literal or made.value is not None))
 
@@ -136,7 +169,9 @@ class Guard:
                 seen[words] += 2 if type(part.parent).__name__ == "Between" and part.arg_key == "this" else 1
                 guarded.setdefault(words, []).append(is_guarded)
         if any(count > 1 and all(guarded[words]) for words, count in seen.items()):
-            raise UnsupportedExpression("a value that can fail stands twice behind a condition, and Catalyst evaluates it before")
+            raise UnsupportedExpression(
+                "a value that can fail stands twice behind a condition, and Catalyst evaluates it before"
+            )
 
     def _refuse_equal(self, node: Any) -> None:
         kind = type(node).__name__
@@ -151,7 +186,9 @@ class Guard:
         count, constant = self.facts.operands(node)
         nested = isinstance(bare(node.expression), type(node))
         if count > 2 and constant is not None and (nested or constant < count - 1):
-            raise UnsupportedExpression("integers are added or multiplied with a constant before the last, which Catalyst reorders")
+            raise UnsupportedExpression(
+                "integers are added or multiplied with a constant before the last, which Catalyst reorders"
+            )
 
 
 def _widest(kinds: list[DataType]) -> DataType | None:
@@ -172,13 +209,20 @@ def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
         yield node, guarded
         kind = type(node).__name__
         for place, child in enumerate(node.iter_expressions()):
-            behind = kind in _CONDITIONAL or (kind in ("And", "Or") and child is node.expression) or (kind == "Anonymous" and place > 0)
+            behind = (
+                kind in _CONDITIONAL
+                or (kind in ("And", "Or") and child is node.expression)
+                or (kind == "Anonymous" and place > 0)
+            )
             waiting.append((child, guarded or behind))
 
 
 def _is_nested(node: Any) -> bool:
     inner = [bare(operand) for operand in node.expressions]
-    return any(type(i).__name__ in ("Add", "Mul") or (type(i).__name__ == "Anonymous" and i.name.lower() in _SUMS) for i in inner)
+    return any(
+        type(i).__name__ in ("Add", "Mul") or (type(i).__name__ == "Anonymous" and i.name.lower() in _SUMS)
+        for i in inner
+    )
 
 
 def folded(found: Expression) -> Expression:
@@ -191,4 +235,6 @@ def folded(found: Expression) -> Expression:
         raise UnsupportedExpression(f"a constant fails with {failure.condition}") from None
     if found.type == BOOLEAN or not value.is_valid:
         return literal(value.as_py(), found.type)
-    return Expression(found.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=found.value)
+    return Expression(
+        found.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=found.value
+    )

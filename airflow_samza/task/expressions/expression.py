@@ -25,7 +25,10 @@ class UnsupportedExpression(Exception):
 
 
 class EvaluationFailure(Exception):
-    """A row on which the expression has no value. ``condition`` is Spark's error condition, such as ``DIVIDE_BY_ZERO``."""
+    """A row on which the expression has no value.
+
+    ``condition`` is Spark's error condition, such as ``DIVIDE_BY_ZERO``.
+    """
 
     def __init__(self, condition: str, sentence: str) -> None:
         self.condition = condition
@@ -38,7 +41,9 @@ class Frame:
 
     __slots__ = ("_columns", "_mask", "_parent", "num_rows")
 
-    def __init__(self, columns: Sequence[pa.Array], num_rows: int, parent: Frame | None = None, mask: pa.Array = None) -> None:
+    def __init__(
+        self, columns: Sequence[pa.Array], num_rows: int, parent: Frame | None = None, mask: pa.Array = None
+    ) -> None:
         self._columns: list[pa.Array | None] = list(columns)
         self.num_rows = num_rows
         self._parent = parent
@@ -65,9 +70,9 @@ class Frame:
 class Expression:
     """An expression compiled for one schema.
 
-    ``run`` gives an Arrow array of the frame's length, or a scalar. ``fallible`` says that a row can make it fail, so that it must not
-    be evaluated on rows on which Spark would not evaluate it. ``literal`` marks a constant, whose Python value is ``value``, ``place``
-    a column of the input as it is.
+    ``run`` gives an Arrow array of the frame's length, or a scalar. ``fallible`` says that a row can make it fail, so
+    that it must not be evaluated on rows on which Spark would not evaluate it. ``literal`` marks a constant, whose
+    Python value is ``value``, ``place`` a column of the input as it is.
     """
 
     type: DataType
@@ -88,7 +93,10 @@ class Expression:
         return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
     def array_where(self, frame: Frame, mask: pa.Array) -> pa.Array:
-        """The value for the rows for which ``mask`` (no nulls) is true and null elsewhere; no other row is evaluated."""
+        """The value for the rows for which ``mask`` (no nulls) is true and null elsewhere.
+
+        No other row is evaluated.
+        """
         import numpy as np
         import pyarrow as pa
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from airflow_samza.task.expressions import attempts, conditionals, dates, letter_case, nested, numbers, patterns, strings
+from airflow_samza.task.expressions import (
+    attempts,
+    conditionals,
+    dates,
+    letter_case,
+    nested,
+    numbers,
+    patterns,
+    strings,
+)
 from airflow_samza.task.expressions.signature import Function
 
 FUNCTIONS: dict[str, Function] = {

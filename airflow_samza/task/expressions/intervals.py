@@ -51,7 +51,9 @@ def shifted_by(operand: Expression, interval: tuple[int, int, bool], sign: int) 
     def kernel(moments: Any) -> Any:
         values = numbers_of(moments)
         days = values // DAY
-        result = (_moved(days, sign * months) - days).astype(np.float64) * DAY + values.astype(np.float64) + sign * micros
+        result = (
+            (_moved(days, sign * months) - days).astype(np.float64) * DAY + values.astype(np.float64) + sign * micros
+        )
         if len(values) and np.abs(result).max() > 2.0**63 - 4096:
             raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
         return as_moments(values + (_moved(days, sign * months) - days) * DAY + sign * micros, moments)

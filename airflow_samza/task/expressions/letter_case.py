@@ -1,4 +1,7 @@
-"""``upper`` and ``lower`` as Spark does them (ICU, root locale): ``ß`` becomes ``SS``, ``İ`` becomes ``i̇``, a final ``Σ`` becomes ``ς``."""
+"""``upper`` and ``lower`` as Spark does them (ICU, root locale).
+
+``ß`` becomes ``SS``, ``İ`` becomes ``i̇``, a final ``Σ`` becomes ``ς``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ def lower(operand: Expression) -> Expression:
 
 
 def _by_alphabet(kernel: str, change: Callable[[str], str]) -> Callable[[Any], Any]:
-    """Arrow's kernel for ASCII; texts with other letters are changed one by one, since Arrow maps each code point to just one."""
+    """Arrow's kernel for ASCII.
+
+    Texts with other letters are changed one by one, since Arrow maps each code point to just one.
+    """
 
     def run(texts: Any) -> Any:
         import pyarrow as pa
@@ -32,14 +38,18 @@ def _by_alphabet(kernel: str, change: Callable[[str], str]) -> Callable[[Any], A
         foreign = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
         if foreign.true_count == 0:
             return changed
-        return pc.replace_with_mask(changed, foreign, pa.array([change(text) for text in texts.filter(foreign).to_pylist()], pa.string()))
+        return pc.replace_with_mask(
+            changed, foreign, pa.array([change(text) for text in texts.filter(foreign).to_pylist()], pa.string())
+        )
 
     return run
 
 
 @functools.cache
 def _young() -> tuple[dict[int, int], dict[int, int]]:
-    pairs = {small + step * n: capital + step * n for small, capital, count, step in YOUNG_LETTERS for n in range(count)}
+    pairs = {
+        small + step * n: capital + step * n for small, capital, count, step in YOUNG_LETTERS for n in range(count)
+    }
     return pairs, {capital: small for small, capital in pairs.items()}
 
 

@@ -10,7 +10,15 @@ import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import is_floating, widened
-from airflow_samza.task.expressions.expression import BOOLEAN, INT, VOID, EvaluationFailure, Expression, Frame, UnsupportedExpression
+from airflow_samza.task.expressions.expression import (
+    BOOLEAN,
+    INT,
+    VOID,
+    EvaluationFailure,
+    Expression,
+    Frame,
+    UnsupportedExpression,
+)
 from airflow_samza.task.expressions.predicates import compared
 from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
@@ -56,11 +64,14 @@ def element_at(operand: Expression, key: Expression) -> Expression:
             first = np.flatnonzero((np.abs(keys) > sizes) | (keys == 0))[0]
             outside = abs(keys[first]) > sizes[first]
             raise EvaluationFailure(
-                "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" if outside else "INVALID_INDEX_OF_ZERO", "An index is outside of its array."
+                "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" if outside else "INVALID_INDEX_OF_ZERO",
+                "An index is outside of its array.",
             )
         return np.where(keys > 0, keys - 1, sizes + keys)
 
-    return _element(need("element_at", operand, "array"), need("element_at", key, "int", "smallint", "tinyint"), places, fails=True)
+    return _element(
+        need("element_at", operand, "array"), need("element_at", key, "int", "smallint", "tinyint"), places, fails=True
+    )
 
 
 def try_element_at(operand: Expression, key: Expression) -> Expression:
@@ -86,7 +97,10 @@ def get(operand: Expression, key: Expression) -> Expression:
 
 
 def _element(operand: Expression, key: Expression, places: Any, *, fails: bool) -> Expression:
-    """The element at ``places(keys, sizes)``, null for a place of -1; both are asked only for rows on which neither is null."""
+    """The element at ``places(keys, sizes)``, null for a place of -1.
+
+    Both are asked only for rows on which neither is null.
+    """
     kind = operand.type.children[0]
 
     def kernel(lists: Any, keys: Any) -> Any:
@@ -106,7 +120,10 @@ def _looked_up(operand: Expression, key: Expression) -> Expression:
     keys, kind = operand.type.children
     if key.value is None:
         raise UnsupportedExpression("a map is read by a key that is no literal")
-    if keys.name not in ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date") or key.type not in (keys, INT):
+    if keys.name not in ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date") or key.type not in (
+        keys,
+        INT,
+    ):
         raise UnsupportedExpression(f"a {operand.type.ddl()} is read by a {key.type.ddl()}")
     if key.type != keys and not (keys.name == "bigint" and key.type == INT):
         raise UnsupportedExpression(f"a {operand.type.ddl()} is read by a {key.type.ddl()}")

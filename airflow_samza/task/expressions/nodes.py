@@ -58,7 +58,10 @@ _TYPES = {
 }
 
 
-_CASTING = {name: name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp")}
+_CASTING = {
+    name: name
+    for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp")
+}
 """Types whose names are functions, too."""
 
 
@@ -71,7 +74,10 @@ class NodeCompiler:
         self._depth = 0
 
     def compile(self, node: Any) -> Expression:
-        """The compiled expression of a node; chains of operators are compiled link after link, however long they are."""
+        """The compiled expression of a node.
+
+        Chains of operators are compiled link after link, however long they are.
+        """
         self._depth += 1
         refuse_deep(self._depth)
         links = []
@@ -126,7 +132,10 @@ class NodeCompiler:
         return found
 
     def _side(self, node: Any) -> Expression:
-        """What stands beside a comparison, or before IN, BETWEEN or LIKE: no other of them without parentheses, since ranks differ."""
+        """What stands beside a comparison, or before IN, BETWEEN or LIKE.
+
+        No other of them without parentheses, since ranks differ.
+        """
         if type(node).__name__ in (*_PREDICATES, *_SYMBOLS, "NullSafeEQ", "NullSafeNEQ", "And", "Or"):
             raise UnsupportedExpression(f"{shown(node.parent)} is ambiguous without parentheses")
         return self.compile(node)
@@ -239,7 +248,9 @@ class NodeCompiler:
 
     def _between(self, node: Any) -> Expression:
         only(node, "this", "low", "high")
-        return predicates.between(self._side(node.this), self.compile(node.args["low"]), self.compile(node.args["high"]))
+        return predicates.between(
+            self._side(node.this), self.compile(node.args["low"]), self.compile(node.args["high"])
+        )
 
     def _case(self, node: Any) -> Expression:
         only(node, "this", "ifs", "default")
@@ -248,7 +259,9 @@ class NodeCompiler:
         for branch in node.args["ifs"]:
             only(branch, "this", "true")
             test = self.compile(branch.this)
-            branches.append((predicates.comparison("=", subject, test) if subject is not None else test, branch.args["true"]))
+            branches.append(
+                (predicates.comparison("=", subject, test) if subject is not None else test, branch.args["true"])
+            )
         return self._choice(branches, node.args.get("default"))
 
     def _function(self, node: Any) -> Expression:
@@ -286,7 +299,10 @@ class NodeCompiler:
 
         only(node, "this", "expression", "safe")
         # Spark gives || the rank of + and -, which the reader does not.
-        if any(isinstance(side, exp.Binary) and not isinstance(side, exp.DPipe | exp.Dot) for side in (node.this, node.expression)):
+        if any(
+            isinstance(side, exp.Binary) and not isinstance(side, exp.DPipe | exp.Dot)
+            for side in (node.this, node.expression)
+        ):
             raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
         return strings.concat(self.compile(node.this), self.compile(node.expression))
 
@@ -324,7 +340,9 @@ class NodeCompiler:
         if characters is not None and not position:
             raise UnsupportedExpression("trim is given characters without BOTH, LEADING or TRAILING")
         kernel = {"LEADING": "utf8_ltrim", "TRAILING": "utf8_rtrim"}.get(str(position).upper(), "utf8_trim")
-        return strings.trimmed("trim", kernel, *(self.compile(part) for part in (node.this, characters) if part is not None))
+        return strings.trimmed(
+            "trim", kernel, *(self.compile(part) for part in (node.this, characters) if part is not None)
+        )
 
     def _substring(self, node: Any) -> Expression:
         only(node, "this", "start", "length")
@@ -361,13 +379,17 @@ class NodeCompiler:
             refuse_great_float(node.this)
         return cast(self.compile(node.this), _target(node))
 
-    def _trycast(self, node: Any) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
+    def _trycast(
+        self, node: Any
+    ) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
         if not node.args.get("safe"):
             return self._cast(node)
         only(node, "this", "to", "_type", "safe")
         kind, operand = _target(node), self.compile(node.this)
         if kind.name == "date" and operand.type.name == "string" and self.guard.facts.is_constant(node.this):
-            raise UnsupportedExpression("a constant text is tried as a date, and Catalyst knows words such as 'epoch' and 'today'")
+            raise UnsupportedExpression(
+                "a constant text is tried as a date, and Catalyst knows words such as 'epoch' and 'today'"
+            )
         return try_cast(operand, kind)
 
 

@@ -5,7 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 _NULL_IN_NULL_OUT = (
-    *("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "Add", "Sub", "Mul", "Div", "Mod", "IntDiv", "Neg", "Not", "Paren", "Cast", "TryCast"),
+    *(
+        "EQ",
+        "NEQ",
+        "LT",
+        "LTE",
+        "GT",
+        "GTE",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Mod",
+        "IntDiv",
+        "Neg",
+        "Not",
+        "Paren",
+        "Cast",
+        "TryCast",
+    ),
 )
 _NULL_IN_VALUE_OUT = ("NullSafeEQ", "NullSafeNEQ", "Is", "And", "Or", "Case", "If", "In")
 

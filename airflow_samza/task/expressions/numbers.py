@@ -1,4 +1,7 @@
-"""Functions of numbers. What Java's and C's libraries round differently (power, exp, the logarithms) is left to Catalyst."""
+"""Functions of numbers.
+
+What Java's and C's libraries round differently (power, exp, the logarithms) is left to Catalyst.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ from airflow_samza.task.expressions.expression import (
 from airflow_samza.task.expressions.signature import Function, applied, constant
 
 _MOST_DIGITS = 15
-"""To this many digits after the point a double is rounded on Arrow: powers of ten up to here are exact, and so is the division by them."""
+"""To this many digits after the point a double is rounded on Arrow.
+
+Powers of ten up to here are exact, and so is the division by them.
+"""
 
 
 def _number(name: str, operand: Expression) -> Expression:
@@ -66,10 +72,18 @@ def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Ex
         target = DataType("decimal", kind.precision - kind.scale + 1, 0)
         if target.precision > 38:
             raise UnsupportedExpression(f"{name} is given a {kind.ddl()}")
-        return operand if kind.scale == 0 else applied(target, [operand], _cut(kind, target, "down" if name == "floor" else "up"))
+        return (
+            operand
+            if kind.scale == 0
+            else applied(target, [operand], _cut(kind, target, "down" if name == "floor" else "up"))
+        )
     if kind.is_integer:
         return widened(operand, BIGINT)
-    return applied(BIGINT, [operand], lambda values: masked(_saturated(function(values_of(values).astype(np.float64))), values, pa.int64()))
+    return applied(
+        BIGINT,
+        [operand],
+        lambda values: masked(_saturated(function(values_of(values).astype(np.float64))), values, pa.int64()),
+    )
 
 
 def _cut(kind: DataType, target: DataType, mode: str) -> Callable[[Any], Any]:
@@ -112,7 +126,8 @@ def rounded(operand: Expression, digits: Expression | None = None) -> Expression
 def _half_up(values: Any, places: int) -> Any:
     """Doubles rounded by their shortest decimal form.
 
-    Away from a half the scaled value tells where to go; near one, and where scaling has no fraction left, the decimal form decides.
+    Away from a half the scaled value tells where to go; near one, and where scaling has no fraction left, the decimal
+    form decides.
     """
     scale = np.float64(10.0**places)
     with np.errstate(all="ignore"):
@@ -136,7 +151,9 @@ def _written_half_up(value: float, places: int) -> float:
 
 def sign(operand: Expression) -> Expression:
     """``sign(operand)``, a double."""
-    return applied(DOUBLE, [_as_double("sign", operand)], lambda values: masked(_signum(values_of(values)), values, pa.float64()))
+    return applied(
+        DOUBLE, [_as_double("sign", operand)], lambda values: masked(_signum(values_of(values)), values, pa.float64())
+    )
 
 
 def _signum(values: Any) -> Any:

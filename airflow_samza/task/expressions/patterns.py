@@ -69,7 +69,11 @@ def _test(parts: list[Any]) -> Test:
         return lambda texts: pc.ends_with(texts, pattern=parts[1])
     if shape == [_MANY, "text", _MANY]:
         return lambda texts: pc.match_substring(texts, pattern=parts[1])
-    pattern = r"(?s)\A" + "".join(_quoted(part) if isinstance(part, str) else "." if part is _ONE else ".*" for part in parts) + r"\z"
+    pattern = (
+        r"(?s)\A"
+        + "".join(_quoted(part) if isinstance(part, str) else "." if part is _ONE else ".*" for part in parts)
+        + r"\z"
+    )
     return lambda texts: pc.match_substring_regex(texts, pattern=pattern)
 
 

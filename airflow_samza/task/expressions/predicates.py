@@ -1,4 +1,7 @@
-"""Comparisons, logic of three values, null tests, IN: with Spark's order of NaN (equal to itself, greater than all) and of -0.0 (= 0.0)."""
+"""Comparisons, logic of three values, null tests, IN.
+
+With Spark's order of NaN (equal to itself, greater than all) and of -0.0 (= 0.0).
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,9 @@ def is_null(operand: Expression) -> Expression:
 
 def _refuse_certain(operand: Expression) -> None:
     if operand.fallible and not operand.nullable:
-        raise UnsupportedExpression("a value that is never null but can fail is tested for null, which Catalyst may drop")
+        raise UnsupportedExpression(
+            "a value that is never null but can fail is tested for null, which Catalyst may drop"
+        )
 
 
 def is_not_null(operand: Expression) -> Expression:
@@ -176,7 +181,12 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
     if not choices:
         raise UnsupportedExpression("IN has no choice but NULL")
     if all(choice.literal for choice in choices) and not is_floating(kind):
-        return Expression(BOOLEAN, nullable, operand.fallible, _looked_up(operand, [choice.value for choice in choices], kind, some_null))
+        return Expression(
+            BOOLEAN,
+            nullable,
+            operand.fallible,
+            _looked_up(operand, [choice.value for choice in choices], kind, some_null),
+        )
 
     def run(frame: Frame) -> Any:
         import pyarrow as pa

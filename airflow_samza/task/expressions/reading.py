@@ -25,7 +25,10 @@ _WITH_SYNTAX = ("CAST", "TRY_CAST", "TRIM", "EXTRACT", "POSITION", "SUBSTRING", 
 
 @functools.cache
 def _dialect() -> Any:
-    """Spark's dialect, with every function call as it was written: no synonyms, no rewriting to another dialect's function."""
+    """Spark's dialect, with every function call as it was written.
+
+    No synonyms, no rewriting to another dialect's function.
+    """
     from sqlglot.dialects.spark import Spark
     from sqlglot.parsers.spark import SparkParser
 
@@ -57,7 +60,9 @@ def parsed(text: str, *, alone: bool) -> Any:
         raise Unreadable(_place_of(text, error)) from None
     except RecursionError:
         raise UnsupportedExpression("it is nested more deeply than can be read here") from None
-    if not isinstance(statement, exp.Select) or [name for name, value in statement.args.items() if value and name != "expressions"]:
+    if not isinstance(statement, exp.Select) or [
+        name for name, value in statement.args.items() if value and name != "expressions"
+    ]:
         raise UnsupportedExpression("it is not one expression")
     if len(statement.expressions) != 1 or (alone and isinstance(statement.expressions[0], exp.Alias | exp.Star)):
         raise UnsupportedExpression("it is not one expression")
@@ -65,7 +70,10 @@ def parsed(text: str, *, alone: bool) -> Any:
 
 
 class Unreadable(UnsupportedExpression):
-    """The text is no SQL as far as is known here: a syntax error, unless Spark reads it all the same. ``place`` says where."""
+    """The text is no SQL as far as is known here: a syntax error, unless Spark reads it all the same.
+
+    ``place`` says where.
+    """
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -165,14 +173,19 @@ def number_or_text(node: Any, *, negative: bool) -> Expression:
             raise UnsupportedExpression(f"the number {text} has more than 38 digits")
         return literal(number, DataType("decimal", precision, -exponent))
     if _DOUBLE.fullmatch(text):
-        if decimal.Decimal(text) > _GREATEST:  # Spark compares the digits, also where they would be rounded to the greatest double
+        if (
+            decimal.Decimal(text) > _GREATEST
+        ):  # Spark compares the digits, also where they would be rounded to the greatest double
             raise UnsupportedExpression(f"the number {text:.60} is greater than any double")
         return literal(float(sign + text), DOUBLE)
     raise UnsupportedExpression(f"{text} is no plain number")
 
 
 def refuse_great_float(node: Any) -> None:
-    """Refuse a number that becomes infinite as a float: the tree does not tell ``1e39F``, an error in Spark, from a cast."""
+    """Refuse a number that becomes infinite as a float.
+
+    The tree does not tell ``1e39F``, an error in Spark, from a cast.
+    """
     text = str(node.this)
     if _DOUBLE.fullmatch(text) and decimal.Decimal(text) > _GREATEST_FLOAT:
         raise UnsupportedExpression(f"the number {text:.60} is greater than any float")

@@ -1,4 +1,7 @@
-"""What a function of the subset is: how many arguments it takes, how it is built, and how its arguments are evaluated."""
+"""What a function of the subset is.
+
+How many arguments it takes, how it is built, and how its arguments are evaluated.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ STRING = DataType("string")
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the subset: ``build`` takes ``least`` to ``most`` compiled arguments (``most`` None: any number)."""
+    """A function of the subset.
+
+    ``build`` takes ``least`` to ``most`` compiled arguments (``most`` None: any number).
+    """
 
     build: Callable[..., Expression]
     least: int = 1
@@ -40,7 +46,10 @@ def constant(name: str, operand: Expression, *kinds: str) -> Any:
 
 
 def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
-    """The operands' values, left to right; like Spark, one that can fail is not evaluated where one before it is null."""
+    """The operands' values, left to right.
+
+    Like Spark, one that can fail is not evaluated where one before it is null.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -57,8 +66,13 @@ def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
     return found
 
 
-def applied(kind: DataType, operands: Sequence[Expression], kernel: Callable[..., Any], *, fails: bool = False) -> Expression:
-    """``kernel`` over the operands' arrays: null where an operand is null; ``fails`` says that it can raise an EvaluationFailure."""
+def applied(
+    kind: DataType, operands: Sequence[Expression], kernel: Callable[..., Any], *, fails: bool = False
+) -> Expression:
+    """``kernel`` over the operands' arrays: null where an operand is null.
+
+    ``fails`` says that it can raise an EvaluationFailure.
+    """
 
     def run(frame: Frame) -> Any:
         return kernel(*arrays(frame, operands))

@@ -1,4 +1,7 @@
-"""Functions of texts. A character is a code point, positions start at 1, and what is trimmed is the space alone, as in Spark."""
+"""Functions of texts.
+
+A character is a code point, positions start at 1, and what is trimmed is the space alone, as in Spark.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,9 @@ def instr(operand: Expression, part: Expression) -> Expression:
     """``instr(operand, part)``: where ``part`` starts, 0 if nowhere."""
     need("instr", operand, "string")
     if not part.literal:
-        return applied(INT, [operand, need("instr", part, "string")], row_by_row(INT, lambda text, wanted: text.find(wanted) + 1))
+        return applied(
+            INT, [operand, need("instr", part, "string")], row_by_row(INT, lambda text, wanted: text.find(wanted) + 1)
+        )
     return applied(INT, [operand], _finding(constant("instr", part, "string")))
 
 
@@ -181,7 +186,9 @@ def _finding(wanted: str) -> Callable[[Any], Any]:
         later = pc.fill_null(pc.and_not(pc.greater(places, 1), pc.string_is_ascii(texts)), False)
         if later.true_count == 0:
             return places
-        return pc.replace_with_mask(places, later, pa.array([t.find(wanted) + 1 for t in texts.filter(later).to_pylist()], pa.int32()))
+        return pc.replace_with_mask(
+            places, later, pa.array([t.find(wanted) + 1 for t in texts.filter(later).to_pylist()], pa.int32())
+        )
 
     return kernel
 
@@ -199,7 +206,10 @@ def locate(part: Expression, operand: Expression, start: Expression | None = Non
 
 
 def split_part(operand: Expression, separator: Expression, number: Expression) -> Expression:
-    """``split_part(operand, separator, number)``: a negative number counts from the end; the empty text where there is no such part."""
+    """``split_part(operand, separator, number)``: a negative number counts from the end.
+
+    The empty text where there is no such part.
+    """
     between, wanted = constant("split_part", separator, "string"), constant("split_part", number, "int")
     need("split_part", operand, "string")
     if not between or wanted == 0:
@@ -208,7 +218,11 @@ def split_part(operand: Expression, separator: Expression, number: Expression) -
     def kernel(texts: Any) -> Any:
         parts = pc.split_pattern(texts, pattern=between)
         counts = pc.list_value_length(parts)
-        places = pc.add(pa.scalar(wanted, pa.int32()), counts) if wanted < 0 else pc.if_else(counts.is_valid(), wanted - 1, counts)
+        places = (
+            pc.add(pa.scalar(wanted, pa.int32()), counts)
+            if wanted < 0
+            else pc.if_else(counts.is_valid(), wanted - 1, counts)
+        )
         inside = pc.and_(pc.greater_equal(places, 0), pc.less(places, counts))
         starts = parts.offsets.slice(0, len(parts))
         found = parts.values.take(pc.if_else(inside, pc.add(starts, places), pa.scalar(None, pa.int32())))

@@ -64,7 +64,9 @@ def _moments(seconds: Any) -> Any:
     values = values_of(seconds).astype(np.int64)
     limits = np.iinfo(np.int64)
     result = np.where(np.abs(values) <= limits.max // _SECOND, values, 0) * _SECOND
-    result = np.where(values > limits.max // _SECOND, limits.max, np.where(values < -(limits.max // _SECOND), limits.min, result))
+    result = np.where(
+        values > limits.max // _SECOND, limits.max, np.where(values < -(limits.max // _SECOND), limits.min, result)
+    )
     return as_moments(result, seconds)
 
 
@@ -76,11 +78,16 @@ def read_dates(texts: Any) -> Any:
             return pc.cast(texts, pa.date32())
         except pa.ArrowInvalid:
             pass  # one of them is no day of the calendar; below it is found
-    return pa.array([None if text is None else read_date(text) for text in texts.to_pylist()], pa.int32()).view(pa.date32())
+    return pa.array([None if text is None else read_date(text) for text in texts.to_pylist()], pa.int32()).view(
+        pa.date32()
+    )
 
 
 def read_date(text: str) -> int:
-    """The days of a text: a year of 4 to 7 digits, perhaps a month, perhaps a day, perhaps a blank or T and anything."""
+    """The days of a text.
+
+    A year of 4 to 7 digits, perhaps a month, perhaps a day, perhaps a blank or T and anything.
+    """
     found = _DATE.fullmatch(text.strip(SPACE))
     if found is not None:
         sign, year, month, day = found.groups()
@@ -95,5 +102,7 @@ def _day_of(year: int, month: int, day: int) -> int | None:
         return None
     first = np.datetime64((year - 1970) * 12 + month - 1, "M")
     days = int(first.astype("datetime64[D]").astype(np.int64)) + day - 1
-    inside = day >= 1 and days < int((first + 1).astype("datetime64[D]").astype(np.int64)) and -(1 << 31) <= days < 1 << 31
+    inside = (
+        day >= 1 and days < int((first + 1).astype("datetime64[D]").astype(np.int64)) and -(1 << 31) <= days < 1 << 31
+    )
     return days if inside else None

@@ -19,7 +19,15 @@ SPACE = "".join(map(chr, [*range(0x21), 0x7F]))
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 _PLAIN = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 _NUMBER = re.compile(r"([+-]?)(?:NaN|Infinity|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?)", re.ASCII)
-_SPECIAL = {"inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf", "nan": "nan"}
+_SPECIAL = {
+    "inf": "inf",
+    "+inf": "inf",
+    "infinity": "inf",
+    "+infinity": "inf",
+    "-inf": "-inf",
+    "-infinity": "-inf",
+    "nan": "nan",
+}
 TRUE, FALSE = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]
 """The words, in any case, that are read as booleans."""
 
@@ -30,7 +38,9 @@ def texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     """The conversion and whether it can fail; None for what is not among texts, numbers and booleans."""
     if target.name == "string" and (source.is_integer or source.name == "boolean"):
         return lambda array: pc.cast(array, pa.string()), False
-    if target.name == "string" and source.name == "decimal" and source.scale <= 6:  # smaller ones Arrow writes with an exponent
+    if (
+        target.name == "string" and source.name == "decimal" and source.scale <= 6
+    ):  # smaller ones Arrow writes with an exponent
         return lambda array: pc.cast(array, pa.string()), False
     if source.name != "string":
         return None
@@ -68,7 +78,9 @@ def _floating(target: DataType) -> Conversion:
     def convert(array: Any) -> Any:
         good = pc.match_substring_regex(array, _PLAIN)
         if good.true_count < len(array) - array.null_count:
-            array = pa.array([None if text is None else read_number(text, target) for text in array.to_pylist()], pa.string())
+            array = pa.array(
+                [None if text is None else read_number(text, target) for text in array.to_pylist()], pa.string()
+            )
         return pc.cast(pc.replace_substring_regex(array, r"\A\+", ""), kind)
 
     return convert

@@ -12,7 +12,10 @@ _UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
 _MASK = (1 << 64) - 1
 
 Words = tuple[int, int, int]
-"""A bag of words in short: how many they are, and two sums of their hashes. Bags that differ have other sums, as good as always."""
+"""A bag of words in short: how many they are, and two sums of their hashes.
+
+Bags that differ have other sums, as good as always.
+"""
 
 
 def bare(node: Any) -> Any:
@@ -54,7 +57,10 @@ class TreeFacts:
         return self._facts(node)[1]
 
     def words(self, node: Any) -> Words:
-        """What two nodes have in common when Catalyst may take them for equal: their words in any order, comparisons turned around."""
+        """What two nodes have in common when Catalyst may take them for equal.
+
+        Their words in any order, comparisons turned around.
+        """
         return self._facts(node)[2]
 
     def repeats(self, *nodes: Any) -> bool:
@@ -76,7 +82,9 @@ class TreeFacts:
             waiting.pop()
             count, first = 0, None
             for side in sides:
-                more, constant = self._operands[id(side)] if id(side) in inner else (1, 0 if self.is_constant(side) else None)
+                more, constant = (
+                    self._operands[id(side)] if id(side) in inner else (1, 0 if self.is_constant(side) else None)
+                )
                 if first is None and constant is not None:
                     first = count + constant
                 count += more

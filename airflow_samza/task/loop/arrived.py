@@ -1,4 +1,7 @@
-"""Envelopes as choosers see them: under the names of configuration, with messages that are made when somebody looks at them."""
+"""Envelopes as choosers see them.
+
+Under the names of configuration, with messages that are made when somebody looks at them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class Arrived:
         return self._conformer.schema if isinstance(self.envelope, MessageRun) else None
 
     def message_at(self, place: int) -> Any:
-        """One of its messages; None for a control message, and for one that cannot be read: it is judged when its turn comes."""
+        """One of its messages.
+
+        None for a control message, and for one that cannot be read: it is judged when its turn comes.
+        """
         if not isinstance(self.envelope, MessageRun) or isinstance(self.envelope, UnreadableRun):
             return None
         if not self._first <= place < self._first + len(self._made):

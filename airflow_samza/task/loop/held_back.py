@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _IN_MEMORY = 64 << 20
-"""Bytes kept in memory: far less than a task's share of an executor, and enough that small inputs never touch the disk."""
+"""Bytes kept in memory.
+
+Far less than a task's share of an executor, and enough that small inputs never touch the disk.
+"""
 
 
 class HeldBack:

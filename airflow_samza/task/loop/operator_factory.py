@@ -74,7 +74,8 @@ class TaskResources:
 def make_operator(compiled: CompiledOperator, resources: TaskResources, *, beside: bool = True) -> Operator[Any]:
     """The operator of one task; what the planner knows and the runtime does not is refused (``NotYet``).
 
-    ``beside``: whether it writes dead letters and late messages beside its results; of an operator that all tasks run alike, one does.
+    ``beside``: whether it writes dead letters and late messages beside its results; of an operator that all tasks run
+    alike, one does.
     """
     made = _made(compiled, resources, beside)
     policy = compiled.spec.on_error
@@ -137,12 +138,18 @@ def _made(compiled: CompiledOperator, resources: TaskResources, beside: bool) ->
     if isinstance(spec, WindowOperatorSpec):
         dead_letters = spec.on_error.stream if spec.on_error is not None else None
         late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None) if beside else None
-        late_to = Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title) if late is not None else None
+        late_to = (
+            Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title)
+            if late is not None
+            else None
+        )
         return Window(spec, first, schema, resources.clock, late_to, combined=compiled.compiled is COMBINED)
     if isinstance(spec, AggregateSpec):
         return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
     if isinstance(spec, TableJoinSpec) and spec.table.kind is TableKind.REMOTE:
-        return RemoteTableJoin(spec, first, schema, resources.remote.of(spec.table), one_by_one=spec.op_id in resources.one_by_one)
+        return RemoteTableJoin(
+            spec, first, schema, resources.remote.of(spec.table), one_by_one=spec.op_id in resources.one_by_one
+        )
     if isinstance(spec, TableJoinSpec):
         store = resources.tables[spec.table.table_id]
         return TableJoin(spec, first, schema, store, resources.clock, one_by_one=spec.op_id in resources.one_by_one)

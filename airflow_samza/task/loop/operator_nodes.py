@@ -31,7 +31,10 @@ class Node:
 
 
 class Edge(NamedTuple):
-    """The way to an operator, and the number of the input at which it arrives. Over one that is not ``open`` come times and ends only."""
+    """The way to an operator, and the number of the input at which it arrives.
+
+    Over one that is not ``open`` come times and ends only.
+    """
 
     node: Node
     side: int

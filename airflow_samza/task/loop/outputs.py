@@ -13,7 +13,10 @@ from airflow_samza.task.report import OutputReport
 
 
 class TaskOutputs:
-    """The outputs that one section writes. ``given`` are their producers by stream, ``sent`` the watermarks that went out before."""
+    """The outputs that one section writes.
+
+    ``given`` are their producers by stream, ``sent`` the watermarks that went out before.
+    """
 
     def __init__(self, program: StageProgram, task: int, given: Mapping[str, Writer], sent: Mapping[str, int]) -> None:
         self._producing_tasks = program.producing_tasks
@@ -21,7 +24,9 @@ class TaskOutputs:
         self._reports: dict[str, OutputReport] = {}
         self.sent = dict(sent)
         self.writers = {
-            stream: OutputWriter(stream, writer, program.spec.stream(stream).key, program.plan.stream(stream).partitions, task)
+            stream: OutputWriter(
+                stream, writer, program.spec.stream(stream).key, program.plan.stream(stream).partitions, task
+            )
             for stream, writer in given.items()
         }
 
@@ -29,7 +34,9 @@ class TaskOutputs:
         """Everything that this task sends to an output has been sent: its end-of-stream message follows."""
         tasks = self._producing_tasks.get(stream, frozenset())
         if self._name in tasks:
-            self._report(stream).end_of_stream = EndOfStreamMessage(self._name, len(tasks), stream_id=stream, final=final)
+            self._report(stream).end_of_stream = EndOfStreamMessage(
+                self._name, len(tasks), stream_id=stream, final=final
+            )
 
     def advance(self, watermarks: Mapping[str, int]) -> None:
         """Tells consumers of outputs that stay open how far time has come (ms), where that is further than they know."""

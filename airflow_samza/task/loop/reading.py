@@ -35,8 +35,9 @@ _ALL = 2**62
 class TaskInput:
     """One partition of an input (or side input) of a task: its envelopes in offset order, read once, from front to end.
 
-    ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the epoch began
-    (None: not known before it is read). ``system`` is the name of the system in which the stream lies (None: as the application says).
+    ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the
+    epoch began (None: not known before it is read). ``system`` is the name of the system in which the stream lies
+    (None: as the application says).
     """
 
     stream_id: str
@@ -50,10 +51,10 @@ class TaskInput:
 class InputReading:
     """The envelopes of some partitions of a task in the order in which it takes them.
 
-    :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is left: then
-    :attr:`waits` names the partitions (M7: a later epoch reads them). ``heads`` are those of the partitions when the run began.
-    ``state`` is what choosing goes on from (None: nothing goes on behind this epoch); :attr:`state` is what the next epoch gets, None when
-    nobody had to choose.
+    :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is
+    left: then :attr:`waits` names the partitions (M7: a later epoch reads them). ``heads`` are those of the partitions
+    when the run began. ``state`` is what choosing goes on from (None: nothing goes on behind this epoch); :attr:`state`
+    is what the next epoch gets, None when nobody had to choose.
     """
 
     def __init__(
@@ -66,9 +67,13 @@ class InputReading:
     ) -> None:
         self._program = program
         self._conformers = conformers
-        self._settings, self._names = chooser_settings(program.spec, {source.stream_id: source.system for source in sources})
+        self._settings, self._names = chooser_settings(
+            program.spec, {source.stream_id: source.system for source in sources}
+        )
         self._sources = {self._place(source): source for source in sources}
-        self._heads = {ssp: _head(source, heads[source.stream_id][source.partition]) for ssp, source in self._sources.items()}
+        self._heads = {
+            ssp: _head(source, heads[source.stream_id][source.partition]) for ssp, source in self._sources.items()
+        }
         self._before = state
         self._left = 0
         self.state: Mapping[str, Any] | None = None
@@ -84,8 +89,13 @@ class InputReading:
         """So many of the messages that came last are read again in the next epoch."""
         self._left = messages
 
-    def envelopes(self, limit: int | None = None, piece: int | None = None) -> Generator[tuple[TaskInput, Envelope], None, None]:
-        """Each envelope with its input, up to ``limit`` messages, about ``piece`` at a time; who stops before the end closes it."""
+    def envelopes(
+        self, limit: int | None = None, piece: int | None = None
+    ) -> Generator[tuple[TaskInput, Envelope], None, None]:
+        """Each envelope with its input, up to ``limit`` messages, about ``piece`` at a time.
+
+        Who stops before the end closes it.
+        """
         if limit is not None and limit <= 0:
             return _nothing()
         alone = len(self._sources) == 1 and self._settings.factory is None
@@ -150,12 +160,18 @@ class InputReading:
     def _order_shows(self) -> bool:
         """Whether anybody can observe the order between partitions message by message (M6).
 
-        A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser of their own.
-        Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last`` and ``collect`` take.
+        A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser
+        of their own. Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last``
+        and ``collect`` take.
         """
         program = self._program
         tasks = any(isinstance(compiled.spec, TaskSpec) for compiled in program.operators.values())
-        return tasks or program.phases.interleaved or self._settings.batch_size is not None or self._settings.factory is not None
+        return (
+            tasks
+            or program.phases.interleaved
+            or self._settings.batch_size is not None
+            or self._settings.factory is not None
+        )
 
     @property
     def _has_time(self) -> bool:
@@ -180,7 +196,9 @@ class InputReading:
         return None if time is None else int(time // 1000)
 
 
-def chooser_settings(spec: ApplicationSpec, systems: Mapping[str, str | None]) -> tuple[ChooserSettings, dict[str, str]]:
+def chooser_settings(
+    spec: ApplicationSpec, systems: Mapping[str, str | None]
+) -> tuple[ChooserSettings, dict[str, str]]:
     """What is configured and declared of choosing among streams, and the name (``system.stream``) of each in configuration.
 
     ``systems`` says by stream id in which system the stream lies here, which is its name then; what the application says of its system is

@@ -47,14 +47,15 @@ TICK_MS = 100
 class SectionRun:
     """Runs one task section of a stage for one task; sections before and behind belong to other engines.
 
-    The first section gets ``inputs``, a later one batches (:meth:`run_batches`). Both yield what the section hands to the section behind;
-    a section without a boundary yields nothing and must be exhausted all the same. :meth:`report` is complete when it is exhausted.
+    The first section gets ``inputs``, a later one batches (:meth:`run_batches`). Both yield what the section hands to
+    the section behind; a section without a boundary yields nothing and must be exhausted all the same. :meth:`report`
+    is complete when it is exhausted.
 
     ``side_tables`` are the tables that side inputs feed, as a former epoch left them (None: empty), ``filled`` what was
-    read into them for this one (None: nothing yet). ``start`` is where the epoch before
-    ended (None: from the beginning). ``whole``: what is given is all there is, and an input without an
-    end is an error; else it is one epoch, and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has
-    taken ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
+    read into them for this one (None: nothing yet). ``start`` is where the epoch before ended (None: from the
+    beginning). ``whole``: what is given is all there is, and an input without an end is an error; else it is one epoch,
+    and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has taken
+    ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
     """
 
     def __init__(
@@ -107,7 +108,14 @@ class SectionRun:
         self.report = TaskReport(program.stage.stage_id, self._name)
         config, one_by_one = program.spec.config, program.phases.one_by_one
         resources = TaskResources(
-            self._name, self._outputs.writers, self._tables.stores, self._owned, config, one_by_one, self._clock, self._reading
+            self._name,
+            self._outputs.writers,
+            self._tables.stores,
+            self._owned,
+            config,
+            one_by_one,
+            self._clock,
+            self._reading,
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
         self._operators = self._instance.input_operators()
@@ -141,7 +149,10 @@ class SectionRun:
         *,
         side_inputs: Sequence[TaskInput] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Runs a later section: ``batches`` are what the section before gives; ``boundary`` is asked when they are exhausted."""
+        """Runs a later section: ``batches`` are what the section before gives.
+
+        ``boundary`` is asked when they are exhausted.
+        """
         try:
             self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
             self._instance.start()
@@ -179,7 +190,11 @@ class SectionRun:
             for stream, op_id in self._operators.items():
                 if phase_of[op_id] == phase and not self._owned.get(stream):
                     yield from self._instance.end(op_id, True)  # this task owns no partition of it
-            ready = [source for source in inputs if phase_of[self._operators[source.stream_id]] == phase and not self._is_over(source)]
+            ready = [
+                source
+                for source in inputs
+                if phase_of[self._operators[source.stream_id]] == phase and not self._is_over(source)
+            ]
             if ready and not self._shut_down:
                 taken = sum(report.messages for report in self.report.inputs.values())
                 yield from self._read(ready, None if left is None else max(left - taken, 0), str(phase))
@@ -202,18 +217,24 @@ class SectionRun:
         for source in sources:
             self._offsets.setdefault(source.stream_id, {}).setdefault(source.partition, source.start)
         conformers = {source.stream_id: self._conformer(source.stream_id) for source in sources}
-        reading = InputReading(self._program, sources, conformers, self._heads, None if self._whole else self._chooser.get(phase, {}))
+        reading = InputReading(
+            self._program, sources, conformers, self._heads, None if self._whole else self._chooser.get(phase, {})
+        )
         low_level = self._instance.low_level_tasks
         with closing(reading.envelopes(limit, None if self._budget_ms is None else CHUNK)) as envelopes:
             for source, envelope in envelopes:
                 yield from self._take(source, envelope)
                 if low_level and (self._shut_down or self._commit_asked):
-                    reading.leave(envelope.offset + envelope.messages - self._offsets[source.stream_id][source.partition])
+                    reading.leave(
+                        envelope.offset + envelope.messages - self._offsets[source.stream_id][source.partition]
+                    )
                     break
                 if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
                     break
             else:
-                for source in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
+                for (
+                    source
+                ) in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
                     offsets = self._offsets[source.stream_id]
                     offsets[source.partition] = max(offsets[source.partition], source.head or 0)
                 if self._whole:
@@ -228,7 +249,9 @@ class SectionRun:
         if not isinstance(envelope, MessageRun):
             report.control_messages += 1
             message = envelope.message
-            if message.task_name is None:  # the end of a source: it has no place among the offsets, or a later run would skip a message
+            if (
+                message.task_name is None
+            ):  # the end of a source: it has no place among the offsets, or a later run would skip a message
                 self._offsets[stream][partition] = envelope.offset
             assert isinstance(message, EndOfStreamMessage | WatermarkMessage)
             for event in self._control.update(stream, partition, message, offset=envelope.offset):
@@ -241,7 +264,9 @@ class SectionRun:
         report.bytes += batch.nbytes
         bad = self._instance.bad_records(self._operators[stream])
         if bad is None:
-            yield from self._push(stream, partition, envelope.offset, self._conformer(stream).conform(batch, envelope.offset))
+            yield from self._push(
+                stream, partition, envelope.offset, self._conformer(stream).conform(batch, envelope.offset)
+            )
             return
         self._reading.begin(stream, partition, envelope.offset)
         end = self._offsets[stream][partition]
@@ -255,7 +280,9 @@ class SectionRun:
         self._reading.end()
         self._offsets[stream][partition] = end
 
-    def _push(self, stream: str, partition: int, offset: int, taken: pa.RecordBatch) -> Generator[pa.RecordBatch, None, int]:
+    def _push(
+        self, stream: str, partition: int, offset: int, taken: pa.RecordBatch
+    ) -> Generator[pa.RecordBatch, None, int]:
         """Gives messages to the operators; returns how many of them a task has left."""
         for task in self._instance.low_level_tasks:
             task.origin = (self._program.spec.stream(stream), partition, offset)
@@ -269,7 +296,9 @@ class SectionRun:
                 taken = taken.slice(0, taken.num_rows - task.left)
                 self._offsets[stream][partition] -= task.left
                 self.report.inputs[stream].messages -= task.left
-        watermark = self._sources.observe(self._program.spec.stream(stream), self._conformer(stream).schema, partition, taken)
+        watermark = self._sources.observe(
+            self._program.spec.stream(stream), self._conformer(stream).schema, partition, taken
+        )
         if watermark is not None and watermark > NONE_YET:
             for event in self._control.update(stream, partition, WatermarkMessage(None, 0, timestamp=watermark)):
                 yield from self._handle(event)
@@ -277,7 +306,10 @@ class SectionRun:
         return left
 
     def _handle(self, event: ControlEvent) -> Iterator[pa.RecordBatch]:
-        """What a control message brought about; what was sent before it has been processed: times and ends follow in band."""
+        """What a control message brought about.
+
+        What was sent before it has been processed: times and ends follow in band.
+        """
         if isinstance(event, StreamWatermark) and event.timestamp < END_OF_TIME:
             yield from self._instance.advance(self._operators[event.stream], event.timestamp)
         elif isinstance(event, StreamEnded):
@@ -316,14 +348,19 @@ class SectionRun:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``. Nothing of a whole run."""
+        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``.
+
+        Nothing of a whole run.
+        """
         return self._state
 
     def _complete(self) -> None:
         report = self.report
         report.ended = self._instance.all_ended
         report.shuts_down_all = any(task.coordinator.shuts_down_all for task in self._instance.low_level_tasks)
-        report.follows_clock = self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
+        report.follows_clock = (
+            self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
+        )
         if not self._whole:
             self._outputs.advance(self._instance.output_watermarks())
         report.outputs = self._outputs.reports()
@@ -345,7 +382,8 @@ class SectionRun:
     def _checkpoint(self) -> TaskCheckpoint:
         control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
         if control:
-            # What has ended needs no names any more, and every task naming every task would make manifests grow with their number squared.
+            # What has ended needs no names any more, and every task naming every task would make manifests grow with
+            # their number squared.
             ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in control["end_of_stream"]]
             control = {**control, "end_of_stream": ends}
         if self._whole:
@@ -380,9 +418,9 @@ def run_task(
 ) -> TaskReport:
     """Runs one task of a stage of one section from first message to last; the report says what to commit.
 
-    ``tables`` is filled with the task's tables, for who wants to look at them afterwards; ``clock`` gives the time in ms.
-    ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage with a Catalyst section is
-    run section by section with :class:`SectionRun`.
+    ``tables`` is filled with the task's tables, for who wants to look at them afterwards; ``clock`` gives the time in
+    ms. ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage with a
+    Catalyst section is run section by section with :class:`SectionRun`.
     """
     refuse_catalyst(program)
     run = SectionRun(program, 0, task, outputs, tables, clock)

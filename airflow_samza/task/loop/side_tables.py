@@ -1,7 +1,9 @@
-"""The tables of a task that side inputs feed: as far as they have been read, in whatever form the messages become rows (SEMANTICS S1–S3).
+"""The tables of a task that side inputs feed.
 
-Without a processor each message is a row, and whole batches are taken over. A column ``_deleted`` that the table does not have says which
-rows take their key out. With a processor, entries come of each message, one after the other.
+As far as they have been read, in whatever form the messages become rows (SEMANTICS S1–S3).
+
+Without a processor each message is a row, and whole batches are taken over. A column ``_deleted`` that the table does
+not have says which rows take their key out. With a processor, entries come of each message, one after the other.
 """
 
 from __future__ import annotations
@@ -38,18 +40,29 @@ if TYPE_CHECKING:
 
 
 SIDE_INPUT_SECONDS = "side_input_seconds"
-"""The metric of the seconds that a side input took whose messages a processor turns into rows: this, a dot, and the stream's id."""
+"""The metric of the seconds that a side input took whose messages a processor turns into rows.
+
+This, a dot, and the stream's id.
+"""
 
 
 class SideTable:
-    """One table. ``reached`` are the next offsets of the places that feed it; ``schemas`` the columns of its streams, by stream id."""
+    """One table.
 
-    def __init__(self, spec: ApplicationSpec, table: TableDescriptor, store: TableStore, schemas: Mapping[str, Schema]) -> None:
+    ``reached`` are the next offsets of the places that feed it; ``schemas`` the columns of its streams, by stream id.
+    """
+
+    def __init__(
+        self, spec: ApplicationSpec, table: TableDescriptor, store: TableStore, schemas: Mapping[str, Schema]
+    ) -> None:
         self.table = table
         self.store = store
         self.reached: dict[Place, int] = {}
         self.saved_rows = 0
-        """How many rows were in what a host keeps of it, when that was written or taken over; ``unsaved`` messages came since."""
+        """How many rows were in what a host keeps of it, when that was written or taken over.
+
+        ``unsaved`` messages came since.
+        """
         self.unsaved = 0
         self.unsaved_seconds = 0.0
         self._spec = spec
@@ -182,7 +195,11 @@ class SideTable:
             keys = _keys(stream, part)
             if stream.key == self.table.key:
                 store.prefetch(keys)
-            times = part.column(stream.timestamp).to_pylist() if stream.timestamp in part.schema.names else [None] * len(messages)
+            times = (
+                part.column(stream.timestamp).to_pylist()
+                if stream.timestamp in part.schema.names
+                else [None] * len(messages)
+            )
             for key, message, at in zip(keys, messages, times, strict=True):
                 envelope = IncomingMessageEnvelope(stream.stream_id, place[1], offset, key, message, stream.system, at)
                 try:
@@ -196,7 +213,9 @@ class SideTable:
             name = self.table.table_id
             self._side_store = SideStore(self.store)
             processor = make_processor(self.table, self._spec.config, self._metrics)
-            self._processing = SideInputsProcessing({name: self.table.side_inputs}, {name: self._side_store}, {name: processor})
+            self._processing = SideInputsProcessing(
+                {name: self.table.side_inputs}, {name: self._side_store}, {name: processor}
+            )
         return self._processing, self._side_store
 
     def _failed(self, failed: ProcessorFailed, message: object) -> SamzaError:
@@ -209,9 +228,11 @@ class SideTable:
         at = f" ({location})" if location is not None else ""
         what = told(error, MOST)
         return MessageError(
-            f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the message "
+            f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the "
+            "message "
             f"{shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}{at}.",
-            hint="It gives (key, row) pairs; a row None deletes. Let it give no entries for a message that says nothing.",
+            hint="It gives (key, row) pairs; a row None deletes. Let it give no entries for a message that says "
+            "nothing.",
             store=failed.store,
             stream=stream,
             partition=partition,
@@ -280,7 +301,12 @@ class SideTables:
         """The first offset of a place that one of the tables has not read."""
         place = (stream_id, partition)
         return min(
-            (table.reached.get(place, oldest) for table in self._tables.values() if stream_id in table.table.side_inputs), default=oldest
+            (
+                table.reached.get(place, oldest)
+                for table in self._tables.values()
+                if stream_id in table.table.side_inputs
+            ),
+            default=oldest,
         )
 
     def fill(self, sources: Sequence[TaskInput]) -> Filled:
@@ -324,7 +350,9 @@ def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report
 
 
 def _keys(stream: StreamDescriptor, batch: pa.RecordBatch) -> list[Any]:
-    if not set(stream.key) <= set(batch.schema.names) or not stream.key:  # of a stream that is only named, the key is the table's
+    if (
+        not set(stream.key) <= set(batch.schema.names) or not stream.key
+    ):  # of a stream that is only named, the key is the table's
         return [None] * int(batch.num_rows)
     columns = [batch.column(name).to_pylist() for name in stream.key]
     return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]

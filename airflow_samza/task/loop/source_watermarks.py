@@ -1,8 +1,8 @@
 """Watermarks at the source: what one partition of an unbounded input says of its event time, batch by batch.
 
-A watermark of ``w`` ms says that every message still to come is from ``w`` or later; so it is the greatest event time, rounded down to
-whole ms, less the delay, and a window that ends at ``e`` is complete as soon as the watermark is ``e``. It never goes back. Times before
-1970 make none (-1 on the wire means: none yet).
+A watermark of ``w`` ms says that every message still to come is from ``w`` or later; so it is the greatest event time,
+rounded down to whole ms, less the delay, and a window that ends at ``e`` is complete as soon as the watermark is ``e``.
+It never goes back. Times before 1970 make none (-1 on the wire means: none yet).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def source_watermark(stream: StreamDescriptor, schema: Schema) -> SourceWatermark | None:
     """What makes the watermarks of one partition of ``stream``, of which batches of ``schema`` are read.
 
-    None where the input makes none: it is bounded, or its watermarks come to it in band, or nothing says what its event time is.
+    None where the input makes none: it is bounded, or its watermarks come to it in band, or nothing says what its event
+    time is.
     """
     if stream.bounded or stream.watermarks is None:
         return None
@@ -99,7 +100,8 @@ class SourceWatermark:
         if time is None or time > LATEST_MS:
             raise MessageError(
                 f"{self._named} returned {shortened(result)} for {shortened(shown)}.",
-                hint="Return a datetime, a whole number of ms since 1970 (up to the year 9999), or None for no watermark.",
+                hint="Return a datetime, a whole number of ms since 1970 (up to the year 9999), or None for no "
+                "watermark.",
                 stream=self._stream.stream_id,
             )
         yield time
@@ -119,7 +121,10 @@ class SourceWatermark:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """What it has to know later, as JSON: the watermark, and what the user's object gives as its own ``snapshot()``, if it has one."""
+        """What it has to know later, as JSON.
+
+        The watermark, and what the user's object gives as its own ``snapshot()``, if it has one.
+        """
         kept: dict[str, Any] = {"watermark": self.watermark}
         if hasattr(self._own, "snapshot"):
             kept["own"] = self._own.snapshot()

@@ -1,4 +1,7 @@
-"""One task of a stage: its operators wired up; batches and watermarks go in at an input, ends follow behind them (SEMANTICS C4, C7)."""
+"""One task of a stage: its operators wired up.
+
+Batches and watermarks go in at an input, ends follow behind them (SEMANTICS C4, C7).
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,18 @@ SOURCE = ""
 """The upstream of an operator at which a section begins: the stream, or the section before."""
 
 State = dict[str, Mapping[str, "pa.Table"]]
-"""What a task keeps from epoch to epoch: tables by operator id, and by ``held:<source>:<operator>`` what waits for a later phase."""
+"""What a task keeps from epoch to epoch.
+
+Tables by operator id, and by ``held:<source>:<operator>`` what waits for a later phase.
+"""
 
 
 class TaskInstance:
     """The operators of one task section of one task.
 
-    A batch is pushed through the graph depth first, without recursion, so a chain may be as long as it likes. Batches that reach
-    the section's boundary are yielded. ``on_output_ended`` is called with (stream id, final) when everything that this task sends to an
-    output has been sent.
+    A batch is pushed through the graph depth first, without recursion, so a chain may be as long as it likes. Batches
+    that reach the section's boundary are yielded. ``on_output_ended`` is called with (stream id, final) when everything
+    that this task sends to an output has been sent.
     """
 
     def __init__(
@@ -67,7 +73,9 @@ class TaskInstance:
             inside = [source for source in sources if source in members or source == section.entry]
             upstreams = [source if source in members else SOURCE for source in inside] or [SOURCE]
             operator = make_operator(compiled, resources, beside=not self._repeats(op_id))
-            self._nodes[op_id] = Node(op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator)))
+            self._nodes[op_id] = Node(
+                op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator))
+            )
         self._entry = [
             self._edge(source, node, side)
             for node in self._nodes.values()
@@ -86,7 +94,10 @@ class TaskInstance:
         return Edge(node, side, self._goes_on(source, node.operator.spec))
 
     def _goes_on(self, source: OperatorSpec, spec: OperatorSpec) -> bool:
-        """Return whether this task hands messages on: what is broadcast goes on in task 0, and where every task keeps it."""
+        """Return whether this task hands messages on.
+
+        What is broadcast goes on in task 0, and where every task keeps it.
+        """
         return self._first or self._replication.reaches(source, spec)
 
     def _repeats(self, op_id: str) -> bool:
@@ -138,7 +149,10 @@ class TaskInstance:
         return self._run([before(edge.node, batch, edge.side) for edge in reversed(self._entry) if edge.open])
 
     def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """Event time has reached ``timestamp`` (ms) at an input: operators behind it act on it, each before those behind it."""
+        """Event time has reached ``timestamp`` (ms) at an input.
+
+        Operators behind it act on it, each before those behind it.
+        """
         return self._advance([(self._nodes[op_id], SOURCE, timestamp)])
 
     def advance_entry(self, timestamp: int) -> Iterator[pa.RecordBatch]:
@@ -273,13 +287,18 @@ class TaskInstance:
     # -- what is left --------------------------------------------------------------------------------------------------
 
     def output_watermarks(self) -> dict[str, int]:
-        """The watermark of each output stream that has one: the least of the operators that write it and have not ended for good.
+        """The watermark of each output stream that has one.
 
-        The end of a slice is no end: how far time had come is what the readers of this run, and the next one, go by (C9).
+        The least of the operators that write it and have not ended for good.
+
+        The end of a slice is no end: how far time had come is what the readers of this run, and the next one, go by
+        (C9).
         """
         found = {}
         for stream, writers in self._writers.items():
-            least = min((writer.marks.input for writer in writers if not (writer.ended and writer.final)), default=END_OF_TIME)
+            least = min(
+                (writer.marks.input for writer in writers if not (writer.ended and writer.final)), default=END_OF_TIME
+            )
             if NONE_YET < least < END_OF_TIME:
                 found[stream] = least
         return found
@@ -338,10 +357,16 @@ class TaskInstance:
 
     def reports(self) -> dict[str, OperatorReport]:
         """Messages in and out of every operator."""
-        return {op_id: OperatorReport(node.operator.messages_in, node.operator.messages_out) for op_id, node in self._nodes.items()}
+        return {
+            op_id: OperatorReport(node.operator.messages_in, node.operator.messages_out)
+            for op_id, node in self._nodes.items()
+        }
 
     def metrics(self) -> dict[str, float]:
-        """What the operators have counted, added up by name; of a broadcast's operators, which every task runs, task 0 tells."""
+        """What the operators have counted, added up by name.
+
+        Of a broadcast's operators, which every task runs, task 0 tells.
+        """
         found: dict[str, float] = {}
         for node in self._nodes.values():
             if self._repeats(node.op_id):

@@ -26,7 +26,10 @@ def section_tables(program: StageProgram, section: int) -> list[str]:
 
 
 def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequence[int]:
-    """The partitions of a side input that feed the tables of a task: that of its number; every task reads all of a broadcast."""
+    """The partitions of a side input that feed the tables of a task: that of its number.
+
+    Every task reads all of a broadcast.
+    """
     planned = program.plan.stream(stream_id)
     if planned.broadcast:
         return range(max(planned.partitions, 1))
@@ -59,7 +62,10 @@ class Filled:
 
 
 class TaskTables:
-    """The tables of one section. ``stores`` are the tables by id: those given (which side inputs fill), and new ones for the rest."""
+    """The tables of one section.
+
+    ``stores`` are the tables by id: those given (which side inputs fill), and new ones for the rest.
+    """
 
     def __init__(self, program: StageProgram, section: int, stores: dict[str, TableStore] | None = None) -> None:
         self._program = program
@@ -80,7 +86,8 @@ class TaskTables:
     def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:
         """What tables that the application writes hold, by ``table:<id>``; those of side inputs are filled anew.
 
-        When the task has ``ended``, the next run alone will want it: nothing is left of what is declared with ``changelog=False``.
+        When the task has ``ended``, the next run alone will want it: nothing is left of what is declared with
+        ``changelog=False``.
         """
         found: dict[str, Mapping[str, pa.Table]] = {}
         for table_id in self._ids:
@@ -103,7 +110,9 @@ class TaskTables:
         """Rows and bytes of the tables that are looked up, and of all when side inputs ``filled`` any."""
         joined = {c.spec.table.table_id for c in self._program.operators.values() if isinstance(c.spec, TableJoinSpec)}
         return {
-            table_id: TableReport(store.count, store.nbytes, self._ignored.get(table_id, 0) if self._is_fed(table_id) else store.ignored)
+            table_id: TableReport(
+                store.count, store.nbytes, self._ignored.get(table_id, 0) if self._is_fed(table_id) else store.ignored
+            )
             for table_id, store in self.stores.items()
             if filled or table_id in joined
         }

@@ -34,7 +34,10 @@ def refuse_catalyst(program: StageProgram) -> None:
 
 
 def no_end(stage: str, task: str, missing: Mapping[tuple[str, int], tuple[int, int | None]]) -> StageError:
-    """The error of a task that has read all there is, of which partitions lack an end: producers that have spoken, of how many."""
+    """The error of a task that has read all there is, of which partitions lack an end.
+
+    Producers that have spoken, of how many.
+    """
     stream, partition = next(iter(missing))
     spoken, total = missing[stream, partition]
     said = f"{spoken} of {total} producers have ended it" if total is not None else "no producer has ended it"

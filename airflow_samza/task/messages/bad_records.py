@@ -41,15 +41,34 @@ SAMPLES = 3
 """Messages that each operator of a task shows: enough to see what is wrong, and reports stay short."""
 
 _ERROR_LENGTH = 2000
-"""Characters of an error in a dead letter: a traceback's worth, and a message that is quoted in it does not come twice at full length."""
+"""Characters of an error in a dead letter.
+
+A traceback's worth, and a message that is quoted in it does not come twice at full length.
+"""
 
 _ONE_TO_ONE = (InputOperatorSpec, ReadTimeSpec, MapSpec, SelectSpec)
-_AT_ONCE = (*_ONE_TO_ONE, FilterSpec, WhereSpec, FlatMapSpec, MapBatchesSpec, MergeSpec, TableJoinSpec, SinkSpec, TaskSpec)
-"""Operators that do with a message at once whatever they do: what comes to those behind them is of the messages being read."""
+_AT_ONCE = (
+    *_ONE_TO_ONE,
+    FilterSpec,
+    WhereSpec,
+    FlatMapSpec,
+    MapBatchesSpec,
+    MergeSpec,
+    TableJoinSpec,
+    SinkSpec,
+    TaskSpec,
+)
+"""Operators that do with a message at once whatever they do.
+
+What comes to those behind them is of the messages being read.
+"""
 
 
 class Reading:
-    """What a task is reading: messages of one partition from ``offset`` on; ``stream`` None between them. ``number`` counts the runs."""
+    """What a task is reading: messages of one partition from ``offset`` on; ``stream`` None between them.
+
+    ``number`` counts the runs.
+    """
 
     __slots__ = ("number", "offset", "partition", "stream")
 
@@ -70,13 +89,20 @@ class Reading:
 
 
 class BadRecords:
-    """The messages on which one operator of a task fails: counted, some of them kept as samples, and sent away if there is a stream.
+    """The messages on which one operator of a task fails.
+
+    Counted, some of them kept as samples, and sent away if there is a stream.
 
     :attr:`count` and :attr:`samples` are of this run. ``dead_letters`` None drops them.
     """
 
     def __init__(
-        self, spec: OperatorSpec, policy: ErrorPolicy, dead_letters: Sender | None, reading: Reading, clock: Callable[[], int]
+        self,
+        spec: OperatorSpec,
+        policy: ErrorPolicy,
+        dead_letters: Sender | None,
+        reading: Reading,
+        clock: Callable[[], int],
     ) -> None:
         self.count = 0
         self.samples: list[str] = []
@@ -107,13 +133,17 @@ class BadRecords:
             self._before += self._rows
         self._rows = batch.num_rows
 
-    def reject(self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int] | None = None) -> None:
+    def reject(
+        self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int] | None = None
+    ) -> None:
         """Messages of the present batch, at ``places`` in it (None: nobody knows), with what is wrong with each."""
         if rows.num_rows:
             texts = to_lines(decoded(rows)).decode().split("\n")[:-1]
             self._take(texts, [_said(error) for error in errors], self._offsets(places, rows.num_rows))
 
-    def reject_message(self, message: Any, schema: Schema, error: BaseException, origin: tuple[str, int, int] | None = None) -> None:
+    def reject_message(
+        self, message: Any, schema: Schema, error: BaseException, origin: tuple[str, int, int] | None = None
+    ) -> None:
         """One message as the callable got it; ``origin`` is its stream, partition and offset where they are known."""
         try:
             text = to_lines(MessageWriter(schema).write([message])).decode()[:-1]
@@ -126,7 +156,9 @@ class BadRecords:
 
     def reject_pair(self, sides: dict[str, pa.RecordBatch | None], error: BaseException) -> None:
         """What a join was called with: a message of each side, or None."""
-        parts = (f'"{name}":{to_lines(row).decode()[:-1] if row is not None else "null"}' for name, row in sides.items())
+        parts = (
+            f'"{name}":{to_lines(row).decode()[:-1] if row is not None else "null"}' for name, row in sides.items()
+        )
         self._take(["{" + ",".join(parts) + "}"], [_said(error)], [None])
 
     def reject_texts(self, texts: Sequence[str], errors: Sequence[str], first: int) -> None:
@@ -144,7 +176,11 @@ class BadRecords:
         return [first + place for place in places]
 
     def _take(
-        self, texts: Sequence[str], errors: Sequence[str], offsets: Sequence[int | None], origin: tuple[str, int] | None = None
+        self,
+        texts: Sequence[str],
+        errors: Sequence[str],
+        offsets: Sequence[int | None],
+        origin: tuple[str, int] | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -179,9 +215,15 @@ def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
 
 
 def halved(
-    batch: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], Any], fails: tuple[type[Exception], ...], bad: BadRecords, first: int = 0
+    batch: pa.RecordBatch,
+    attempt: Callable[[pa.RecordBatch], Any],
+    fails: tuple[type[Exception], ...],
+    bad: BadRecords,
+    first: int = 0,
 ) -> Iterator[Any]:
-    """What ``attempt`` gives of a batch, in pieces without the rows on which it fails, in order; those are found by halving.
+    """What ``attempt`` gives of a batch, in pieces without the rows on which it fails, in order.
+
+    Those are found by halving.
 
     ``first`` is the place of its first row in the present batch.
     """
@@ -199,7 +241,9 @@ def halved(
 
 
 def readable(run: MessageRun, conformer: Conformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The messages of an input that fit its schema, in pieces with the offset of each; the others are rejected in their turn.
+    """The messages of an input that fit its schema, in pieces with the offset of each.
+
+    The others are rejected in their turn.
 
     A column that is missing, or whose type is another, is no message's fault: it is an error.
     """

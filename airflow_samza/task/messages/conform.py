@@ -1,4 +1,7 @@
-"""Batches brought to a declared schema: by column name, with widening only; what does not fit is said with the stream's name."""
+"""Batches brought to a declared schema: by column name, with widening only.
+
+What does not fit is said with the stream's name.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,8 @@ class Conformer:
                 at = f" at offset {offset + row}" if offset is not None else ""
                 raise SchemaError(
                     f"Column {name!r} of {self.what} is declared never null, and is null{at}.",
-                    hint=f"Declare it as nullable ({name}: … | None, or DDL without not null), or keep nulls out where they are written.",
+                    hint=f"Declare it as nullable ({name}: … | None, or DDL without not null), or keep nulls out "
+                    "where they are written.",
                     column=name,
                 )
         return batch
@@ -53,8 +57,11 @@ class Conformer:
             if not found and field.nullable and batch.num_columns == 0:
                 return pa.nulls(batch.num_rows, field.type)
             raise SchemaError(
-                f"There is no column {field.name!r} in {self.what}." if not found else f"Column {field.name!r} is twice in {self.what}.",
-                hint=f"Its columns are {', '.join(batch.schema.names) or 'none'}: correct the declared schema, or the data.",
+                f"There is no column {field.name!r} in {self.what}."
+                if not found
+                else f"Column {field.name!r} is twice in {self.what}.",
+                hint=f"Its columns are {', '.join(batch.schema.names) or 'none'}: correct the declared schema, or the "
+                "data.",
                 column=field.name,
             )
         column = batch.column(found[0])

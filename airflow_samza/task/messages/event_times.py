@@ -24,8 +24,10 @@ _FIRST, _LAST = -62_135_596_800_000_000, LATEST_MS * 1000 + 999
 def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
     """The column's times as int64 microseconds, null where there is none; a ``bigint`` holds milliseconds.
 
-    ``timestamp_ntz`` is read as UTC, a ``date`` as its midnight. ``what`` names the column in errors. A time outside of the years 1 to
-    9999 is one: whatever is calculated with it might leave the range of numbers, and most likely it was counted in another unit.
+    ``timestamp_ntz`` is read as UTC, a ``date`` as its midnight. ``what`` names the column in errors. A time outside of
+    the years 1 to
+    9999 is one: whatever is calculated with it might leave the range of numbers, and most likely it was counted in
+    another unit.
     """
     numbers, unit = _numbers(column, kind, what)
     ends = _ends(numbers)
@@ -33,7 +35,8 @@ def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
         far = ends[1] if ends[1] > _LAST // unit else ends[0]
         raise SchemaError(
             f"The event time of {what} is {_shown(far, unit, kind)}, which is not in the years 1 to 9999.",
-            hint="A bigint that holds event times counts milliseconds since 1970: divide it first with select. Leave out messages whose "
+            hint="A bigint that holds event times counts milliseconds since 1970: divide it first with select. Leave "
+            "out messages whose "
             "times are wrong with where.",
             value=far,
         )
@@ -41,7 +44,10 @@ def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
 
 
 def known_micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
-    """As :func:`micros`, with null where a time is outside of the years 1 to 9999: a condition behind an input may leave it out yet."""
+    """As :func:`micros`, with null where a time is outside of the years 1 to 9999.
+
+    A condition behind an input may leave it out yet.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -91,7 +97,9 @@ def _shown(number: int, unit: int, kind: DataType) -> str:
 
 
 def to_ms(value: Any) -> int | None:
-    """A time that user code returned, as whole ms since 1970, rounded down: a datetime (naive: UTC) or ms; None when it is neither.
+    """A time that user code returned, as whole ms since 1970, rounded down: a datetime (naive: UTC) or ms.
+
+    None when it is neither.
 
     >>> to_ms(datetime.datetime(1970, 1, 1, 0, 0, 1, 999))
     1000

@@ -1,4 +1,7 @@
-"""Arrow batches → the messages that callables get: dataclass instances or Rows. Columns are converted whole, never row by row."""
+"""Arrow batches → the messages that callables get: dataclass instances or Rows.
+
+Columns are converted whole, never row by row.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,11 @@ class Messages:
     __slots__ = ("_chosen", "_values", "batch", "objects")
 
     def __init__(
-        self, batch: pa.RecordBatch, objects: list[Any], values: dict[str, list[Any]], chosen: Sequence[Any] | None = None
+        self,
+        batch: pa.RecordBatch,
+        objects: list[Any],
+        values: dict[str, list[Any]],
+        chosen: Sequence[Any] | None = None,
     ) -> None:
         self.batch = batch
         self.objects = objects
@@ -56,7 +63,8 @@ class Messages:
             return None
         if self._chosen is not None:
             mine = list(compress(mine, self._chosen))
-        # Lists are compared by identity first, at a nanosecond a value. Equal is not enough where it says that 1 is True, or 0.0 is -0.0.
+        # Lists are compared by identity first, at a nanosecond a value. Equal is not enough where it says that 1 is
+        # True, or 0.0 is -0.0.
         try:
             same = mine == values if kind in _equal_is_same() else all(map(is_, mine, values))
         except Exception:  # what does not even compare is something else
@@ -89,7 +97,12 @@ class MessageReader:
     def messages(self, batch: pa.RecordBatch) -> Messages:
         """The messages of a batch, in order; the operator before has perhaps made them already."""
         latest = getattr(_LATEST, "messages", None)
-        if latest is not None and latest.batch is batch and _LATEST.schema == self.schema and self._shareable(_LATEST.schema):
+        if (
+            latest is not None
+            and latest.batch is batch
+            and _LATEST.schema == self.schema
+            and self._shareable(_LATEST.schema)
+        ):
             return latest  # type: ignore[no-any-return]
         simple = {}
         with _collector_paused():
@@ -98,7 +111,9 @@ class MessageReader:
                 convert = self._nested[place]
                 try:
                     values = python_values(batch.column(place), field.type)
-                    columns.append(values if convert is None else [None if value is None else convert(value) for value in values])
+                    columns.append(
+                        values if convert is None else [None if value is None else convert(value) for value in values]
+                    )
                 except (OverflowError, ValueError):
                     raise beyond_python(batch.column(place), field) from None
                 if not field.type.children:  # immutable, so that an object that comes back is as it was
@@ -164,8 +179,9 @@ def _row_builder(names: Sequence[str]) -> Builder:
 
 
 def _instance_builder(kind: type, names: Sequence[str]) -> Builder:
-    # A frozen dataclass sets each field through object.__setattr__, which takes four times as long as to fill an object of a class
-    # without rules and to give it its class then. That is the same where the class adds nothing of its own to the constructor.
+    # A frozen dataclass sets each field through object.__setattr__, which takes four times as long as to fill an object
+    # of a class without rules and to give it its class then. That is the same where the class adds nothing of its own
+    # to the constructor.
     values = [f"v{place}" for place in range(len(names))]
     body = "; ".join(f"m.{name} = {value}" for name, value in zip(names, values, strict=True))
     return _generated(

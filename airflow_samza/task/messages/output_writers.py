@@ -24,7 +24,8 @@ class Writer(Protocol):
 class OutputWriter:
     """Sends batches to one stream, each row to the partition of its key; without a key all to ``partition``.
 
-    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself, and say that it ``takes_dictionaries``.
+    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself, and say that it
+    ``takes_dictionaries``.
     """
 
     def __init__(self, stream_id: str, writer: Writer, key: tuple[str, ...], partitions: int, partition: int) -> None:
@@ -57,7 +58,10 @@ class OutputWriter:
 
 
 class Sender:
-    """Sends batches to a stream in its declared schema, missing columns that may be null filled in. ``what`` names them in errors."""
+    """Sends batches to a stream in its declared schema, missing columns that may be null filled in.
+
+    ``what`` names them in errors.
+    """
 
     def __init__(self, writer: OutputWriter, inputs: Schema, declared: Schema, what: str) -> None:
         self._writer = writer

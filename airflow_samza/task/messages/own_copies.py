@@ -1,4 +1,7 @@
-"""Copies of rows that may be changed in place, for whoever keeps rows or gives them out; rows that cannot change are not copied."""
+"""Copies of rows that may be changed in place, for whoever keeps rows or gives them out.
+
+Rows that cannot change are not copied.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,12 @@ class OwnCopies:
         if self._any:
             return _copied(row)
         values = getattr(row, "__dict__", None)
-        if values is None or not dataclasses.is_dataclass(row) or isinstance(row, type) or hasattr(type(row), "__slots__"):
+        if (
+            values is None
+            or not dataclasses.is_dataclass(row)
+            or isinstance(row, type)
+            or hasattr(type(row), "__slots__")
+        ):
             return self._of_another(row)
         made = object.__new__(type(row))  # not by the constructor, which may do more than take values
         made.__dict__.update(values)

@@ -17,7 +17,9 @@ from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.quoting import one_line, quoted, told
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
-_LIBRARIES = tuple({_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
+_LIBRARIES = tuple(
+    {_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+)
 _MOST = 2000
 """Characters of what a user's exception says."""
 
@@ -63,7 +65,9 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
     return made
 
 
-def wrong_shape(spec: OperatorSpec, function: object, result: object, expected: str, *, message: object = ..., why: str = "") -> SamzaError:
+def wrong_shape(
+    spec: OperatorSpec, function: object, result: object, expected: str, *, message: object = ..., why: str = ""
+) -> SamzaError:
     """The error for a callable whose result is not what the operator's schema says. ``expected`` lists the columns."""
     facts: dict[str, Any] = {} if message is ... else {"message": shortened(message)}
     on = "" if message is ... else f", on the message {shortened(message)}"
@@ -82,14 +86,21 @@ class Awaited(TypeError):
 
 
 def refuse_awaitable(result: object) -> None:
-    """Refuse the result of a coroutine function that a decorator or a lambda hides: as a condition it is always true."""
+    """Refuse the result of a coroutine function that a decorator or a lambda hides.
+
+    As a condition it is always true.
+    """
     if inspect.isawaitable(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
-        raise Awaited(f"it returned {_a(type(result).__name__)}, which nobody awaits (map_async takes coroutine functions)")
+        raise Awaited(
+            f"it returned {_a(type(result).__name__)}, which nobody awaits (map_async takes coroutine functions)"
+        )
 
 
-def refuse_awaitables(spec: OperatorSpec, function: object, results: Sequence[object], messages: Sequence[object]) -> None:
+def refuse_awaitables(
+    spec: OperatorSpec, function: object, results: Sequence[object], messages: Sequence[object]
+) -> None:
     """As :func:`refuse_awaitable`, for the results on some messages, one for one."""
     if not any(hasattr(kind, "__await__") or hasattr(kind, "__anext__") for kind in set(map(type, results))):
         return
@@ -104,7 +115,9 @@ def _a(word: str) -> str:
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word.replace('_', ' ')}"
 
 
-def _message_error(sentence: str, location: SourceLocation | None, hint: str, spec: OperatorSpec, **facts: object) -> MessageError:
+def _message_error(
+    sentence: str, location: SourceLocation | None, hint: str, spec: OperatorSpec, **facts: object
+) -> MessageError:
     at = f" ({location})" if location is not None else ""
     return MessageError(
         f"{sentence}{at}.",

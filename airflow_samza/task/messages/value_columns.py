@@ -1,7 +1,9 @@
-"""Python values → Arrow columns by one rule at every depth: a value fits into an array, a struct or a map as it fits into a column.
+"""Python values → Arrow columns by one rule at every depth.
 
-Nothing is bent: what fits reads back equal, all else is :class:`Misfit`. Columns are converted whole; :func:`misfit` says of one value
-what is wrong with it, and where.
+A value fits into an array, a struct or a map as it fits into a column.
+
+Nothing is bent: what fits reads back equal, all else is :class:`Misfit`. Columns are converted whole; :func:`misfit`
+says of one value what is wrong with it, and where.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def _parts(value: Any, kind: DataType) -> list[tuple[Any, DataType, str]]:
     if kind.name == "struct":
         fields = _fields_of(value)
         if fields is not None:
-            return [(fields[n], child, f".{n}") for n, child in zip(kind.names, kind.children, strict=True) if n in fields]
+            return [
+                (fields[n], child, f".{n}") for n, child in zip(kind.names, kind.children, strict=True) if n in fields
+            ]
     return []
 
 
@@ -148,7 +152,10 @@ def _why_no(strange: type, kind: DataType) -> str:
     import numpy as np
 
     if kind.name in ("timestamp", "timestamp_ntz") and issubclass(strange, int | float | np.number | decimal.Decimal):
-        return f"a number, and no {kind.ddl()}: ms since 1970 become one by datetime.fromtimestamp(ms / 1000, timezone.utc)"
+        return (
+            f"a number, and no {kind.ddl()}: ms since 1970 become one by datetime.fromtimestamp(ms / 1000, "
+            "timezone.utc)"
+        )
     return ""
 
 
@@ -289,7 +296,10 @@ def _structs(kind: DataType) -> Column:
                 raise Misfit
             if row is not None and (len(row) != len(wanted) or not wanted.issuperset(row)):
                 raise Misfit(f"where {columns_differ(wanted, row)}")
-        arrays = [make([None if row is None else row[name] for row in rows]) for name, make in zip(names, children, strict=True)]
+        arrays = [
+            make([None if row is None else row[name] for row in rows])
+            for name, make in zip(names, children, strict=True)
+        ]
         if not arrays:
             return pa.array([None if row is None else {} for row in rows], target)
         mask = pa.array(missing) if any(missing) else None
@@ -302,7 +312,9 @@ def columns_differ(wanted: set[str], values: Mapping[Any, Any]) -> str:
     """What a message, or a struct, lacks or has besides."""
     lacking = ", ".join(sorted(wanted - set(values)))
     more = ", ".join(sorted(str(name) for name in set(values) - wanted))
-    return " and ".join(part for part in (f"it lacks {lacking}" if lacking else "", f"it has also {more}" if more else "") if part)
+    return " and ".join(
+        part for part in (f"it lacks {lacking}" if lacking else "", f"it has also {more}" if more else "") if part
+    )
 
 
 def _maps(kind: DataType) -> Column:
@@ -322,7 +334,9 @@ def _maps(kind: DataType) -> Column:
             raise Misfit("which has None for a key")
         items = item(list(chain.from_iterable(value.values() for value in known)))
         made = pa.MapArray.from_arrays(_offsets(values, some_null=some_null), keys, items)
-        if kind.children[0].name in _MERGING and any(len(set(_keys(row))) < len(row) for row in made.to_pylist() if row):
+        if kind.children[0].name in _MERGING and any(
+            len(set(_keys(row))) < len(row) for row in made.to_pylist() if row
+        ):
             raise Misfit("of which two keys become one")
         return made.cast(target) if made.type != target else made
 
@@ -345,7 +359,10 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 _MERGING = ("float", "timestamp", "array", "struct", "map")
-"""Types whose values may differ in Python and be equal in the column: digits are cut off, times without a zone are UTC."""
+"""Types whose values may differ in Python and be equal in the column.
+
+Digits are cut off, times without a zone are UTC.
+"""
 
 
 def _keys(row: Sequence[tuple[Any, Any]]) -> list[Any]:

@@ -43,7 +43,8 @@ def beyond_python(column: pa.Array, field: Field) -> SchemaError:
         far = max(pc.min_max(column.view(_int32() if days else _int64())).as_py().values(), key=abs)
         shown = str(np.datetime64(far, "D") if days else np.datetime64(far, "us"))
     return SchemaError(
-        f"Column {field.name!r} holds {shown}, which is not in the years 1 to 9999, and Python has no {field.type.ddl()} for it.",
+        f"Column {field.name!r} holds {shown}, which is not in the years 1 to 9999, and Python has no "
+        f"{field.type.ddl()} for it.",
         hint="Leave such messages out before with where, or make a text or a number of the column with select.",
         column=field.name,
     )
@@ -56,7 +57,8 @@ def _of_dictionary(array: pa.DictionaryArray, kind: DataType) -> list[Any]:
 
 
 def _datetimes(array: pa.Array, aware: bool) -> list[Any]:
-    # As differences to 1970, which numpy makes many times faster than pyarrow makes times with a zone. A null is None among them.
+    # As differences to 1970, which numpy makes many times faster than pyarrow makes times with a zone. A null is None
+    # among them.
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc if aware else None)
     micros = array.view(_int64())
     if array.null_count:
@@ -94,12 +96,16 @@ def nested_conversion(kind: DataType, annotation: Any) -> Callable[[Any], Any] |
         inner = [nested_conversion(child, None) for child in kind.children]
         if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
             hints = typing.get_type_hints(annotation)
-            inner = [nested_conversion(child, hints.get(name)) for name, child in zip(kind.names, kind.children, strict=True)]
+            inner = [
+                nested_conversion(child, hints.get(name)) for name, child in zip(kind.names, kind.children, strict=True)
+            ]
         make: Any = annotation if isinstance(annotation, type) and dataclasses.is_dataclass(annotation) else None
         names = kind.names
 
         def build(value: Mapping[str, Any]) -> Any:
-            fields = {n: value[n] if c is None or value[n] is None else c(value[n]) for n, c in zip(names, inner, strict=True)}
+            fields = {
+                n: value[n] if c is None or value[n] is None else c(value[n]) for n, c in zip(names, inner, strict=True)
+            }
             return make(**fields) if make is not None else Row(fields)
 
         return build

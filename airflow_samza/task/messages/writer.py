@@ -1,4 +1,7 @@
-"""The messages that callables return → Arrow batches. Columns are converted whole; who is to blame is looked for only when that fails."""
+"""The messages that callables return → Arrow batches.
+
+Columns are converted whole; who is to blame is looked for only when that fails.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,11 @@ class MessageWriter:
         self._made = [column_of(field.type) for field in schema.fields]
         names = [repr(name) for name in schema.names]
         self._of_mappings = _transposer([f"m[{name}]" for name in names])
-        self._of_instances = _transposer([f"m.{name}" for name in schema.names]) if schema.python_class is not None else self._of_mappings
+        self._of_instances = (
+            _transposer([f"m.{name}" for name in schema.names])
+            if schema.python_class is not None
+            else self._of_mappings
+        )
 
     @property
     def expected(self) -> str:
@@ -45,7 +52,8 @@ class MessageWriter:
     def write(self, messages: Sequence[Any], source: Messages | None = None) -> pa.RecordBatch:
         """The batch of the messages, in order. ``source`` are those that they were made of, one for one.
 
-        Most callables hand most values on: a column that holds the very objects of the source is the source's Arrow column.
+        Most callables hand most values on: a column that holds the very objects of the source is the source's Arrow
+        column.
         """
         import pyarrow as pa
 
@@ -56,7 +64,9 @@ class MessageWriter:
             if array is None:
                 array = self._converted(place, values)
             if array.null_count and not field.nullable:
-                raise ShapeError(array.is_null().index(pa.scalar(True)).as_py(), f"{field.name} is None, and is declared never null")
+                raise ShapeError(
+                    array.is_null().index(pa.scalar(True)).as_py(), f"{field.name} is None, and is declared never null"
+                )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
 
@@ -103,7 +113,9 @@ class MessageWriter:
         return [[row[name] for row in rows] for name in names]
 
 
-def written_each(writer: MessageWriter, groups: Sequence[Sequence[Any]]) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
+def written_each(
+    writer: MessageWriter, groups: Sequence[Sequence[Any]]
+) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
     """The batch of all groups of messages that fit (None: there are no messages), and the numbers of those that do not, with the reason."""
     try:
         together = [message for group in groups for message in group]

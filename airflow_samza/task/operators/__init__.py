@@ -1,1 +1,4 @@
-"""The operators of a task over Arrow batches: each takes a batch and gives batches; routing and ends are the task instance's."""
+"""The operators of a task over Arrow batches: each takes a batch and gives batches.
+
+Routing and ends are the task instance's.
+"""

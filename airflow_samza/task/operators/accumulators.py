@@ -1,4 +1,6 @@
-"""The parts of a vectorised aggregation: for each function what is kept per key, how two of them merge, and the final value.
+"""The parts of a vectorised aggregation.
+
+For each function what is kept per key, how two of them merge, and the final value.
 
 Null columns are left out, as in SQL; NaN is greater than every number and equal to itself, as in Spark.
 """
@@ -25,19 +27,25 @@ _EXACT = decimal.Context(prec=76)
 
 @dataclass(frozen=True)
 class Part:
-    """One column that is kept per key: made by ``first`` (an Arrow hash function) over new rows, merged by ``merge``."""
+    """One column that is kept per key.
+
+    Made by ``first`` (an Arrow hash function) over new rows, merged by ``merge``.
+    """
 
     first: str
     merge: str
     source: str | None = None
-    """How the input column is prepared: see :meth:`Accumulator.prepared`; None counts rows, ``sequence`` is the place of each value."""
+    """How the input column is prepared: see :meth:`Accumulator.prepared`.
+
+    None counts rows, ``sequence`` is the place of each value.
+    """
 
 
 class Accumulator:
     """One aggregation of one column: its parts, their preparation and the final value.
 
-    ``placed``: partial results do not merge in the order in which their messages were read, so that first, last and collect keep
-    the place of each value.
+    ``placed``: partial results do not merge in the order in which their messages were read, so that first, last and
+    collect keep the place of each value.
     """
 
     def __init__(self, aggregation: Aggregation, kind: DataType | None, output: Field, *, placed: bool = False) -> None:
@@ -47,7 +55,10 @@ class Accumulator:
         self.parts = _parts(aggregation, kind, placed)
 
     def prepared(self, source: str | None, column: pa.Array) -> pa.Array:
-        """The input of a part: the column itself, widened (``bigint``, ``double``, ``decimal``), without NaN, or whether it is NaN."""
+        """The input of a part.
+
+        The column itself, widened (``bigint``, ``double``, ``decimal``), without NaN, or whether it is NaN.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -83,7 +94,11 @@ class Accumulator:
         if function in ("min", "max") and self.kind is not None and is_floating(self.kind):
             value, some_nan = parts
             nan = pa.scalar(float("nan"), value.type)
-            takes_nan = pc.fill_null(some_nan, False) if function == "max" else pc.and_(value.is_null(), pc.fill_null(some_nan, False))
+            takes_nan = (
+                pc.fill_null(some_nan, False)
+                if function == "max"
+                else pc.and_(value.is_null(), pc.fill_null(some_nan, False))
+            )
             return pc.if_else(takes_nan, nan, value)
         if function == "count_distinct":
             return pc.list_value_length(parts[0]).cast(pa.int64())
@@ -129,7 +144,10 @@ def _parts(aggregation: Aggregation, kind: DataType | None, placed: bool) -> tup
 
 
 def checked_sum_input(column: pa.Array) -> pa.Array:
-    """A column whose sums, over any of its rows, cannot overflow in silence: bigints and decimals that could become wider decimals."""
+    """A column whose sums, over any of its rows, cannot overflow in silence.
+
+    Bigints and decimals that could become wider decimals.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -146,7 +164,10 @@ def checked_sum_input(column: pa.Array) -> pa.Array:
 
 
 def checked_sum(total: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The sums of :func:`checked_sum_input` in the type of the column itself; one that does not fit is an ANSI overflow."""
+    """The sums of :func:`checked_sum_input` in the type of the column itself.
+
+    One that does not fit is an ANSI overflow.
+    """
     import pyarrow as pa
 
     if total.type == kind:
@@ -166,4 +187,6 @@ def same_key(column: pa.Array) -> pa.Array:
         return column
     values: Any = column.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
     values = np.where(np.isnan(values), np.nan, values)
-    return pa.array(values, column.type, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)
+    return pa.array(
+        values, column.type, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    )

@@ -126,8 +126,8 @@ class _Values:
         rows = pa.concat_tables(self._tables)
         if self.aggregation.function == "count_distinct":
             rows = self._distinct(rows)
-        # One row without a value per key, before all others, so that keys without values are there, too. Arrow gives groups in no order
-        # that it promises, so that row's number says whose group it is.
+        # One row without a value per key, before all others, so that keys without values are there, too. Arrow gives
+        # groups in no order that it promises, so that row's number says whose group it is.
         count = len(keys[0])
         nothing = pa.nulls(count, rows.schema.field("v").type)
         first = pa.table([*keys, nothing, pa.array(range(count), pa.int64())], [*self._names, "v", "row"])
@@ -135,5 +135,9 @@ class _Values:
         table = pa.concat_tables([first, rows]).combine_chunks().group_by(self._names, use_threads=False)
         function = "count" if self.aggregation.function == "count_distinct" else "list"
         groups = table.aggregate([("v", function), ("row", "min")])
-        values = groups.column(f"v_{function}").combine_chunks().take(pc.array_sort_indices(groups.column("row_min").combine_chunks()))
+        values = (
+            groups.column(f"v_{function}")
+            .combine_chunks()
+            .take(pc.array_sort_indices(groups.column("row_min").combine_chunks()))
+        )
         return values if function == "count" else pc.list_slice(values, 1)

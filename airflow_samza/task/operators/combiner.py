@@ -27,7 +27,10 @@ TRIED_ROWS = 1 << 19
 """After so many messages it is looked whether combining pays."""
 
 WORTH = 0.75
-"""It pays where partial results are fewer than this share of the messages; else each message is sent as a partial result of its own."""
+"""It pays where partial results are fewer than this share of the messages.
+
+Else each message is sent as a partial result of its own.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Means of decimals, exact: a sum of up to 38 digits and a count give a quotient that is rounded half up, as Spark's ``avg``."""
+"""Means of decimals, exact.
+
+A sum of up to 38 digits and a count give a quotient that is rounded half up, as Spark's ``avg``.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _EXACT = decimal.Context(prec=2 * _DIGITS)
 
 
 def decimal_means(totals: pa.Array, counts: pa.Array, result: DataType) -> pa.Array:
-    """The mean per row, of type ``result``; null where the count is 0. Raises :class:`EvaluationFailure` for one that does not fit."""
+    """The mean per row, of type ``result``; null where the count is 0.
+
+    Raises :class:`EvaluationFailure` for one that does not fit.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -29,7 +35,9 @@ def decimal_means(totals: pa.Array, counts: pa.Array, result: DataType) -> pa.Ar
     known = pa.array(counted != 0)
     if small is None:
         pairs = zip(totals.to_pylist(), counted.tolist(), strict=True)
-        return pa.array([None if not count else _mean(total, count, scale, result) for total, count in pairs], result.to_arrow())
+        return pa.array(
+            [None if not count else _mean(total, count, scale, result) for total, count in pairs], result.to_arrow()
+        )
     # below these bounds whole numbers of 64 bits hold everything, and rounding once is the same as rounding twice
     divisor = np.where(counted == 0, 1, counted)
     rounded = (2 * np.abs(small) * more + divisor) // (2 * divisor)

@@ -31,7 +31,9 @@ class Grouping:
         self.accumulators = accumulators
         self.parts = [part for accumulator in accumulators for part in accumulator.parts]
 
-    def made(self, keys: list[Any], batch: pa.RecordBatch, sequence: pa.Array | None = None) -> tuple[list[Any], list[Any]]:
+    def made(
+        self, keys: list[Any], batch: pa.RecordBatch, sequence: pa.Array | None = None
+    ) -> tuple[list[Any], list[Any]]:
         """The keys and parts of messages; ``sequence`` is the place of each where parts ask for it."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -91,7 +93,9 @@ class Grouping:
         # one thread: Spark runs a task per core
         grouped = pa.table(columns, column_names).group_by(names, use_threads=False).aggregate(asked)
         firsts = grouped.column(f"{_ROW}_min").to_numpy()
-        if not (firsts[1:] > firsts[:-1]).all():  # Arrow's groups come nearly, not always, in the order of their first rows
+        if not (
+            firsts[1:] > firsts[:-1]
+        ).all():  # Arrow's groups come nearly, not always, in the order of their first rows
             grouped = grouped.take(pa.array(np.argsort(firsts)))
         groups = _groups(grouped.column(f"{_ROW}_list").combine_chunks()) if by_rows else None
         out: list[Any] = []
@@ -146,7 +150,10 @@ def _at_places(values: pa.Array, places: pa.Array, wanted: pa.Array) -> pa.Array
 
 
 def _places(column: pa.Array) -> pa.Array:
-    """The row number of each value, null where the value is: the least is the first value's, the greatest the last one's."""
+    """The row number of each value, null where the value is.
+
+    The least is the first value's, the greatest the last one's.
+    """
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,6 @@
-"""Parts of aggregations that are lists: all values (collect), the distinct ones, registers of a sketch. Made and merged group by group.
+"""Parts of aggregations that are lists: all values (collect), the distinct ones, registers of a sketch.
+
+Made and merged group by group.
 
 Every function gets rows in the order of their groups (``rows``: their numbers) and how many each group has.
 """
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of rows: the rows' numbers, group after group and in order within each, and the number of rows per group."""
+    """Groups of rows.
+
+    The rows' numbers, group after group and in order within each, and the number of rows per group.
+    """
 
     rows: Any
     counts: Any
@@ -108,7 +113,9 @@ def _distinct_of(owners: Any, values: pa.Array, groups: Groups) -> pa.Array:
     import numpy as np
     import pyarrow as pa
 
-    found = pa.table([owners, values], ["g", "v"]).group_by(["g", "v"], use_threads=False).aggregate([]).combine_chunks()
+    found = (
+        pa.table([owners, values], ["g", "v"]).group_by(["g", "v"], use_threads=False).aggregate([]).combine_chunks()
+    )
     owners = found.column("g").to_numpy()
     order = np.argsort(owners, kind="stable")
     return _lists(found.column("v").combine_chunks().take(pa.array(order)), owners[order], groups)

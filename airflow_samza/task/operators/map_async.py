@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class MapAsync(Operator[MapAsyncSpec]):
-    """One message out for each message in, in order or as the calls end; up to ``concurrency`` stay in flight from batch to batch.
+    """One message out for each message in, in order or as the calls end.
+
+    Up to ``concurrency`` stay in flight from batch to batch.
 
     Nothing is in flight when the watermark moves on, when an epoch ends and when the input does (SEMANTICS C7).
     """
@@ -29,7 +31,9 @@ class MapAsync(Operator[MapAsyncSpec]):
         self._reader = MessageReader(inputs)
         self._writer = MessageWriter(output)
         self._loop = TaskLoop(task_name)
-        self._calls = AsyncCalls(self._loop, spec.function, spec.concurrency, ordered=spec.ordered, timeout_ms=spec.timeout_ms)
+        self._calls = AsyncCalls(
+            self._loop, spec.function, spec.concurrency, ordered=spec.ordered, timeout_ms=spec.timeout_ms
+        )
 
     def start(self) -> None:
         """Says whether calls may fail."""
@@ -74,7 +78,9 @@ class MapAsync(Operator[MapAsyncSpec]):
             yield self._writer.write(results)
         except ShapeError as error:
             message, result = ready[error.index]
-            raise wrong_shape(self.spec, self.spec.function, result, self._writer.expected, message=message, why=error.why) from None
+            raise wrong_shape(
+                self.spec, self.spec.function, result, self._writer.expected, message=message, why=error.why
+            ) from None
 
     def _tolerantly(self, ready: Sequence[tuple[Any, Any]], bad: BadRecords) -> Iterator[pa.RecordBatch]:
         fine = [(message, result) for message, result in ready if not isinstance(result, CallFailed)]
@@ -82,7 +88,9 @@ class MapAsync(Operator[MapAsyncSpec]):
         wrong = {id(result): result.error for _, result in ready if isinstance(result, CallFailed)}
         for number, shape in misshapen:
             message, result = fine[number]
-            wrong[id(result)] = wrong_shape(self.spec, self.spec.function, result, self._writer.expected, message=message, why=shape.why)
+            wrong[id(result)] = wrong_shape(
+                self.spec, self.spec.function, result, self._writer.expected, message=message, why=shape.why
+            )
         for message, result in ready if wrong else ():
             error = wrong.get(id(result))
             if error is not None:

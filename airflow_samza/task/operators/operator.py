@@ -17,7 +17,9 @@ Spec = TypeVar("Spec", bound=OperatorSpec)
 
 
 class Operator(Generic[Spec]):
-    """One operator of one task. ``input`` is the schema of the batches it gets, ``output`` of those it gives (None: it gives none).
+    """One operator of one task.
+
+    ``input`` is the schema of the batches it gets, ``output`` of those it gives (None: it gives none).
 
     It keeps no reference to other operators: the task instance takes what :meth:`process` gives and hands it on.
     """
@@ -26,7 +28,10 @@ class Operator(Generic[Spec]):
     """Whether its input may have dictionary-encoded columns; else they are decoded before."""
 
     takes_sides: ClassVar[bool] = False
-    """Whether it asks from which of its inputs a batch comes: it then gets :meth:`process_from` instead of :meth:`process`."""
+    """Whether it asks from which of its inputs a batch comes.
+
+    It then gets :meth:`process_from` instead of :meth:`process`.
+    """
 
     moves_watermark: bool = False
     """Whether messages, too, may move :meth:`output_watermark`: it is then asked again after each batch."""
@@ -67,7 +72,10 @@ class Operator(Generic[Spec]):
         return timestamp
 
     def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
-        """What comes of processing time having reached ``now`` (ms since the epoch); called between batches now and then."""
+        """What comes of processing time having reached ``now`` (ms since the epoch).
+
+        Called between batches now and then.
+        """
         return ()
 
     @property
@@ -76,29 +84,42 @@ class Operator(Generic[Spec]):
         return type(self).on_time is not Operator.on_time
 
     def metrics(self) -> Mapping[str, float]:
-        """What it has counted in this run, by the names under which reports show it; operators of one task are added up."""
+        """What it has counted in this run, by the names under which reports show it.
+
+        Operators of one task are added up.
+        """
         return {}
 
     def settle(self) -> Iterable[pa.RecordBatch]:
-        """What comes of the end of an epoch that does not end the inputs: everything in flight, and what waits to be sent.
+        """What comes of the end of an epoch that does not end the inputs.
+
+        Everything in flight, and what waits to be sent.
 
         Called before :meth:`snapshot`, and before :meth:`flush`.
         """
         return ()
 
     def snapshot(self) -> Mapping[str, pa.Table]:
-        """What it has to keep from epoch to epoch, as tables by names of its own; nothing (the default) when it keeps nothing.
+        """What it has to keep from epoch to epoch, as tables by names of its own.
+
+        Nothing (the default) when it keeps nothing.
 
         Taken between batches, and while it goes on: the tables must not change afterwards.
         """
         return {}
 
     def snapshot_after_end(self) -> Mapping[str, pa.Table]:
-        """What outlasts the end of all inputs, for the next run to go on from: nothing (the default) where the end flushes it all."""
+        """What outlasts the end of all inputs, for the next run to go on from.
+
+        Nothing (the default) where the end flushes it all.
+        """
         return {}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`snapshot` gave, after :meth:`start` and before the first batch; called only when there was something."""
+        """Takes over what :meth:`snapshot` gave, after :meth:`start` and before the first batch.
+
+        Called only when there was something.
+        """
 
     def flush(self) -> Iterable[pa.RecordBatch]:
         """What comes at the end of all inputs, when the end is final (SEMANTICS C9)."""

@@ -1,4 +1,7 @@
-"""Partial results of a decomposable aggregation: per key what its accumulators keep, made of rows, merged, and passed on as rows."""
+"""Partial results of a decomposable aggregation.
+
+Per key what its accumulators keep, made of rows, merged, and passed on as rows.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def accumulators_of(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, ou
 
 
 def partial_schema(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, output: Schema) -> Schema:
-    """The columns of partial results as messages: the key columns (and the slice's start), then the parts of every aggregation."""
+    """The columns of partial results as messages.
+
+    The key columns (and the slice's start), then the parts of every aggregation.
+    """
     fields = [inputs[column] for column in spec.key]
     if isinstance(spec, WindowOperatorSpec):
         fields.append(Field("window_start", _BIGINT, nullable=False))
@@ -71,8 +77,8 @@ def _kept_type(part: Part, kind: DataType | None) -> DataType:
 class PartialGroups:
     """Groups by key, what came first staying first; ``rows`` are those of the partial results held.
 
-    ``key`` are the columns grouped by, where they are others than the operator's key. ``watch`` is called with the key columns and the
-    messages of each partial result that is made.
+    ``key`` are the columns grouped by, where they are others than the operator's key. ``watch`` is called with the key
+    columns and the messages of each partial result that is made.
     """
 
     def __init__(
@@ -148,7 +154,9 @@ class PartialGroups:
                 elif part.first == "count":
                     yield batch.column(column).is_valid().cast(pa.int64())
                 elif is_list_function(part.first):
-                    yield list_part(part.first, accumulator.prepared(part.source, batch.column(column)), each_row(batch.num_rows))
+                    yield list_part(
+                        part.first, accumulator.prepared(part.source, batch.column(column)), each_row(batch.num_rows)
+                    )
                 else:
                     yield accumulator.prepared(part.source, batch.column(column))
 

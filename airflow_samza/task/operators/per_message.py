@@ -113,7 +113,12 @@ class Map(_PerMessage[MapSpec]):
             except ShapeError as error:
                 place = error.index
                 raise wrong_shape(
-                    self.spec, self._function, results[place], self._writer.expected, message=messages.objects[place], why=error.why
+                    self.spec,
+                    self._function,
+                    results[place],
+                    self._writer.expected,
+                    message=messages.objects[place],
+                    why=error.why,
                 ) from None
 
 
@@ -123,7 +128,9 @@ class FlatMap(_PerMessage[FlatMapSpec]):
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages, in batches as they fill."""
         if self.bad is not None:
-            yield from flat_map_each(self.spec, self._function, self._results, self._reader, self._writer, batch, self.bad)
+            yield from flat_map_each(
+                self.spec, self._function, self._results, self._reader, self._writer, batch, self.bad
+            )
             return
         for part in chunks(batch):
             made: list[Any] = []

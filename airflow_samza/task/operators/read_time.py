@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 
 
 class ReadTime(Operator[ReadTimeSpec]):
-    """Puts the clock's time into a column. It never goes back, not over a restart either; so it is the watermark of what follows.
+    """Puts the clock's time into a column.
+
+    It never goes back, not over a restart either; so it is the watermark of what follows.
 
     ``bounded``: the input ends, and makes no watermarks before.
     """
 
     takes_dictionaries = True
 
-    def __init__(self, spec: ReadTimeSpec, inputs: Schema, output: Schema, clock: Callable[[], int], *, bounded: bool) -> None:
+    def __init__(
+        self, spec: ReadTimeSpec, inputs: Schema, output: Schema, clock: Callable[[], int], *, bounded: bool
+    ) -> None:
         super().__init__(spec, inputs, output)
         self.moves_watermark = not bounded
         self._clock = clock

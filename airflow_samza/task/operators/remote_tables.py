@@ -28,12 +28,17 @@ def keys_of(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> list
 
 
 class RemoteTableJoin(Operator[TableJoinSpec]):
-    """Looks every message up by key, each distinct key of a batch once; without a function the row's columns are put beside the message's.
+    """Looks every message up by key, each distinct key of a batch once.
 
-    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it wrote.
+    Without a function the row's columns are put beside the message's.
+
+    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it
+    wrote.
     """
 
-    def __init__(self, spec: TableJoinSpec, inputs: Schema, output: Schema, table: RemoteTable, *, one_by_one: bool = False) -> None:
+    def __init__(
+        self, spec: TableJoinSpec, inputs: Schema, output: Schema, table: RemoteTable, *, one_by_one: bool = False
+    ) -> None:
         super().__init__(spec, inputs, output)
         self._table = table
         self._one_by_one = one_by_one
@@ -73,7 +78,11 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
             places = [place for place, go in enumerate(goes_on) if go]
             found = [rows[place] for place in places]
             taken = batch if len(places) == batch.num_rows else batch.take(pa.array(places, pa.int64()))
-            made = self._beside(taken, found) if self.spec.function is None else self._called(taken, found, places, failures)
+            made = (
+                self._beside(taken, found)
+                if self.spec.function is None
+                else self._called(taken, found, places, failures)
+            )
         if self.bad is not None:
             failures.reject(self.bad, batch, first)
         if made is not None:
@@ -89,7 +98,9 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         columns = [*batch.columns, *(table.column(name).take(places) for name in self._added)]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
-    def _called(self, batch: pa.RecordBatch, rows: list[Any], places: list[int], failures: Failures) -> pa.RecordBatch | None:
+    def _called(
+        self, batch: pa.RecordBatch, rows: list[Any], places: list[int], failures: Failures
+    ) -> pa.RecordBatch | None:
         function = self.spec.function
         assert function is not None
         messages = self._messages.read(batch)
@@ -104,7 +115,9 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         made, misshapen = written_each(self._writer, results)
         for number, shape in misshapen:
             place, result = fine[number], results[number][0]
-            wrong = wrong_shape(self.spec, function, result, self._writer.expected, message=messages[place], why=shape.why)
+            wrong = wrong_shape(
+                self.spec, function, result, self._writer.expected, message=messages[place], why=shape.why
+            )
             self._fails(failures, places[place], wrong)
         return made
 
@@ -123,7 +136,9 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
 
 
 class SendToRemoteTable(Operator[SendToTableSpec]):
-    """Writes every message to the table, in order, before the epoch commits: at least once, as an epoch that is run again writes again.
+    """Writes every message to the table, in order, before the epoch commits.
+
+    At least once, as an epoch that is run again writes again.
 
     A message of which everything beside the key is null deletes the key's row: the writer gets None.
     """
@@ -147,7 +162,9 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
             messages: list[Any] = self._reader.read(chunk)
             entries = [
                 (key, None if gone else message)
-                for key, message, gone in zip(keys_of(chunk, self._schema, self._table.table.key), messages, deletes, strict=True)
+                for key, message, gone in zip(
+                    keys_of(chunk, self._schema, self._table.table.key), messages, deletes, strict=True
+                )
             ]
             failures = Failures()
             for place, error in sorted(self._table.write(entries, tolerant=self.bad is not None).items()):

@@ -1,8 +1,9 @@
 """Sketches that count distinct values approximately (HyperLogLog): made, merged and read for many groups at once.
 
-A sketch is a list of int32: for each of its ``2 ** precision`` registers that some value has hit, the register's number and the greatest
-rank seen there, as ``number << 6 | rank``. So a group of few values is small, and merging is a group-by. Numbers are read by Ertl's
-estimator ("New cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6), which needs no tables of corrections.
+A sketch is a list of int32: for each of its ``2 ** precision`` registers that some value has hit, the register's number
+and the greatest rank seen there, as ``number << 6 | rank``. So a group of few values is small, and merging is a
+group-by. Numbers are read by Ertl's estimator ("New cardinality estimation algorithms for HyperLogLog sketches", 2017,
+algorithm 6), which needs no tables of corrections.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _SEEDS = (0x9747B28C, 0x3C6EF372)
 
 
 def precision_of(aggregation: Aggregation) -> int:
-    """The bits of a register's number: enough for the relative standard deviation asked for, by the same rule as Spark's.
+    """The bits of a register's number.
+
+    Enough for the relative standard deviation asked for, by the same rule as Spark's.
 
     >>> precision_of(Aggregation("approx_count_distinct", "x"))
     9

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure, message: str = "") -> MessageError:
-    """The error for an expression that has no value on some row; ``message`` is that row for people, where one row is to blame."""
+    """The error for an expression that has no value on some row.
+
+    ``message`` is that row for people, where one row is to blame.
+    """
     on = f", on the message {message}" if message else ""
     at = f" ({spec.location})" if spec.location is not None else ""
     text = cut_short(text)
@@ -44,7 +47,10 @@ def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure,
 def first_failure(
     batch: pa.RecordBatch, failure: EvaluationFailure, evaluate: Callable[[pa.RecordBatch], object]
 ) -> tuple[EvaluationFailure, str]:
-    """The failure of the first row of a batch on which ``evaluate`` fails, and that row for people; looked for by halving."""
+    """The failure of the first row of a batch on which ``evaluate`` fails, and that row for people.
+
+    Looked for by halving.
+    """
     while batch.num_rows > 1:
         middle = batch.num_rows // 2
         try:
@@ -212,11 +218,15 @@ class MapBatches(Operator[MapBatchesSpec]):
         more = [name for name in result.schema.names if name not in self.output]
         shape = f"the columns {self.output.ddl()}"
         if more:
-            raise wrong_shape(self.spec, self.spec.function, _shown(result), shape, why=f"it has also {', '.join(more)}")
+            raise wrong_shape(
+                self.spec, self.spec.function, _shown(result), shape, why=f"it has also {', '.join(more)}"
+            )
         try:
             return self._conformer.conform(result)
         except SchemaError as error:
-            raise wrong_shape(self.spec, self.spec.function, _shown(result), shape, why=error.sentence.rstrip(".")) from None
+            raise wrong_shape(
+                self.spec, self.spec.function, _shown(result), shape, why=error.sentence.rstrip(".")
+            ) from None
 
 
 class _shown:  # noqa: N801 (it only stands for a batch in an error)

@@ -50,16 +50,24 @@ class SendToTable(Operator[SendToTableSpec]):
 
 
 class RowTimes:
-    """The times of rows of a table with a time to live: of the messages, where all who write and look up have event times, else now."""
+    """The times of rows of a table with a time to live.
 
-    def __init__(self, spec: SendToTableSpec | TableJoinSpec, inputs: Schema, store: TableStore, now: Callable[[], int]) -> None:
+    Of the messages, where all who write and look up have event times, else now.
+    """
+
+    def __init__(
+        self, spec: SendToTableSpec | TableJoinSpec, inputs: Schema, store: TableStore, now: Callable[[], int]
+    ) -> None:
         self.now = now
         self._spec = spec
         self._inputs = inputs
         self._store = store
 
     def written(self, batch: pa.RecordBatch) -> Any:
-        """When the time to live of rows that messages write begins (ms); where a message has no time, it is over at once."""
+        """When the time to live of rows that messages write begins (ms).
+
+        Where a message has no time, it is over at once.
+        """
         return self._of(batch, _BEFORE_TIME)
 
     def asked(self, batch: pa.RecordBatch) -> Any:
@@ -94,11 +102,19 @@ def _batch(store: TableStore, places: Any) -> pa.RecordBatch:
 class TableJoin(Operator[TableJoinSpec]):
     """Looks every message up by key; without a function the table's other columns are put beside the message's.
 
-    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it wrote.
+    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it
+    wrote.
     """
 
     def __init__(
-        self, spec: TableJoinSpec, inputs: Schema, output: Schema, store: TableStore, clock: Callable[[], int], *, one_by_one: bool = False
+        self,
+        spec: TableJoinSpec,
+        inputs: Schema,
+        output: Schema,
+        store: TableStore,
+        clock: Callable[[], int],
+        *,
+        one_by_one: bool = False,
     ) -> None:
         super().__init__(spec, inputs, output)
         self._store = store
@@ -171,9 +187,13 @@ class TableJoin(Operator[TableJoinSpec]):
             yield self._writer.write(results)
         except ShapeError as error:
             place = error.index
-            raise wrong_shape(self.spec, function, results[place], self._writer.expected, message=messages[place], why=error.why) from None
+            raise wrong_shape(
+                self.spec, function, results[place], self._writer.expected, message=messages[place], why=error.why
+            ) from None
 
-    def _called_tolerantly(self, batch: pa.RecordBatch, messages: list[Any], rows: list[Any], bad: BadRecords) -> Iterator[pa.RecordBatch]:
+    def _called_tolerantly(
+        self, batch: pa.RecordBatch, messages: list[Any], rows: list[Any], bad: BadRecords
+    ) -> Iterator[pa.RecordBatch]:
         function = self.spec.function
         assert function is not None
         fine, results, failures = [], [], Failures()
@@ -187,7 +207,10 @@ class TableJoin(Operator[TableJoinSpec]):
         for number, shape in misshapen:
             message = messages[fine[number]]
             expected = self._writer.expected
-            failures.add(fine[number], wrong_shape(self.spec, function, results[number][0], expected, message=message, why=shape.why))
+            failures.add(
+                fine[number],
+                wrong_shape(self.spec, function, results[number][0], expected, message=message, why=shape.why),
+            )
         failures.reject(bad, batch, None)
         if made is not None:
             yield made

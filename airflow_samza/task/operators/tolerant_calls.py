@@ -1,4 +1,7 @@
-"""Callables per message where those that fail do not fail the stage: every message is called once, and only those that fail are lost."""
+"""Callables per message where those that fail do not fail the stage.
+
+Every message is called once, and only those that fail are lost.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,9 @@ def map_each(
         for number, error in misshapen:
             place = fine[number]
             message = messages.objects[place]
-            failures.add(place, wrong_shape(spec, function, results[number], writer.expected, message=message, why=error.why))
+            failures.add(
+                place, wrong_shape(spec, function, results[number], writer.expected, message=message, why=error.why)
+            )
         failures.reject(bad, part, first)
         first += part.num_rows
         if made is not None:
@@ -144,14 +149,18 @@ def flat_map_each(
         made, misshapen = written_each(writer, groups)
         for number, shape in misshapen:
             result, message = groups[number][shape.index], messages[fine[number]]
-            failures.add(fine[number], wrong_shape(spec, function, result, writer.expected, message=message, why=shape.why))
+            failures.add(
+                fine[number], wrong_shape(spec, function, result, writer.expected, message=message, why=shape.why)
+            )
         failures.reject(bad, part, first)
         first += part.num_rows
         if made is not None:
             yield made
 
 
-def sink_each(spec: OperatorSpec, function: Callable[[Any], Any], reader: MessageReader, batch: pa.RecordBatch, bad: BadRecords) -> None:
+def sink_each(
+    spec: OperatorSpec, function: Callable[[Any], Any], reader: MessageReader, batch: pa.RecordBatch, bad: BadRecords
+) -> None:
     """The callable's effect."""
     bad.begin(batch)
     first = 0

@@ -68,4 +68,6 @@ class WatermarkCalls:
         try:
             return self._writer.write(messages)
         except ShapeError as error:
-            raise wrong_shape(self._spec, method, messages[error.index], expected, message=said, why=error.why) from None
+            raise wrong_shape(
+                self._spec, method, messages[error.index], expected, message=said, why=error.why
+            ) from None

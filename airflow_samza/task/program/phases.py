@@ -25,8 +25,8 @@ class Phases:
 def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> Phases:
     """The phases of a stage's operators, given in an order in which each comes after its inputs.
 
-    What is not bounded has one phase: its writers never run to their end. A stream that the stage itself writes is read no earlier than it
-    is written.
+    What is not bounded has one phase: its writers never run to their end. A stream that the stage itself writes is read
+    no earlier than it is written.
     """
     members = {operator.op_id for operator in operators}
     following: dict[str, list[str]] = {op_id: [] for op_id in members}
@@ -43,7 +43,8 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
     if not bounded:
         looked_up = frozenset(join for join, writing in before.items() if writing)
         return Phases(dict.fromkeys((operator.op_id for operator in operators), 0), looked_up, bool(looked_up))
-    # Writers that depend on the join, also through other tables or streams of the stage's own, cannot run to their end before it.
+    # Writers that depend on the join, also through other tables or streams of the stage's own, cannot run to their end
+    # before it.
     readers = _readers_of_own_streams(operators)
     onward = {op_id: [*following[op_id], *readers.get(op_id, ())] for op_id in members}
     circular: set[str] = set()
@@ -65,7 +66,9 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
             if least > phase[operator.op_id]:
                 phase[operator.op_id] = least
                 changed = True
-    for operator in reversed(operators):  # what only later phases need is read when they begin, not held back until then
+    for operator in reversed(
+        operators
+    ):  # what only later phases need is read when they begin, not held back until then
         if following[operator.op_id] and not operator.is_terminal:
             phase[operator.op_id] = max(phase[operator.op_id], min(phase[op_id] for op_id in following[operator.op_id]))
     return Phases(phase, frozenset(circular), interleaved)
@@ -73,7 +76,9 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
 
 def _readers_of_own_streams(operators: Sequence[OperatorSpec]) -> dict[str, list[str]]:
     """By operator, the inputs that read what it sends: streams that the stage itself writes."""
-    inputs = {operator.stream.stream_id: operator.op_id for operator in operators if isinstance(operator, InputOperatorSpec)}
+    inputs = {
+        operator.stream.stream_id: operator.op_id for operator in operators if isinstance(operator, InputOperatorSpec)
+    }
     found: dict[str, list[str]] = {}
     for operator in operators:
         read = [inputs[stream_id] for stream_id in written_streams(operator) if stream_id in inputs]

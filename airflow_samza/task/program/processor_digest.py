@@ -1,8 +1,10 @@
-"""The digest of what makes the rows of a table that a processor fills: while it is the same, a table that a host has kept may be read on.
+"""The digest of what makes the rows of a table that a processor fills.
 
-It covers the source of the factory's module and of all modules of the user's that it imports, at any depth; the names and versions of the
-libraries that these import; the configuration, which the factory gets; and the columns of the messages. What a processor reads from
-elsewhere (a file, a service, the clock) nobody can compare.
+While it is the same, a table that a host has kept may be read on.
+
+It covers the source of the factory's module and of all modules of the user's that it imports, at any depth; the names
+and versions of the libraries that these import; the configuration, which the factory gets; and the columns of the
+messages. What a processor reads from elsewhere (a file, a service, the clock) nobody can compare.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from airflow_samza.task.tables.processors import processor_factory
 
 
 def processor_digests(program: StageProgram) -> dict[str, str]:
-    """The digests of a stage's tables with a processor, by table id; a table is missing where nobody can tell (:func:`code_digest`)."""
+    """The digests of a stage's tables with a processor, by table id.
+
+    A table is missing where nobody can tell (:func:`code_digest`).
+    """
     tables = (program.spec.table(table_id) for table_id in program.stage.tables)
     found = {table.table_id: _table_digest(program, table) for table in tables if table.processor is not None}
     return {table_id: digest for table_id, digest in found.items() if digest is not None}
@@ -45,8 +50,8 @@ def _table_digest(program: StageProgram, table: TableDescriptor) -> str | None:
 def code_digest(factory: Any) -> str | None:
     """The digest of a factory's code; None where it cannot be told.
 
-    That is: a factory made inside a function, a lambda, an object, one of ``__main__``, and one whose module has no source. What those hold
-    beside their code, or what that code is, cannot be compared from process to process.
+    That is: a factory made inside a function, a lambda, an object, one of ``__main__``, and one whose module has no
+    source. What those hold beside their code, or what that code is, cannot be compared from process to process.
     """
     name, module = getattr(factory, "__qualname__", None), getattr(factory, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str) or module == "__main__" or module not in sys.modules:
@@ -85,7 +90,10 @@ def _code_digest(module: str, name: str) -> str | None:
 
 
 def _source(module: str) -> str | None:
-    """The source of a module; None where there is no such module, or no source of it (as of what only looks like one)."""
+    """The source of a module.
+
+    None where there is no such module, or no source of it (as of what only looks like one).
+    """
     spec = _spec(module)
     read = getattr(spec.loader, "get_source", None) if spec is not None else None
     try:
@@ -109,7 +117,10 @@ def _spec(module: str) -> Any:
 
 
 def _imports(module: str, source: str) -> Iterator[str]:
-    """The names of all that a module imports, wherever in it; of ``from a import b`` both ``a`` and ``a.b``, which may be a module."""
+    """The names of all that a module imports, wherever in it.
+
+    Of ``from a import b`` both ``a`` and ``a.b``, which may be a module.
+    """
     spec = _spec(module)
     is_package = spec is not None and spec.submodule_search_locations is not None
     package = module if is_package else module.rpartition(".")[0]
@@ -144,7 +155,8 @@ def _is_of_the_user(module: str) -> bool:
 def _installed() -> tuple[str, ...]:
     """The folders of installed distributions."""
     return tuple(
-        {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")} | {p for p in sys.path if "-packages" in p}
+        {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+        | {p for p in sys.path if "-packages" in p}
     )
 
 

@@ -1,6 +1,9 @@
-"""What every operator of an application gives: its schema, the engine that runs it, and why. SQL is compiled here, once.
+"""What every operator of an application gives: its schema, the engine that runs it, and why.
 
-``arrow``: on whole batches in the task; ``python``: a user's callable per message, in the task; ``catalyst``: by Spark's engine.
+SQL is compiled here, once.
+
+``arrow``: on whole batches in the task; ``python``: a user's callable per message, in the task; ``catalyst``: by
+Spark's engine.
 """
 
 from __future__ import annotations
@@ -73,11 +76,14 @@ _PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, MapAsyncSpec, SinkSpec, TaskSp
 
 @dataclass(frozen=True)
 class CompiledOperator:
-    """An operator with all that running it needs: the schemas of its inputs and output (None: not known yet), its engine and the reason.
+    """An operator with all that running it needs.
 
-    ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection), for ``partition_by`` the
-    schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an aggregation behind one. ``unreadable`` is
-    the place of what seems a syntax error, where nothing but Spark can say that it is none.
+    The schemas of its inputs and output (None: not known yet), its engine and the reason.
+
+    ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection), for
+    ``partition_by`` the schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an
+    aggregation behind one. ``unreadable`` is the place of what seems a syntax error, where nothing but Spark can say
+    that it is none.
     """
 
     spec: OperatorSpec
@@ -92,9 +98,9 @@ class CompiledOperator:
 class SchemaResolver:
     """Resolves the operators of one application in order; what is wrong is raised, or collected in ``errors``.
 
-    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not tell: what a system says
-    of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through topics, where that is less
-    than whole messages.
+    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not tell: what a
+    system says of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through
+    topics, where that is less than whole messages.
     """
 
     def __init__(
@@ -147,7 +153,11 @@ class SchemaResolver:
 
     def _is_behind(self, operator: InputOperatorSpec) -> bool:
         """Whether the stream's writer waits for its own turn."""
-        writers = [o for o in self.spec.operators if isinstance(o, PartitionBySpec | BroadcastSpec) and o.stream is operator.stream]
+        writers = [
+            o
+            for o in self.spec.operators
+            if isinstance(o, PartitionBySpec | BroadcastSpec) and o.stream is operator.stream
+        ]
         return any(writer.op_id not in self.operators for writer in writers)
 
     def _resolve_one(self, operator: OperatorSpec) -> None:
@@ -197,14 +207,20 @@ class SchemaResolver:
         if isinstance(operator, TransformSpec):
             known = self.known.get(operator.op_id)
             return CompiledOperator(operator, inputs, known or operator.schema, CATALYST, "transform takes a DataFrame")
-        if isinstance(operator, AggregateSpec | WindowOperatorSpec) and isinstance(operator.inputs[0], InputOperatorSpec):
+        if isinstance(operator, AggregateSpec | WindowOperatorSpec) and isinstance(
+            operator.inputs[0], InputOperatorSpec
+        ):
             content = self.contents.get(operator.inputs[0].stream.stream_id)
             if content is not None and content.combined_for == operator.op_id:
                 combining = self._combining(content)
-                return CompiledOperator(operator, (combining.messages,), combining.output, ARROW, "merges partial results", COMBINED)
+                return CompiledOperator(
+                    operator, (combining.messages,), combining.output, ARROW, "merges partial results", COMBINED
+                )
         schema = self._schema(operator, inputs)
         if isinstance(operator, PartitionBySpec | BroadcastSpec):
-            return CompiledOperator(operator, inputs, schema, ARROW, "works on whole batches", self._sent(operator, inputs[0]))
+            return CompiledOperator(
+                operator, inputs, schema, ARROW, "works on whole batches", self._sent(operator, inputs[0])
+            )
         joins = isinstance(operator, TableJoinSpec | StreamJoinSpec)
         if isinstance(operator, _PER_MESSAGE) or (joins and getattr(operator, "function", None) is not None):
             return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
@@ -264,9 +280,11 @@ class SchemaResolver:
                 raise self._unknown(operator, missing[0], cut_short(", ".join(texts)), schema) from None
             if operator.on_error is not None:
                 raise InvalidApplication(
-                    f"{operator.title}{_at(operator)} has on_error={operator.on_error.text}, and Catalyst runs it ({unsupported}): there a "
+                    f"{operator.title}{_at(operator)} has on_error={operator.on_error.text}, and Catalyst runs it "
+                    f"({unsupported}): there a "
                     "row that fails fails the stage.",
-                    hint="Leave on_error= out, and keep such rows out before: try_cast, try_divide, CASE WHEN … THEN … END.",
+                    hint="Leave on_error= out, and keep such rows out before: try_cast, try_divide, CASE WHEN … THEN "
+                    "… END.",
                     operator=operator.op_id,
                 ) from None
             output = schema if isinstance(operator, WhereSpec) else known or operator.schema
@@ -281,12 +299,16 @@ class SchemaResolver:
         where = f"{operator.title}"
         first = inputs[0] if inputs else None
         if isinstance(operator, AggregateSpec):
-            self._check_columns(operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first)
+            self._check_columns(
+                operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first
+            )
             return aggregated_schema(first, operator.key, (), operator.aggregations, where)
         if isinstance(operator, WindowOperatorSpec):
             read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
             self._check_columns(operator, [column for column in read if column is not None], first)
-            return windowed_schema(first, operator.window, operator.key, operator.aggregations, operator.fold_schema, where)
+            return windowed_schema(
+                first, operator.window, operator.key, operator.aggregations, operator.fold_schema, where
+            )
         if isinstance(operator, ReadTimeSpec):
             return _stamped(operator, first)
         if isinstance(operator, MergeSpec):
@@ -296,14 +318,18 @@ class SchemaResolver:
             self._check_columns(operator, operator.key, first)
             if operator.function is not None:
                 return operator.schema or first
-            return joined_schema(first, self.tables.get(operator.table.table_id), operator.table.key, operator.how, where)
+            return joined_schema(
+                first, self.tables.get(operator.table.table_id), operator.table.key, operator.how, where
+            )
         if isinstance(operator, StreamJoinSpec):
             return self._stream_join(operator, first, inputs[1])
         if isinstance(operator, PartitionBySpec):
             self._check_columns(operator, operator.key, first)
         if isinstance(operator, SendToSpec):
             self._check_columns(operator, operator.stream.key, first)
-            self._check_writable(operator, operator.stream.schema, first, f"output stream {operator.stream.stream_id!r}")
+            self._check_writable(
+                operator, operator.stream.schema, first, f"output stream {operator.stream.stream_id!r}"
+            )
         if isinstance(operator, SendToTableSpec):
             self._check_columns(operator, operator.table.key, first)
             self._check_writable(operator, operator.table.schema, first, f"table {operator.table.table_id!r}")
@@ -315,16 +341,19 @@ class SchemaResolver:
         if (join.left_time is None) != (join.right_time is None):
             known, lacking = ("left", "right") if join.right_time is None else ("right", "left")
             raise InvalidApplication(
-                f"{join.title}{_at(join)} knows the event time of its {known} stream ({join.left_time or join.right_time!r}), and none of "
+                f"{join.title}{_at(join)} knows the event time of its {known} stream "
+                f"({join.left_time or join.right_time!r}), and none of "
                 f"its {lacking} stream.",
-                hint=f"Say timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: then arrival counts.",
+                hint=f"Say timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: "
+                "then arrival counts.",
                 operator=join.op_id,
             )
         if left is not None and right is not None:
             for mine, theirs in zip(join.left_key, join.right_key, strict=True):
                 if key_type(left[mine].type) != key_type(right[theirs].type):
                     raise InvalidApplication(
-                        f"{join.title}{_at(join)} compares {mine!r}, of type {left[mine].type.ddl()}, with {theirs!r}, of type "
+                        f"{join.title}{_at(join)} compares {mine!r}, of type {left[mine].type.ddl()}, with "
+                        f"{theirs!r}, of type "
                         f"{right[theirs].type.ddl()}.",
                         hint="Cast one side before its partition_by, with select.",
                         operator=join.op_id,
@@ -338,12 +367,15 @@ class SchemaResolver:
             if schema is not None and column not in schema:
                 raise self._unknown(operator, column, f"the key or columns of {operator.op}", schema)
 
-    def _check_writable(self, operator: OperatorSpec, declared: Schema | None, schema: Schema | None, target: str) -> None:
+    def _check_writable(
+        self, operator: OperatorSpec, declared: Schema | None, schema: Schema | None, target: str
+    ) -> None:
         problem = unwritable(declared, schema) if declared is not None and schema is not None else ""
         if problem:
             raise InvalidApplication(
                 f"{operator.title}{_at(operator)} cannot write to {target} as it is declared: {problem}.",
-                hint="Bring the messages to the declared columns with select or map, or declare the schema that they have.",
+                hint="Bring the messages to the declared columns with select or map, or declare the schema that they "
+                "have.",
                 operator=operator.op_id,
             )
 

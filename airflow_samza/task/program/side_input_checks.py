@@ -1,4 +1,7 @@
-"""Tables of side inputs that cannot be filled as they are declared: found when a run is planned, before anything is read."""
+"""Tables of side inputs that cannot be filled as they are declared.
+
+Found when a run is planned, before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,41 @@ from airflow_samza.task.tables.processors import processor_factory
 
 
 def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mapping[str, Schema]) -> list[SamzaError]:
-    """What is wrong with the tables that the stages use; ``streams`` are the columns of side inputs, as far as they are known."""
+    """What is wrong with the tables that the stages use.
+
+    ``streams`` are the columns of side inputs, as far as they are known.
+    """
     used = sorted({table_id for stage in plan.stages for table_id in stage.tables})
-    found = [error for table_id in used for error in _errors(spec.table(table_id), streams) if spec.table(table_id).side_inputs]
-    fed = sorted({stream_id for table_id in used for stream_id in spec.table(table_id).side_inputs if spec.table(table_id).processor})
-    return [*found, *(error for stream_id in fed if stream_id in streams for error in _no_key(spec, stream_id, streams[stream_id]))]
+    found = [
+        error
+        for table_id in used
+        for error in _errors(spec.table(table_id), streams)
+        if spec.table(table_id).side_inputs
+    ]
+    fed = sorted(
+        {
+            stream_id
+            for table_id in used
+            for stream_id in spec.table(table_id).side_inputs
+            if spec.table(table_id).processor
+        }
+    )
+    return [
+        *found,
+        *(error for stream_id in fed if stream_id in streams for error in _no_key(spec, stream_id, streams[stream_id])),
+    ]
 
 
 def _no_key(spec: ApplicationSpec, stream_id: str, columns: Schema) -> Iterator[SamzaError]:
-    """Why the messages that a processor gets have no key; of a stream that is only named, nobody said that they have one."""
+    """Why the messages that a processor gets have no key.
+
+    Of a stream that is only named, nobody said that they have one.
+    """
     stream = spec.side_inputs[stream_id]
     missing = next((name for name in stream.key if name not in columns), None)
-    if missing is not None and not any(stream_id in table.side_inputs and table.key == stream.key for table in spec.tables.values()):
+    if missing is not None and not any(
+        stream_id in table.side_inputs and table.key == stream.key for table in spec.tables.values()
+    ):
         yield UnknownName(
             f"The side input {stream_id!r} has no column {missing!r}, which is its key.",
             hint=f"Its columns are {', '.join(columns.names)}: correct key= of the side input.",
@@ -57,17 +83,22 @@ def _no_rows(table: TableDescriptor, stream_id: str, columns: Schema) -> Iterato
     if key is not None:
         yield UnknownName(
             f"The side input {stream_id!r} has no column {key!r}, which is the key of the table {table.table_id!r}.",
-            hint=f"Its columns are {', '.join(columns.names)}: correct key= of the table, or give a processor that makes rows.",
+            hint=f"Its columns are {', '.join(columns.names)}: correct key= of the table, or give a processor that "
+            "makes rows.",
             name=key,
             table=table.table_id,
             stream=stream_id,
         )
         return
-    missing = next((name for name in (table.schema.names if table.schema is not None else ()) if name not in columns), None)
+    missing = next(
+        (name for name in (table.schema.names if table.schema is not None else ()) if name not in columns), None
+    )
     if missing is not None:
         yield ProcessorMissing(
-            f"The messages of the side input {stream_id!r} are no rows of the table {table.table_id!r}: they have no column {missing!r}.",
-            hint=f"Their columns are {', '.join(columns.names)}: give processor= to make rows of them, or correct the table's schema.",
+            f"The messages of the side input {stream_id!r} are no rows of the table {table.table_id!r}: they have no "
+            f"column {missing!r}.",
+            hint=f"Their columns are {', '.join(columns.names)}: give processor= to make rows of them, or correct the "
+            "table's schema.",
             store=table.table_id,
             stream=stream_id,
             column=missing,

@@ -41,8 +41,9 @@ TASK = "task"
 class Section:
     """A part of a stage that one engine runs: ``task`` (Arrow and Python, in the task) or ``catalyst``.
 
-    A task section gets batches from the stage's inputs (``entry`` None) or what the operator ``entry`` of the section before
-    gives, and hands what the operator ``boundary`` gives to the section behind (None: it has none). Operators are in order.
+    A task section gets batches from the stage's inputs (``entry`` None) or what the operator ``entry`` of the section
+    before gives, and hands what the operator ``boundary`` gives to the section behind (None: it has none). Operators
+    are in order.
     """
 
     kind: str
@@ -55,9 +56,9 @@ class Section:
 class StageProgram:
     """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
 
-    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7), ``reads`` the columns that are read of
-    inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use, ``replication`` which tasks handle what
-    is broadcast.
+    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7), ``reads`` the columns that
+    are read of inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use,
+    ``replication`` which tasks handle what is broadcast.
     """
 
     spec: ApplicationSpec
@@ -94,9 +95,9 @@ def compile_stage(
 ) -> StageProgram:
     """Makes a stage ready to run.
 
-    ``input_schemas`` maps streams to schemas that the application does not tell (inputs without ``schema=``, intermediate streams
-    behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas. ``contents`` is what the run's plan
-    says of its topics; of an input only the columns that the stage uses are read.
+    ``input_schemas`` maps streams to schemas that the application does not tell (inputs without ``schema=``,
+    intermediate streams behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas.
+    ``contents`` is what the run's plan says of its topics; of an input only the columns that the stage uses are read.
 
     Raises:
         UnknownName: an expression, key or aggregation names a column that is not there.
@@ -122,7 +123,9 @@ def compile_stage(
         producing_tasks=stage_producing_tasks(plan, stage_id),
         replication=find_replication(spec.operators, lambda stream_id: plan.stream(stream_id).broadcast),
         reads=reads,
-        bounds=input_bounds(specs, operators, {op_id: found.schema for op_id, found in operators.items() if found.schema is not None}),
+        bounds=input_bounds(
+            specs, operators, {op_id: found.schema for op_id, found in operators.items() if found.schema is not None}
+        ),
     )
 
 
@@ -158,7 +161,9 @@ def check_application(
     input_schemas: Mapping[str, Schema] | None = None,
     contents: Mapping[str, TopicContent] | None = None,
 ) -> dict[str, CompiledOperator]:
-    """Compiles all stages as far as schemas are known; everything that is wrong is raised at once, before anything runs.
+    """Compiles all stages as far as schemas are known.
+
+    Everything that is wrong is raised at once, before anything runs.
 
     The result says per operator its schema (None: known when the stage runs), its engine and why.
     """
@@ -238,7 +243,11 @@ def _behind(start: str, following: Mapping[str, list[str]]) -> set[str]:
 
 
 def _check_one_alive(
-    operators: Mapping[str, CompiledOperator], before: list[str], behind: set[str], chain: list[str], following: Mapping[str, list[str]]
+    operators: Mapping[str, CompiledOperator],
+    before: list[str],
+    behind: set[str],
+    chain: list[str],
+    following: Mapping[str, list[str]],
 ) -> None:
     catalyst = operators[chain[0]]
     written = {o.spec.table.table_id for o in operators.values() if isinstance(o.spec, SendToTableSpec)}
@@ -264,9 +273,11 @@ def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
     spec = catalyst.spec
     at = f" ({spec.location})" if spec.location is not None else ""
     return UnsupportedShape(
-        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of the same "
+        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of "
+        "the same "
         "stage is alive beside it.",
-        hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so that Arrow runs it.",
+        hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so "
+        "that Arrow runs it.",
         operator=spec.op_id,
         reason=catalyst.reason,
     )
@@ -276,7 +287,8 @@ def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> Unsupporte
     at = f" ({spec.location})" if spec.location is not None else ""
     stream = spec.side_outputs[0].stream_id
     return UnsupportedShape(
-        f"{spec.title}{at} writes {stream!r} beside its results, and what comes behind it in the stage, {catalyst.spec.title}, runs in "
+        f"{spec.title}{at} writes {stream!r} beside its results, and what comes behind it in the stage, "
+        f"{catalyst.spec.title}, runs in "
         f"Catalyst ({catalyst.reason}): outputs can only be written behind that.",
         hint='Put a partition_by between the two, write the latter so that Arrow runs it, or say on_error="drop".',
         operator=spec.op_id,

@@ -1,4 +1,7 @@
-"""The meaning of every state that an application keeps from run to run: functions, keys, types, windows, columns of kept messages."""
+"""The meaning of every state that an application keeps from run to run.
+
+Functions, keys, types, windows, columns of kept messages.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from contextlib import suppress
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StoreDescriptor, TableDescriptor, TableKind
-from airflow_samza.application.operator_specs import AggregateSpec, OperatorSpec, StreamJoinSpec, TaskSpec, WindowOperatorSpec
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    OperatorSpec,
+    StreamJoinSpec,
+    TaskSpec,
+    WindowOperatorSpec,
+)
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.planner.plan import ExecutionPlan
@@ -24,7 +33,9 @@ Inputs = tuple[Schema | None, ...]
 def state_meanings(
     spec: ApplicationSpec, plan: ExecutionPlan, told: Mapping[str, Schema], contents: Mapping[str, TopicContent]
 ) -> dict[str, StateMeaning]:
-    """Return the meaning of each operator's, table's and store's state, by key; a type that only Spark can tell is left out.
+    """Return the meaning of each operator's, table's and store's state, by key.
+
+    A type that only Spark can tell is left out.
 
     ``told`` are the columns of inputs as their systems tell them, ``contents`` what goes through topics.
     """
@@ -56,7 +67,9 @@ def _kept_messages(
 
 
 def _keeps_messages(op: OperatorSpec) -> bool:
-    return isinstance(op, StreamJoinSpec) or (isinstance(op, WindowOperatorSpec) and op.fold is not None and op.window.kind == "session")
+    return isinstance(op, StreamJoinSpec) or (
+        isinstance(op, WindowOperatorSpec) and op.fold is not None and op.window.kind == "session"
+    )
 
 
 def _of_operator(op: OperatorSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
@@ -72,7 +85,10 @@ def _of_operator(op: OperatorSpec, messages: Inputs, kept: Inputs) -> Iterator[t
             "how": op.how,
             "times": f"{op.left_time or 'of arrival'} and {op.right_time or 'of arrival'}",
         }
-        yield op.op_id, StateMeaning(op.title, op.name, _told(facets), _kept_columns(("left stream", "right stream"), kept))
+        yield (
+            op.op_id,
+            StateMeaning(op.title, op.name, _told(facets), _kept_columns(("left stream", "right stream"), kept)),
+        )
     elif isinstance(op, TaskSpec):
         yield op.op_id, StateMeaning(f"the timers of {op.title}", op.name)
         for store in op.stores:
@@ -84,7 +100,9 @@ def _of_window(op: WindowOperatorSpec, messages: Schema | None, kept: Inputs) ->
         "key": _columns(messages, op.key),
         "windows": _window_text(op.window),
         "event time": op.time_column,
-        "early results": ("accumulating" if op.window.accumulating else "one after the other") if op.window.is_early else "none",
+        "early results": ("accumulating" if op.window.accumulating else "one after the other")
+        if op.window.is_early
+        else "none",
     }
     if op.fold is None:
         facets["functions"] = _functions(messages, op.aggregations)
@@ -105,7 +123,9 @@ def _of_table(table: TableDescriptor, schema: Schema | None) -> StateMeaning:
 def _of_store(store: StoreDescriptor) -> StateMeaning:
     facets = {
         "key": ", ".join(_typed(store.key, name) for name in store.key.names),
-        "value": store.value.fields[0].type.ddl() if store.plain_value else ", ".join(_typed(store.value, n) for n in store.value.names),
+        "value": store.value.fields[0].type.ddl()
+        if store.plain_value
+        else ", ".join(_typed(store.value, n) for n in store.value.names),
         "time to live": "none" if store.ttl_ms is None else "of each entry",
     }
     return StateMeaning(f"the store {store.name!r}", store.name, facets)

@@ -1,7 +1,8 @@
 """Calls of coroutine functions, several at a time, on an event loop that belongs to the task.
 
-The loop runs on a thread of its own: calls go on while the task reads and converts, and it does not matter whether the task's own thread
-has a loop (a notebook's has). Results and failures come back to the task's thread. Retries are the callable's business.
+The loop runs on a thread of its own: calls go on while the task reads and converts, and it does not matter whether the
+task's own thread has a loop (a notebook's has). Results and failures come back to the task's thread. Retries are the
+callable's business.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Any
 from airflow_samza.planner.wording import duration_text
 
 _LEAVE_AFTER_S = 10.0
-"""How long a task that ends waits for calls that it has cancelled: one that blocks its thread must not block the task for ever."""
+"""How long a task that ends waits for calls that it has cancelled.
+
+One that blocks its thread must not block the task for ever.
+"""
 
 _HELD = 2048
 """Results that wait for an earlier one: about as many as a batch of messages as Python objects."""
@@ -96,8 +100,9 @@ async def _cancel_all() -> None:
 class AsyncCalls:
     """Calls ``function`` with items given one after another, at most ``concurrency`` of them at a time.
 
-    They begin in the order of the items. Results come in that order too (``ordered``), or as the calls end. ``timeout_ms`` bounds each
-    call. With :attr:`keeps_failures` a call that failed has its :class:`CallFailed` for a result. ``stop`` is asked before each
+    They begin in the order of the items. Results come in that order too (``ordered``), or as the calls end.
+    ``timeout_ms`` bounds each call. With :attr:`keeps_failures` a call that failed has its :class:`CallFailed` for a
+    result. ``stop`` is asked before each
     call begins: when it is true, what has not begun is given up, and counted in :attr:`given_up`.
     """
 

@@ -22,7 +22,8 @@ def fitting_state(title: str) -> Iterator[None]:
         what = " ".join(str(error).split())
         raise StateError(
             f"The state that was kept of {title} does not fit it any more: {what[:200]}.",
-            hint="Change the code back; or give it a new id and say dropped=[…] with the former one; or forget the state: "
+            hint="Change the code back; or give it a new id and say dropped=[…] with the former one; or forget the "
+            "state: "
             "airflow-samza state reset.",
             operator=title,
         ) from error

@@ -1,4 +1,6 @@
-"""Parts of a table: rows that never change, one per key, with an index; how parts become one, and the Arrow tables that they are kept as.
+"""Parts of a table: rows that never change, one per key, with an index.
+
+How parts become one, and the Arrow tables that they are kept as.
 
 A newer part's word on a key counts. A part may say that a key was deleted, and when each of its rows was written.
 """
@@ -17,12 +19,18 @@ from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import KeyIndex, as_rows, make_index
 
 DELETED, WRITTEN = "deleted", "written_ms"
-"""Columns that are kept behind those of the table: whether the key is gone, and the row's time, where rows have a time to live."""
+"""Columns that are kept behind those of the table.
+
+Whether the key is gone, and the row's time, where rows have a time to live.
+"""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows, one per key. ``gone`` are those that say that a key was deleted (None: none do), ``times`` when each was written."""
+    """Rows, one per key.
+
+    ``gone`` are those that say that a key was deleted (None: none do), ``times`` when each was written.
+    """
 
     rows: pa.RecordBatch
     key: tuple[str, ...]
@@ -101,10 +109,14 @@ def _together(parts: Sequence[Part], timed: bool) -> tuple[pa.RecordBatch, Numbe
     """The rows that count of several parts, which of them are deletions, and their times."""
     kept = [(part, part.without(part.superseded(parts[place + 1 :]))) for place, part in enumerate(parts)]
     rows = pa.concat_batches([part.rows.take(as_rows(numbers)) for part, numbers in kept])
-    gone = np.concatenate([part.gone[numbers] if part.gone is not None else np.zeros(len(numbers), bool) for part, numbers in kept])
+    gone = np.concatenate(
+        [part.gone[numbers] if part.gone is not None else np.zeros(len(numbers), bool) for part, numbers in kept]
+    )
     if not timed:
         return rows, gone, None
-    times = [part.times[numbers] if part.times is not None else np.zeros(len(numbers), np.int64) for part, numbers in kept]
+    times = [
+        part.times[numbers] if part.times is not None else np.zeros(len(numbers), np.int64) for part, numbers in kept
+    ]
     return rows, gone, np.concatenate(times)
 
 
@@ -121,7 +133,10 @@ def remember(table: pa.Table, part: Part) -> None:
 
 
 def from_tables(tables: Sequence[pa.Table], schema: pa.Schema, key: tuple[str, ...], *, timed: bool) -> Part:
-    """The part that kept tables make, the oldest first, as one of columns ``schema``; the last one came after no others than these."""
+    """The part that kept tables make, the oldest first, as one of columns ``schema``.
+
+    The last one came after no others than these.
+    """
     last = tables[-1]
     known = _KNOWN.get(id(last))
     if known is not None and known[0]() is last and known[1].rows.schema.equals(schema) and known[1].key == key:
@@ -134,7 +149,9 @@ def from_tables(tables: Sequence[pa.Table], schema: pa.Schema, key: tuple[str, .
 def _read(table: pa.Table, schema: pa.Schema, key: tuple[str, ...]) -> Part:
     width = len(schema)
     more = dict(zip(table.column_names[width:], table.columns[width:], strict=True))
-    batches = pa.Table.from_arrays(table.columns[:width], names=table.column_names[:width]).combine_chunks().to_batches()
+    batches = (
+        pa.Table.from_arrays(table.columns[:width], names=table.column_names[:width]).combine_chunks().to_batches()
+    )
     rows = batches[0] if batches else empty(schema)
     same = rows.schema.names == schema.names and rows.schema.types == schema.types
     rows = pa.RecordBatch.from_arrays(rows.columns, schema=schema) if same else rows.cast(schema)

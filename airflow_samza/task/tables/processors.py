@@ -1,4 +1,7 @@
-"""The processor of a table's side inputs, made by its factory: a class or function, or ``module:factory`` by name (SEMANTICS S2, S8)."""
+"""The processor of a table's side inputs, made by its factory.
+
+A class or function, or ``module:factory`` by name (SEMANTICS S2, S8).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,15 @@ def make_processor(table: TableDescriptor, config: Mapping[str, str], metrics: A
         raise
     except USER_ERRORS as error:
         raise InvalidApplication(
-            f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, raised {raised_in_user_code(error)}.",
+            f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, raised "
+            f"{raised_in_user_code(error)}.",
             hint="It is called with (config, metrics), once in each task.",
             table=table.table_id,
         ) from error
     if not callable(getattr(made, "process", None)):
         raise InvalidApplication(
-            f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, made {made!r:.100}, which has no "
+            f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, made {made!r:.100}, which "
+            "has no "
             "method process.",
             hint="Return an object with process(message, store) that gives (key, row) pairs.",
             table=table.table_id,
@@ -49,10 +54,17 @@ def processor_factory(table: TableDescriptor) -> Callable[[Mapping[str, str], An
             found = getattr(found, part)
     except USER_ERRORS as error:
         raise ConfigError(
-            f"The processor of table {table.table_id!r} is {named!r}, which cannot be imported: {raised_in_user_code(error)}.",
-            hint=f'Say "package.module:factory" (processor=, or stores.{table.table_id}.side.inputs.processor.factory).',
+            f"The processor of table {table.table_id!r} is {named!r}, which cannot be imported: "
+            f"{raised_in_user_code(error)}.",
+            hint='Say "package.module:factory" (processor=, or '
+            f"stores.{table.table_id}.side.inputs.processor.factory).",
             key=f"stores.{table.table_id}.side.inputs.processor.factory",
             value=named,
         ) from error
-    check_callable(found, f"the processor factory {named!r} of table {table.table_id!r}", 2, hint="Give a callable (config, metrics).")
+    check_callable(
+        found,
+        f"the processor factory {named!r} of table {table.table_id!r}",
+        2,
+        hint="Give a callable (config, metrics).",
+    )
     return found  # type: ignore[no-any-return]

@@ -1,7 +1,9 @@
-"""Calls of one function of a remote table: at a bounded rate, tried again, several at a time where it is a coroutine function.
+"""Calls of one function of a remote table.
 
-The rate is held by a leaky bucket on the task's event loop, for plain functions too; a plain function itself runs on the task's thread,
-where clients and connections that belong to a thread are at home.
+At a bounded rate, tried again, several at a time where it is a coroutine function.
+
+The rate is held by a leaky bucket on the task's event loop, for plain functions too; a plain function itself runs on
+the task's thread, where clients and connections that belong to a thread are at home.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiolimiter import AsyncLimiter
-from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
 
 from airflow_samza.application.remote_access import RemoteAccess, is_coroutine_function
 from airflow_samza.application.user_code import USER_ERRORS
@@ -22,7 +32,10 @@ _LONGEST_WAIT_S = 10.0
 """Between two tries: a service that is down for longer fails the stage, and Airflow's retry waits."""
 
 _BURST_S = 0.1
-"""How much of a second's calls may go out at once: enough that timers need not be exact, too little for anybody to notice."""
+"""How much of a second's calls may go out at once.
+
+Enough that timers need not be exact, too little for anybody to notice.
+"""
 
 
 class GaveUp(Exception):
@@ -87,7 +100,8 @@ class RemoteCalls:
         self._policy: dict[str, Any] = {
             "retry": retry_if_exception_type(access.retry_on),
             "stop": stop_after_attempt(access.retries + 1),
-            "wait": wait_exponential(access.backoff_ms / 1000, _LONGEST_WAIT_S) + wait_random(0, access.backoff_ms / 1000),
+            "wait": wait_exponential(access.backoff_ms / 1000, _LONGEST_WAIT_S)
+            + wait_random(0, access.backoff_ms / 1000),
             "reraise": True,
             "before_sleep": self._again,
         }
@@ -98,7 +112,8 @@ class RemoteCalls:
     def run(self, items: Sequence[Any], *, tolerant: bool) -> list[Any]:
         """What each item gave, in order.
 
-        The first that fails for good is raised as :class:`GaveUp`, and no further one is called; ``tolerant``: it stands in its place.
+        The first that fails for good is raised as :class:`GaveUp`, and no further one is called; ``tolerant``: it
+        stands in its place.
         """
         started = time.perf_counter()
         try:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _CACHES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-"""The rows that this process has read, by application as it was loaded: the epochs of an attempt share it, for as long as rows may live."""
+"""The rows that this process has read, by application as it was loaded.
+
+The epochs of an attempt share it, for as long as rows may live.
+"""
 
 Found = Mapping[Any, Any]
 """Rows by key: a message, None where there is none, or the error with which reading it failed."""
@@ -46,8 +49,12 @@ class RemoteTable:
         self._loop = TaskLoop(f"{task_name}-{table.table_id}")
         self._rate = RateLimit(None if self.access.calls_per_second is None else self.access.calls_per_second / tasks)
         self._counts = CallCounts()
-        self._reader = self._calls(table.reader, lambda function, keys: function(keys) if self.access.batch_reads else function(keys[0]))
-        self._writer = self._calls(table.writer, lambda function, rows: function(rows) if self.access.batch_writes else function(*rows[0]))
+        self._reader = self._calls(
+            table.reader, lambda function, keys: function(keys) if self.access.batch_reads else function(keys[0])
+        )
+        self._writer = self._calls(
+            table.writer, lambda function, rows: function(rows) if self.access.batch_writes else function(*rows[0])
+        )
         self._copies = OwnCopies(table.schema)
         if table.schema is not None:
             self._to_batch = MessageWriter(table.schema)
@@ -59,7 +66,9 @@ class RemoteTable:
             self._cache = caches.setdefault(table.table_id, made)
 
     def _calls(self, function: Any, call: Callable[[Callable[..., Any], Any], Any]) -> RemoteCalls | None:
-        return None if function is None else RemoteCalls(function, call, self.access, self._loop, self._rate, self._counts)
+        return (
+            None if function is None else RemoteCalls(function, call, self.access, self._loop, self._rate, self._counts)
+        )
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -84,7 +93,9 @@ class RemoteTable:
                 raise row
             found[key] = row
             if self._cache is not None and not isinstance(row, BaseException):
-                self._cache[key] = row if self.table.schema is not None else self.own_copy(row)  # else it is the reader's object
+                self._cache[key] = (
+                    row if self.table.schema is not None else self.own_copy(row)
+                )  # else it is the reader's object
         return found
 
     def own_copy(self, row: Any) -> Any:
@@ -95,7 +106,8 @@ class RemoteTable:
             return self._copies.of(row)
         except Exception as error:
             raise RemoteTableError(
-                f"The reader of the remote table {self.table.table_id!r} returned {shortened(row)}, which cannot be copied for the cache "
+                f"The reader of the remote table {self.table.table_id!r} returned {shortened(row)}, which cannot be "
+                "copied for the cache "
                 f"({type(error).__name__}: {error}).",
                 hint="Return a dict, a dataclass or plain values, or leave cache_rows= out.",
                 table=self.table.table_id,
@@ -141,12 +153,20 @@ class RemoteTable:
         made, misshapen = written_each(self._to_batch, [[rows[place]] for place in places])
         wrong = {number: shape.why for number, shape in misshapen}
         for number, why in wrong.items():
-            rows[places[number]] = self._misshapen(rows[places[number]], self._to_batch.expected, why, keys[places[number]])
+            rows[places[number]] = self._misshapen(
+                rows[places[number]], self._to_batch.expected, why, keys[places[number]]
+            )
         fine = [place for number, place in enumerate(places) if number not in wrong]
         if made is not None:
             for place, message, key in zip(fine, self._to_rows.read(made), self._keys(made), strict=True):
-                other = key is not None and key != keys[place] and key == key  # NaN is the one key that is unlike itself
-                rows[place] = self._misshapen(rows[place], "a row of that key", "a row of another key", keys[place]) if other else message
+                other = (
+                    key is not None and key != keys[place] and key == key
+                )  # NaN is the one key that is unlike itself
+                rows[place] = (
+                    self._misshapen(rows[place], "a row of that key", "a row of another key", keys[place])
+                    if other
+                    else message
+                )
         return rows
 
     def _keys(self, rows: pa.RecordBatch) -> list[Any]:
@@ -160,10 +180,12 @@ class RemoteTable:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def write(self, entries: Sequence[tuple[Any, Any]], *, tolerant: bool = False) -> dict[int, SamzaError]:
-        """Writes rows in order, None deletes. When it returns, all is written but what it names: errors by the place of the entry.
+        """Writes rows in order, None deletes.
 
-        What cannot be written is raised, unless it is ``tolerant``.
-        Writes of one key keep their order, also where several calls are in flight. A null key is not written, and counted in ``ignored``.
+        When it returns, all is written but what it names: errors by the place of the entry.
+
+        What cannot be written is raised, unless it is ``tolerant``. Writes of one key keep their order, also where
+        several calls are in flight. A null key is not written, and counted in ``ignored``.
         """
         if self._writer is None:
             raise RemoteTableError(
@@ -180,7 +202,9 @@ class RemoteTable:
             try:
                 results = self._writer.run([[entries[place] for place in part] for part in parts], tolerant=tolerant)
             except GaveUp as gave_up:
-                raise self._failed("writer", self.table.writer, [key for key, _ in gave_up.item], gave_up) from gave_up.error
+                raise self._failed(
+                    "writer", self.table.writer, [key for key, _ in gave_up.item], gave_up
+                ) from gave_up.error
             for part, result in zip(parts, results, strict=True):
                 if isinstance(result, GaveUp):
                     error = self._failed("writer", self.table.writer, [entries[place][0] for place in part], result)
@@ -208,7 +232,10 @@ class RemoteTable:
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def metrics(self, reporter: str) -> dict[str, float]:
-        """What was read, written, called and tried again; to the first operator that asks, as several may share the table."""
+        """What was read, written, called and tried again.
+
+        To the first operator that asks, as several may share the table.
+        """
         self.reporter = self.reporter or reporter
         counts = self._counts
         if self.reporter != reporter or not (counts.calls or self.hits):
@@ -234,11 +261,16 @@ class RemoteTable:
             return error
         location = user_location(function, error.__traceback__)
         at = f" ({location})" if location is not None else ""
-        key = f"the key {shortened(keys[0])}" if len(keys) == 1 else f"{len(keys)} keys, the first of them {shortened(keys[0])}"
+        key = (
+            f"the key {shortened(keys[0])}"
+            if len(keys) == 1
+            else f"{len(keys)} keys, the first of them {shortened(keys[0])}"
+        )
         tried = f"after {gave_up.attempts} attempts" if gave_up.attempts > 1 else "at the first attempt"
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         made = RemoteTableError(
-            f"{name_of(function)}, the {word} of the remote table {self.table.table_id!r}{at}, failed for {key}, {tried}: {what}.",
+            f"{name_of(function)}, the {word} of the remote table {self.table.table_id!r}{at}, failed for {key}, "
+            f"{tried}: {what}.",
             hint="Is the service up? More retries=, a longer backoff= or a lower rate= may carry a task over; "
             'on_error="drop" or dead_letter(…) lets it go on without such messages.',
             table=self.table.table_id,
@@ -254,7 +286,8 @@ class RemoteTable:
         at = f" ({location})" if location is not None else ""
         of = "" if key is None else f" for the key {shortened(key)}"
         return RemoteTableError(
-            f"The reader of the remote table {self.table.table_id!r}{at} returned {shortened(row)}{of}{f' ({why})' if why else ''}; "
+            f"The reader of the remote table {self.table.table_id!r}{at} returned "
+            f"{shortened(row)}{of}{f' ({why})' if why else ''}; "
             f"expected: {expected}.",
             hint="Return a row of the table's schema, or None where there is none.",
             table=self.table.table_id,

@@ -1,4 +1,7 @@
-"""A table that a processor fills, as the processor sees it: it reads what was written before, and what it has given itself."""
+"""A table that a processor fills, as the processor sees it.
+
+It reads what was written before, and what it has given itself.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ class WrongEntry(Exception):
 class SideStore:
     """Rows by key, as messages (``KeyValueStore``). Entries go into the table in bulk: :meth:`flush`.
 
-    Rows are kept as they are when they are put, and only what is put is kept: a row that it gives may be changed, as one that was put.
+    Rows are kept as they are when they are put, and only what is put is kept: a row that it gives may be changed, as
+    one that was put.
     """
 
     def __init__(self, store: TableStore) -> None:
@@ -73,7 +77,11 @@ class SideStore:
 
     def prefetch(self, keys: Sequence[Any]) -> None:
         """Looks many keys up at once, so that asking for each of them later costs little."""
-        wanted = [key for key in dict.fromkeys(keys) if key is not None and key not in self._written and key not in self._found]
+        wanted = [
+            key
+            for key in dict.fromkeys(keys)
+            if key is not None and key not in self._written and key not in self._found
+        ]
         if not wanted:
             return
         if len(self._found) > _MOST:
@@ -120,7 +128,9 @@ class SideStore:
                 self._store.write(self._writer.write(list(rows.values())))
             except ShapeError as error:
                 key, row = list(rows.items())[error.index]
-                raise WrongEntry(f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}") from None
+                raise WrongEntry(
+                    f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}"
+                ) from None
         if gone:
             self._store.delete(pa.RecordBatch.from_arrays(self._columns(gone), schema=self._keys.to_arrow()))
 
@@ -145,6 +155,8 @@ class SideStore:
         try:
             shown = self._reader.read(self._writer.write([row]))[0]
         except ShapeError as error:
-            raise WrongEntry(f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}") from None
+            raise WrongEntry(
+                f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}"
+            ) from None
         self._written[key] = shown
         return shown

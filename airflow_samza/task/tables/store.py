@@ -1,9 +1,10 @@
 """A table of one task: rows by key, in memory, the last write of a key wins; looked up a column at a time.
 
-Rows lie in parts that never change, each with an index of its own: the *base*, what has changed since the base was written (*changes*), and
-what this epoch has written (*fresh*, few parts, each at least twice as long as the next, so that a write costs about the same whatever the
-table's size). A newer part's word on a key counts. The same parts are what is kept: the base in one file, and the changes of each epoch in
-a small one (the table's changelog), until they are so many that a new base takes their place.
+Rows lie in parts that never change, each with an index of its own: the *base*, what has changed since the base was
+written (*changes*), and what this epoch has written (*fresh*, few parts, each at least twice as long as the next, so
+that a write costs about the same whatever the table's size). A newer part's word on a key counts. The same parts are
+what is kept: the base in one file, and the changes of each epoch in a small one (the table's changelog), until they are
+so many that a new base takes their place.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ ROWS, CHANGES = "rows", "changes-"
 """The names of what is kept: the base, and a numbered table for each epoch that has changed something since."""
 
 _SHARE = 4
-"""A new base is written when the changes are more than this part of its rows: a row is then written about this many times."""
+"""A new base is written when the changes are more than this part of its rows.
+
+A row is then written about this many times.
+"""
 
 _MOST_FILES = 16
 """So many tables of changes become one: each is a file to open when the state is restored elsewhere."""
@@ -35,13 +39,19 @@ _NO_KEY = -1
 class TableStore:
     """Rows by key.
 
-    ``schema`` are the columns, ``key`` the key columns among them, ``ttl_ms`` how long a row is found after its time, ``by_event_time``
-    whether that is the time of messages, or of the clock. A row with a null in its key is not kept (SEMANTICS S2: ignored, and counted in
-    ``ignored``).
+    ``schema`` are the columns, ``key`` the key columns among them, ``ttl_ms`` how long a row is found after its time,
+    ``by_event_time`` whether that is the time of messages, or of the clock. A row with a null in its key is not kept
+    (SEMANTICS S2: ignored, and counted in ``ignored``).
     """
 
     def __init__(
-        self, table_id: str, schema: Schema, key: tuple[str, ...], ttl_ms: int | None = None, *, by_event_time: bool = False
+        self,
+        table_id: str,
+        schema: Schema,
+        key: tuple[str, ...],
+        ttl_ms: int | None = None,
+        *,
+        by_event_time: bool = False,
     ) -> None:
         self.table_id = table_id
         self.schema = schema
@@ -67,7 +77,10 @@ class TableStore:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def write(self, batch: pa.RecordBatch, times: Any = None) -> None:
-        """Upserts rows. ``times`` (ms, one for each row or one for all) begin their time to live; None where the table has none."""
+        """Upserts rows.
+
+        ``times`` (ms, one for each row or one for all) begin their time to live; None where the table has none.
+        """
         if batch.num_rows:
             self._pending.append((batch, False, times))
 
@@ -158,7 +171,10 @@ class TableStore:
     # -- what is kept --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, pa.Table]:
-        """The base, and the changes since, to be kept; nothing when there are no rows. Tables that it gave before are given again."""
+        """The base, and the changes since, to be kept; nothing when there are no rows.
+
+        Tables that it gave before are given again.
+        """
         parts = self._parts()
         changed = sum(map(len, parts)) - (len(self._base) if self._base is not None else 0)
         if self._fresh or self._is_mostly_over():
@@ -169,7 +185,9 @@ class TableStore:
                     remember(self._kept[ROWS], self._base)
             else:
                 fresh = merged(self._fresh, timed=self._timed)
-                self._changes = merged([*([self._changes] if self._changes is not None else []), fresh], timed=self._timed)
+                self._changes = merged(
+                    [*([self._changes] if self._changes is not None else []), fresh], timed=self._timed
+                )
                 numbers = [int(name.removeprefix(CHANGES)) for name in self._kept if name != ROWS]
                 if len(numbers) >= _MOST_FILES:
                     self._kept = {ROWS: self._kept[ROWS]}

@@ -1,4 +1,7 @@
-"""Applications that the tests can hold up and let go, and one that fails. Signals are files in the folder SAMZA_TEST_SIGNALS."""
+"""Applications that the tests can hold up and let go, and one that fails.
+
+Signals are files in the folder SAMZA_TEST_SIGNALS.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,9 @@ def chain(app: Any) -> None:
 def deferred(app: Any) -> None:
     """One stage that can be held up, for a task that defers."""
     planes = app.input_stream("planes", system="data", schema=PLANE, path="planes", partitions=1)
-    planes.filter(held_deferred, id="hold").send_to(app.output_stream("out", system="warehouse", path="deferred/{run_id}"))
+    planes.filter(held_deferred, id="hold").send_to(
+        app.output_stream("out", system="warehouse", path="deferred/{run_id}")
+    )
 
 
 @stream_application("broken-chain")

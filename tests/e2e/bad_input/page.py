@@ -1,4 +1,7 @@
-"""docs/errors.md as data: rows that tests provoke, cells that are compared with what was raised, and how they are written anew."""
+"""docs/errors.md as data.
+
+Rows that tests provoke, cells that are compared with what was raised, and how they are written anew.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,9 @@ def shown(what: str) -> str | None:
 def table_rows() -> list[str]:
     """The first cells of all tables of the page, as the rows name themselves."""
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    return [re.split(r"(?<!\\) \| ", line)[0][2:].replace("\\|", "|") for line in lines if line not in COLUMNS.splitlines()]
+    return [
+        re.split(r"(?<!\\) \| ", line)[0][2:].replace("\\|", "|") for line in lines if line not in COLUMNS.splitlines()
+    ]
 
 
 def write(row: Row, line: str) -> None:
@@ -92,7 +97,9 @@ def compare(row: Row, text: str) -> None:
 
 def _code(text: str) -> str:
     """Lines of code in one cell; what stands before a line (numbers, hints) is kept by no-break spaces."""
-    return "<br>".join(f"`` {_escaped(line)} ``" if "`" in line else f"`{_escaped(line)}`" for line in text.splitlines())
+    return "<br>".join(
+        f"`` {_escaped(line)} ``" if "`" in line else f"`{_escaped(line)}`" for line in text.splitlines()
+    )
 
 
 def _escaped(text: str) -> str:

@@ -31,7 +31,9 @@ def _(scene: Scene) -> str:
 
 @row("call", "A dead-letter stream declared with other columns", CALL)
 def _(scene: Scene) -> str:
-    _line(scene, 'views.map(lambda view: view, on_error=dead_letter(app.output_stream("bad", schema="message string")))')
+    _line(
+        scene, 'views.map(lambda view: view, on_error=dead_letter(app.output_stream("bad", schema="message string")))'
+    )
     return scene.plan()
 
 
@@ -60,7 +62,8 @@ def _(scene: Scene) -> str:
     shape = 'schema="country string"'
     _line(
         scene,
-        f"views.map(lambda view: view, on_error={policy}).transform(lambda df: df.select('country'), {shape}).send_to({OUT})",
+        f"views.map(lambda view: view, on_error={policy}).transform(lambda df: df.select('country'), "
+        f"{shape}).send_to({OUT})",
     )
     scene.views()
     return scene.prepare()
@@ -68,7 +71,10 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A join of two streams of which one has event time", "by `plan`")
 def _(scene: Scene) -> str:
-    views = 'app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", timestamp="at", partitions=2)'
+    views = (
+        'app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", timestamp="at", '
+        "partitions=2)"
+    )
     scene.application(
         f'views = {views}.partition_by("member_id", id="by-member")',
         f'clicks = {CLICKS}.partition_by("who", id="by-who")',

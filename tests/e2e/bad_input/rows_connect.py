@@ -1,4 +1,7 @@
-"""Rows of Spark Connect: what is refused before a server is asked, and what only a real server brings about (``tests/spark/connect``)."""
+"""Rows of Spark Connect.
+
+What is refused before a server is asked, and what only a real server brings about (``tests/spark/connect``).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,12 @@ STATIC_SQL = Row("launch", "A spark.sql setting that a Spark Connect server made
 GOES_AWAY = Row("launch", "A Spark Connect server that goes away", "by the stage", None)
 
 READS_WITH_PASSWORD = Row("launch", "A function that reads with a password over Spark Connect", "by the stage", None)
-WRITES_WITH_SECRET = Row("launch", "An output whose secret only a plan of Spark Connect could carry", "by the stage", None)
-OTHER_COLUMNS = Row("launch", "A table of a database with other columns, written over Spark Connect", "by the stage", None)
+WRITES_WITH_SECRET = Row(
+    "launch", "An output whose secret only a plan of Spark Connect could carry", "by the stage", None
+)
+OTHER_COLUMNS = Row(
+    "launch", "A table of a database with other columns, written over Spark Connect", "by the stage", None
+)
 SEVERAL_PATHS = Row("launch", "A push of several paths with a secret option over Spark Connect", "by the push", None)
 
 

@@ -59,7 +59,9 @@ def _(scene: Scene) -> str:
     from airflow_samza.provider.deferral import refuse_short_lived
 
     connection = SimpleNamespace(extra="")
-    return raised(lambda: refuse_short_lived("views.by-country", "samza_default", connection, "KubernetesExecutor", False))
+    return raised(
+        lambda: refuse_short_lived("views.by-country", "samza_default", connection, "KubernetesExecutor", False)
+    )
 
 
 @row("dag", "A triggerer that does not see the root", "when the task is back, after five minutes")
@@ -67,7 +69,10 @@ def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider.deferral import NOT_SEEN, raise_what_the_trigger_met
 
-    why = "the triggerer on trigger-1 cannot read the run under /samza: The run record /samza/runs/page-views/run-1/plan/1.json is missing."
+    why = (
+        "the triggerer on trigger-1 cannot read the run under /samza: The run record "
+        "/samza/runs/page-views/run-1/plan/1.json is missing."
+    )
     return raised(lambda: raise_what_the_trigger_met({NOT_SEEN: why}, "views.by-country"))
 
 

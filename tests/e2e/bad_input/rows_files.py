@@ -122,7 +122,9 @@ def _(scene: Scene) -> str:
 @row("files", "A JSON value of another type than is declared", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
-    scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 1500}', '{"member_id": 8, "country": "NL", "dwell_ms": "long"}')
+    scene.views(
+        '{"member_id": 7, "country": "NL", "dwell_ms": 1500}', '{"member_id": 8, "country": "NL", "dwell_ms": "long"}'
+    )
     return scene.run()
 
 

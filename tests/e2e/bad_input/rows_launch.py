@@ -94,7 +94,9 @@ def _(scene: Scene) -> str:
 
 @row("launch", "A cluster that has no place for the driver", SUBMIT)
 def _(scene: Scene) -> str:
-    submit = _spark_submit(scene, "print('Application report for application_1_0001 (state: ACCEPTED)', flush=True)", "time.sleep(60)")
+    submit = _spark_submit(
+        scene, "print('Application report for application_1_0001 (state: ACCEPTED)', flush=True)", "time.sleep(60)"
+    )
     return _listening(scene, lambda master: _submitted(scene, master, submit))
 
 

@@ -34,7 +34,9 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A connection of a type that holds no streams", PLAN)
 def _(scene: Scene) -> str:
-    return raised(lambda: bind_connections({"lake": "my_db"}, lambda _: SimpleNamespace(conn_type="postgres", extra=None)))
+    return raised(
+        lambda: bind_connections({"lake": "my_db"}, lambda _: SimpleNamespace(conn_type="postgres", extra=None))
+    )
 
 
 @row("plan", "A connection that says no path", PLAN)
@@ -127,7 +129,9 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
     scene.views()
-    return scene.plan("--config", "job.host-affinity.enabled=false", "--config", "job.standbytasks.replication.factor=2")
+    return scene.plan(
+        "--config", "job.host-affinity.enabled=false", "--config", "job.standbytasks.replication.factor=2"
+    )
 
 
 @row("plan", "A column that does not exist in an SQL expression", PLAN)
@@ -170,7 +174,9 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A value of the run in a path that is no plain name", PLAN)
 def _(scene: Scene) -> str:
-    scene.application(f'app.input_stream("views", system="lake", schema=View, path="views/{{config[day]}}").send_to({OUT})')
+    scene.application(
+        f'app.input_stream("views", system="lake", schema=View, path="views/{{config[day]}}").send_to({OUT})'
+    )
     return scene.plan("--config", "day=../secret")
 
 

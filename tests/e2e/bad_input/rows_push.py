@@ -1,4 +1,7 @@
-"""Rows of table pushes: what is refused before Spark is asked, what the rows are refused for, and what a lost race says."""
+"""Rows of table pushes.
+
+What is refused before Spark is asked, what the rows are refused for, and what a lost race says.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,10 @@ def _(scene: Scene) -> str:
 
     def read() -> None:
         with told_of_source(request):
-            raise OSError(": java.net.ConnectException: Call From worker-7 to nn1:8020 failed on connection exception: Connection refused")
+            raise OSError(
+                ": java.net.ConnectException: Call From worker-7 to nn1:8020 failed on connection exception: "
+                "Connection refused"
+            )
 
     return raised(read)
 

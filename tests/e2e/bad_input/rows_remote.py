@@ -13,7 +13,8 @@ def _tiers(scene: Scene, reader: str, **said: str) -> None:
     scene.application(
         "def fetch(member_id):",
         f"    {reader}",
-        f'tiers = app.remote_table("tiers", key="member_id", schema="member_id bigint, tier string", reader=fetch{more})',
+        'tiers = app.remote_table("tiers", key="member_id", schema="member_id bigint, tier string", '
+        f"reader=fetch{more})",
         f'{VIEWS}.join(tiers, id="with-tier").send_to({OUT})',
     )
 

@@ -12,7 +12,8 @@ from tests.e2e.bad_input.scene import OUT, Scene
 def _views(scene: Scene, serde: str, *, system: str = "lake", schema: str = "View", options: str = "") -> None:
     scene.application(
         'app.system("warehouse", kind="spark")',
-        f'views = app.input_stream("views", system="{system}", schema={schema}, partitions=2, serde="{serde}"{options})',
+        f'views = app.input_stream("views", system="{system}", schema={schema}, partitions=2, '
+        f'serde="{serde}"{options})',
         f"views.send_to({OUT})",
     )
 

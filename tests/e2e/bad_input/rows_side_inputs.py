@@ -32,7 +32,9 @@ class Tiers:
 
 
 def _application(scene: Scene, table: str, *before: str) -> None:
-    scene.application(*before, CHANGES, f"table = {table}", f'{VIEWS}.join(table, how="left", id="with-tier").send_to({OUT})')
+    scene.application(
+        *before, CHANGES, f"table = {table}", f'{VIEWS}.join(table, how="left", id="with-tier").send_to({OUT})'
+    )
     scene.views()
 
 
@@ -60,14 +62,18 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A pushed table that was never pushed", PLAN)
 def _(scene: Scene) -> str:
-    _application(scene, 'app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=1)')
+    _application(
+        scene, 'app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=1)'
+    )
     return scene.prepare()
 
 
 @row("plan", "A table that was pushed by another key than it is declared with", PLAN)
 def _(scene: Scene) -> str:
     table = 'app.pushed_table("profiles", key="member_id", schema="member_id bigint, tier string", partitions=2)'
-    scene.application(f'{VIEWS}.partition_by("member_id", id="by-id").join({table}, how="left", id="with-tier").send_to({OUT})')
+    scene.application(
+        f'{VIEWS}.partition_by("member_id", id="by-id").join({table}, how="left", id="with-tier").send_to({OUT})'
+    )
     scene.views()
     Pushes(scene.folder / "samza").push("monday", {7: "gold"})
     return scene.prepare()

@@ -1,4 +1,7 @@
-"""Rows that only Spark can say: of SQL and DataFrames that Catalyst runs. One application holds all, a stage for each."""
+"""Rows that only Spark can say: of SQL and DataFrames that Catalyst runs.
+
+One application holds all, a stage for each.
+"""
 
 from __future__ import annotations
 

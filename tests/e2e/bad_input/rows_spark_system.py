@@ -42,7 +42,8 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(
         'app.system("warehouse", kind="spark")',
-        'tiers = app.side_input("tiers", system="warehouse", schema="member_id bigint, tier string", key="member_id", partitions=2)',
+        'tiers = app.side_input("tiers", system="warehouse", schema="member_id bigint, tier string", key="member_id", '
+        "partitions=2)",
         'table = app.table("tiers-table", key="member_id", side_inputs=[tiers])',
         f'views = {VIEWS}.partition_by("member_id", id="by-member")',
         'views.join(table, id="with-tier").send_to(app.output_stream("a"))',

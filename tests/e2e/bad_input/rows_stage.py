@@ -75,7 +75,9 @@ def _(scene: Scene) -> str:
 
 @row("stage", "A value of another type inside a value", STAGE)
 def _(scene: Scene) -> str:
-    scene.application(f'{VIEWS}.map(lambda view: {{"dwells": [1, view.dwell_ms / 2]}}, schema="dwells array<int>").send_to({OUT})')
+    scene.application(
+        f'{VIEWS}.map(lambda view: {{"dwells": [1, view.dwell_ms / 2]}}, schema="dwells array<int>").send_to({OUT})'
+    )
     scene.views('{"member_id": 7, "country": "NL", "dwell_ms": 15}')
     return scene.run_and_drive([{"member_id": 7, "country": "NL", "dwell_ms": 15}])
 
@@ -166,7 +168,8 @@ def _(scene: Scene) -> str:
 def _two_stages(scene: Scene) -> None:
     scene.application(
         f"views = {VIEWS}",
-        f'views.partition_by("country", id="by-country").aggregate("country", views=count(), id="per-country").send_to({OUT})',
+        'views.partition_by("country", id="by-country").aggregate("country", views=count(), '
+        f'id="per-country").send_to({OUT})',
     )
     scene.views()
 

@@ -109,7 +109,9 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     here = _counted(scene, "views=count()", "per-member")
     module = scene.folder / "dags/page_views.py"
-    scene.application(*module.read_text().replace('("page-views")', '("page-views", dropped=["per-member"])').splitlines())
+    scene.application(
+        *module.read_text().replace('("page-views")', '("page-views", dropped=["per-member"])').splitlines()
+    )
     _views(here, 2)
     return _plan(here, "run-1")
 
@@ -139,7 +141,9 @@ def _(scene: Scene) -> str:
 
 @row("state", 'slice="checkpoint" where no offsets are counted', PLAN)
 def _(scene: Scene) -> str:
-    scene.application(f'app.input_stream("views", system="lake", schema=View, partitions=2, slice="checkpoint").send_to({OUT})')
+    scene.application(
+        f'app.input_stream("views", system="lake", schema=View, partitions=2, slice="checkpoint").send_to({OUT})'
+    )
     scene.views()
     return scene.prepare()
 
@@ -149,7 +153,8 @@ def _(scene: Scene) -> str:
     from airflow_samza.runs.records.data_interval import DataInterval
 
     scene.application(
-        'views = app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", partitions=1, bounded=False,',
+        'views = app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", partitions=1, '
+        "bounded=False,",
         '    timestamp="at", slice="timestamp")',
         f"views.send_to({OUT})",
     )
@@ -157,7 +162,9 @@ def _(scene: Scene) -> str:
     runtime = scene.runtime()
     second = runtime.prepare(APPLICATION, "run-2", interval=DataInterval.from_iso("2026-01-02", "2026-01-03"))
     Here(scene.folder / "samza").stages(second, bindings=runtime._systems)
-    return raised(lambda: runtime.prepare(APPLICATION, "run-1", interval=DataInterval.from_iso("2026-01-01", "2026-01-02")))
+    return raised(
+        lambda: runtime.prepare(APPLICATION, "run-1", interval=DataInterval.from_iso("2026-01-01", "2026-01-02"))
+    )
 
 
 @row("state", "A run that does not hold the state is given up", "by `airflow-samza state abandon`")
@@ -208,7 +215,8 @@ def _(scene: Scene) -> str:
 
 def _consumer(scene: Scene) -> None:
     scene.application(
-        'minutes = app.shared_stream("minutes", system="log", schema="member_id bigint, country string", key="country", bounded=True)',
+        'minutes = app.shared_stream("minutes", system="log", schema="member_id bigint, country string", '
+        'key="country", bounded=True)',
         f"minutes.send_to({OUT})",
     )
 

@@ -1,4 +1,7 @@
-"""Rows that are said at the call: while the application is described, so in the Dag processor, an editor or a unit test."""
+"""Rows that are said at the call.
+
+While the application is described, so in the Dag processor, an editor or a unit test.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def _(scene: Scene) -> str:
 
 @row("call", "A join of which nobody says the key", CALL)
 def _(scene: Scene) -> str:
-    scene.application(f"views = {VIEWS}", 'clicks = app.input_stream("clicks")', 'views.join(clicks, id="clicked", ttl="1 hour")')
+    scene.application(
+        f"views = {VIEWS}", 'clicks = app.input_stream("clicks")', 'views.join(clicks, id="clicked", ttl="1 hour")'
+    )
     return scene.plan()
 
 
@@ -151,7 +156,9 @@ def _(scene: Scene) -> str:
 
 @row("call", "An input whose watermarks are made by what is no strategy", CALL)
 def _(scene: Scene) -> str:
-    scene.application('app.input_stream("views", schema="at timestamp", timestamp="at", bounded=False, watermarks="5 minutes")')
+    scene.application(
+        'app.input_stream("views", schema="at timestamp", timestamp="at", bounded=False, watermarks="5 minutes")'
+    )
     return scene.plan()
 
 

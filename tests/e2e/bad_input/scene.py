@@ -1,4 +1,7 @@
-"""Where a row of docs/errors.md is provoked: a folder with an application, its data and its root, and the ways in that a user has."""
+"""Where a row of docs/errors.md is provoked.
+
+A folder with an application, its data and its root, and the ways in that a user has.
+"""
 
 from __future__ import annotations
 

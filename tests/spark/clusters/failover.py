@@ -1,4 +1,7 @@
-"""A run with state on a standalone cluster of two hosts, of which one can be lost with its disk: for tests and for the benchmark."""
+"""A run with state on a standalone cluster of two hosts, of which one can be lost with its disk.
+
+For tests and for the benchmark.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ class Flow:
         (self.folder / "events").mkdir(parents=True)
         told = {"enabled": "true", "compress": "false", "dir": f"file:{self.folder / 'events'}"}
         events = {f"spark.eventLog.{name}": value for name, value in told.items()}
-        self.runtime = SparkRuntime(root, {}, master=self.cluster.master, spark_conf={**SMALL, **events}, idle_seconds=600)
+        self.runtime = SparkRuntime(
+            root, {}, master=self.cluster.master, spark_conf={**SMALL, **events}, idle_seconds=600
+        )
 
     def start(self) -> None:
         """Begins a run that goes on, with its state on hosts' own disks."""
@@ -95,7 +100,11 @@ class Flow:
         if intent is None:
             return None
         newest = read_commit(self.files, self.handle.folder, intent.epoch)
-        return newest if newest is not None or not intent.epoch else read_commit(self.files, self.handle.folder, intent.epoch - 1)
+        return (
+            newest
+            if newest is not None or not intent.epoch
+            else read_commit(self.files, self.handle.folder, intent.epoch - 1)
+        )
 
     def restored(self) -> dict[str, float]:
         """How many bytes of state were taken from where, so far."""
@@ -117,14 +126,20 @@ class Flow:
                 standby = "standby" in str(line.get("Properties", {}).get("spark.jobGroup.id"))
                 for stage in line["Stage IDs"] if epoch is not None and not standby else ():
                     jobs[stage] = int(epoch)
-            elif line["Event"] == "SparkListenerTaskEnd" and line["Stage ID"] in jobs and line["Task End Reason"]["Reason"] == "Success":
+            elif (
+                line["Event"] == "SparkListenerTaskEnd"
+                and line["Stage ID"] in jobs
+                and line["Task End Reason"]["Reason"] == "Success"
+            ):
                 info = line["Task Info"]
                 found.setdefault(jobs[line["Stage ID"]], {})[info["Partition ID"]] = info["Host"]
         return found
 
     def _events(self) -> Iterator[dict[str, Any]]:
         for path in sorted((self.folder / "events").rglob("*")):
-            for line in path.read_text().splitlines() if path.is_file() and not path.name.startswith(("appstatus", ".")) else ():
+            for line in (
+                path.read_text().splitlines() if path.is_file() and not path.name.startswith(("appstatus", ".")) else ()
+            ):
                 try:
                     yield json.loads(line)
                 except ValueError:

@@ -72,4 +72,8 @@ class Pushes:
         """The processes of a push's live runners."""
         run = push_handle("kept", TABLE, push_id).run
         live = [runner for runner in all_runners(self.files, run) if runner.is_alive(self.files)]
-        return [psutil.Process(int(claim["pid"])) for claim in (read(self.files, runner.claim) for runner in live) if claim is not None]
+        return [
+            psutil.Process(int(claim["pid"]))
+            for claim in (read(self.files, runner.claim) for runner in live)
+            if claim is not None
+        ]

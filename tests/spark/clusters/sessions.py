@@ -32,8 +32,8 @@ SECRET = "a secret that no file, page or command line shows"
 class Place:
     """Where a session's Spark is, and what it can do.
 
-    ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow one. ``hosts`` has
-    the folder of each host, as its environment names it.
+    ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow
+    one. ``hosts`` has the folder of each host, as its environment names it.
     """
 
     master: str
@@ -67,14 +67,25 @@ SMALL = {
 def told(folder: Path) -> dict[str, str]:
     """Has Spark tell all events into a file that a test can read."""
     (folder / "events").mkdir()
-    return {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false", "spark.eventLog.dir": f"file:{folder / 'events'}"}
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": f"file:{folder / 'events'}",
+    }
 
 
 @contextmanager
 def standalone_client(folder: Path) -> Iterator[Place]:
     with standalone_cluster(folder, workers=2) as cluster:
         conf = {**SPECULATION, **SMALL, **told(folder)}
-        yield Place(cluster.master, conf=conf, executors=cluster.executors, speculates=True, ships_package=True, hosts="$HOST_FOLDER")
+        yield Place(
+            cluster.master,
+            conf=conf,
+            executors=cluster.executors,
+            speculates=True,
+            ships_package=True,
+            hosts="$HOST_FOLDER",
+        )
 
 
 @contextmanager
@@ -100,10 +111,15 @@ def connect(folder: Path) -> Iterator[Place]:
 def on_yarn(deploy_mode: str) -> Callable[[Path], AbstractContextManager[Place]]:
     @contextmanager
     def place(folder: Path) -> Iterator[Place]:
-        jars = {"spark.yarn.jars": f"local:{spark_home()}/jars/*", "spark.executor.instances": "2"}  # else 400 MB are copied to each
+        jars = {
+            "spark.yarn.jars": f"local:{spark_home()}/jars/*",
+            "spark.executor.instances": "2",
+        }  # else 400 MB are copied to each
         with yarn_cluster(folder) as cluster:
             conf = {**SMALL, **jars, **told(folder)}
-            yield Place("yarn", submit=SubmitOptions(deploy_mode), conf=conf, executors=cluster.executors, ships_package=True)
+            yield Place(
+                "yarn", submit=SubmitOptions(deploy_mode), conf=conf, executors=cluster.executors, ships_package=True
+            )
 
     return place
 
@@ -170,7 +186,12 @@ class Session:
         """The Java that is the runner's Spark, started by it or above it; None when there is none."""
         (runner,) = self.runners()
         return next(
-            (process for process in [*runner.children(), runner.parent()] if process is not None and process.name() == "java"), None
+            (
+                process
+                for process in [*runner.children(), runner.parent()]
+                if process is not None and process.name() == "java"
+            ),
+            None,
         )
 
 

@@ -102,14 +102,24 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[StandaloneClus
         log = folder / f"{name}-{number}.log"
         # An address for each: Spark sees several hosts, and starts no second try at a task on the host of the first.
         host = f"127.0.0.{number + 1}"
-        environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work")}
+        environment = {
+            **os.environ,
+            "SPARK_LOCAL_IP": host,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_WORKER_DIR": str(folder / "work"),
+        }
         environment["SPARK_DAEMON_JAVA_OPTS"] = java_options()
         environment["HOST_FOLDER"] = str(folder / f"{name}-{number}")  # as if each had a disk of its own
         # Not ours to inherit: a cluster elsewhere has none of the submitter's environment.
         environment.pop("PYTHONPATH", None)
         with log.open("wb") as output:
             place = ["--host", host, "--port", "0", "--webui-port", "0"]
-            command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}", *place, *arguments]
+            command = [
+                str(spark_home() / "bin" / "spark-class"),
+                f"org.apache.spark.deploy.{program}",
+                *place,
+                *arguments,
+            ]
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment, cwd=folder
             )

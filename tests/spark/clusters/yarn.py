@@ -34,12 +34,29 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
     conf, classes = folder / "conf", folder / "classes"
     conf.mkdir()
     listed = folder / "classpath"
-    maven = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
+    maven = [
+        "mvn",
+        "-q",
+        "-B",
+        "-f",
+        str(SOURCES / "pom.xml"),
+        "dependency:build-classpath",
+        f"-Dmdep.outputFile={listed}",
+    ]
     subprocess.run(maven, check=True, cwd=folder)
     path = os.pathsep.join([str(classes), listed.read_text().strip()])
     subprocess.run(["javac", "-cp", path, "-d", str(classes), str(SOURCES / "YarnForTests.java")], check=True)
     log = folder / "yarn.log"
-    command = ["java", "-Xmx512m", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", path, "YarnForTests", str(conf), "2"]
+    command = [
+        "java",
+        "-Xmx512m",
+        "--add-opens=java.base/java.lang=ALL-UNNAMED",
+        "-cp",
+        path,
+        "YarnForTests",
+        str(conf),
+        "2",
+    ]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=folder)
     daemon = Daemon(log, process)

@@ -1,4 +1,7 @@
-"""A real Spark Connect server on this machine, from the installed pyspark: a process that knows nothing of this package."""
+"""A real Spark Connect server on this machine, from the installed pyspark.
+
+A process that knows nothing of this package.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ class ConnectServer:
         return psutil.Process(self.daemon.process.pid)
 
 
-def start_server(folder: Path, settings: Mapping[str, str] | None = None, *, port: int = 0, master: str = TWO_CORES) -> ConnectServer:
+def start_server(
+    folder: Path, settings: Mapping[str, str] | None = None, *, port: int = 0, master: str = TWO_CORES
+) -> ConnectServer:
     """Starts a server, at any free port, and waits until it listens."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"connect-{len(list(folder.glob('connect-*')))}.log"
@@ -50,14 +55,27 @@ def start_server(folder: Path, settings: Mapping[str, str] | None = None, *, por
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **(settings or {}),
     }
-    command = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER, "--master", master, "--driver-memory", "600m"]
+    command = [
+        str(spark_home() / "bin" / "spark-submit"),
+        "--class",
+        SERVER,
+        "--master",
+        master,
+        "--driver-memory",
+        "600m",
+    ]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python_without_us(folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("PYTHONPATH", None)  # not ours to inherit: a server elsewhere has none of the client's environment
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "spark-internal"], stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment, cwd=folder
+            [*command, "spark-internal"],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
+            cwd=folder,
         )
     daemon = Daemon(log, process)
     try:
@@ -71,14 +89,18 @@ def start_server(folder: Path, settings: Mapping[str, str] | None = None, *, por
 def python_without_us(folder: Path) -> Path:
     """This Python with its installed packages, and without this one, which a server of others does not have."""
     script = folder / "python"
-    installed = sysconfig.get_paths()["purelib"]  # named on the path, so that no .pth file of it is read: those lead to us
+    installed = sysconfig.get_paths()[
+        "purelib"
+    ]  # named on the path, so that no .pth file of it is read: those lead to us
     script.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{installed}" exec {sys.executable} -S "$@"\n')
     script.chmod(0o755)
     return script
 
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str] | None = None, *, master: str = TWO_CORES) -> Iterator[ConnectServer]:
+def connect_server(
+    folder: Path, settings: Mapping[str, str] | None = None, *, master: str = TWO_CORES
+) -> Iterator[ConnectServer]:
     """A server that runs inside the ``with``."""
     server = start_server(folder, settings, master=master)
     try:

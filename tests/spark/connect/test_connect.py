@@ -1,4 +1,7 @@
-"""What is peculiar to Spark Connect: a server that others started, with settings of its own, that goes away and comes back."""
+"""What is peculiar to Spark Connect.
+
+A server that others started, with settings of its own, that goes away and comes back.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,8 @@ def session_over(server: ConnectServer, folder: Path, *, idle_seconds: float = 6
         (folder / name).mkdir(parents=True)
     for number in range(2):
         pq.write_table(
-            pa.Table.from_pylist([{"number": number, "folder": str(folder / "files")}]), folder / "data" / "marks" / f"{number}.parquet"
+            pa.Table.from_pylist([{"number": number, "folder": str(folder / "files")}]),
+            folder / "data" / "marks" / f"{number}.parquet",
         )
     place = Place(url or f"{server.url}/;token={TOKEN}")
     lake = SystemBinding("files", {"root": str(folder / "data")})
@@ -132,7 +136,11 @@ def test_several_sections_in_catalyst_make_one_stage(session: Session) -> None:
 def test_names_that_a_transform_registers_are_its_own(session: Session) -> None:
     session.runtime.run_stage(session.run, "viewed")
     session.runtime.run_stage(session.run, "viewed-too")
-    assert session.rows("viewed") == session.rows("viewed-too") == [{"number": 10, "sees": "own"}, {"number": 11, "sees": "own"}]
+    assert (
+        session.rows("viewed")
+        == session.rows("viewed-too")
+        == [{"number": 10, "sees": "own"}, {"number": 11, "sees": "own"}]
+    )
 
 
 def test_a_cache_is_refused_and_spoils_nothing_for_others(session: Session) -> None:
@@ -155,11 +163,15 @@ def test_a_setting_of_the_server_is_refused_before_anything_starts(session: Sess
 
 
 def test_two_submitters_at_once_make_one_job(server: ConnectServer, tmp_path: Path) -> None:
-    program = "import pickle, sys; runtime, run = pickle.load(sys.stdin.buffer); runtime.wait(runtime.submit(run, 'held'))"
+    program = (
+        "import pickle, sys; runtime, run = pickle.load(sys.stdin.buffer); runtime.wait(runtime.submit(run, 'held'))"
+    )
     path = os.pathsep.join([str(APPS), os.getcwd()])
     with session_over(server, tmp_path) as session:
         submitters = [
-            subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
+            subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+            )
             for _ in range(2)
         ]
         for submitter in submitters:
@@ -184,7 +196,9 @@ def test_an_idle_runner_ends(server: ConnectServer, tmp_path: Path) -> None:
         assert json.loads(runner.with_name("closed.json").read_bytes())["why"] == "idle"
 
 
-def test_a_server_behind_tls_is_reached_with_its_token(server: ConnectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_behind_tls_is_reached_with_its_token(
+    server: ConnectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tls_proxy(tmp_path, server.port) as proxy:
         monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(proxy.certificate))
         url = f"sc://localhost:{proxy.port}/;use_ssl=true;token={TOKEN}"
@@ -240,13 +254,18 @@ NARROW: dict[str, Callable[[DataFrame], DataFrame]] = {
     "a projection": lambda frame: frame.selectExpr("upper(country) AS country"),
     "rows made of one": lambda frame: frame.selectExpr("explode(array(1, 2)) AS n"),
     "a sort within": lambda frame: frame.sortWithinPartitions("country"),
-    "a broadcast join": lambda frame: frame.join(frame.sparkSession.range(9).withColumnRenamed("id", "n").hint("broadcast"), "n"),
+    "a broadcast join": lambda frame: frame.join(
+        frame.sparkSession.range(9).withColumnRenamed("id", "n").hint("broadcast"), "n"
+    ),
     "a subquery of another table": lambda frame: frame.where("n < (SELECT max(id) FROM range(9))"),
     "a function over batches": lambda frame: frame.mapInArrow(lambda batches: batches, "country string, n int"),
 }
 
 WIDE: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
-    "an aggregation": (lambda frame: frame.groupBy("country").count(), "moves rows between partitions .*hashpartitioning.country"),
+    "an aggregation": (
+        lambda frame: frame.groupBy("country").count(),
+        "moves rows between partitions .*hashpartitioning.country",
+    ),
     "a sort": (lambda frame: frame.orderBy("country"), "moves rows between partitions .*rangepartitioning.country"),
     "a limit": (lambda frame: frame.limit(3), "does not keep the partitions as they are .CollectLimit"),
     "a limit in between": (lambda frame: frame.limit(3).where("n > 1"), "moves rows between partitions"),
@@ -267,7 +286,9 @@ WIDE: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
         "moves rows between partitions .*Broadcast",
     ),
     "an outer join that adds rows": (
-        lambda frame: frame.hint("broadcast").join(frame.sparkSession.range(9).hint("broadcast"), how="full", on=frame.n < 3),
+        lambda frame: frame.hint("broadcast").join(
+            frame.sparkSession.range(9).hint("broadcast"), how="full", on=frame.n < 3
+        ),
         "moves rows|does not keep the partitions",
     ),
     "a cartesian product": (
@@ -323,7 +344,9 @@ def test_a_dataframe_comes_in_and_a_table_goes_out_over_spark_connect(server: Co
     assert rows == [{"third": third, "count": 30} for third in range(3)]
 
 
-def test_a_server_that_dies_loses_the_stage_and_a_retry_when_it_is_back_succeeds(server: ConnectServer, session: Session) -> None:
+def test_a_server_that_dies_loses_the_stage_and_a_retry_when_it_is_back_succeeds(
+    server: ConnectServer, session: Session
+) -> None:
     handle = session.runtime.submit(session.run, "held")
     until(session.holders)
     (runner,) = session.runners()

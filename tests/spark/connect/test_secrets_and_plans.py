@@ -1,4 +1,7 @@
-"""No secret is in a plan that a Spark Connect server executes: a server logs plans of executions that a session leaves behind."""
+"""No secret is in a plan that a Spark Connect server executes.
+
+A server logs plans of executions that a session leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ class Server:
         self.driver = ConnectSession(parse_master(server.url), _package(package))
 
     def left_behind(self, *frames: DataFrame) -> None:
-        """Takes a row of each, and leaves the session with the executions in it: the server logs them, with their plans."""
+        """Takes a row of each, and leaves the session with the executions in it.
+
+        The server logs them, with their plans.
+        """
         (session,) = {frame.sparkSession for frame in frames}
         lines = self._log().count(" removed in removeSessionExecutions")
         rows = [frame.crossJoin(session.range(1_000_000)).toLocalIterator() for frame in frames]
@@ -80,7 +86,9 @@ def _package(path: Path) -> str:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     with connect_server(folder, told(folder)) as running, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # a session sets it for its process, which is a runner's elsewhere
+        patch.setenv(
+            "SPARK_CONNECT_MODE_ENABLED", "1"
+        )  # a session sets it for its process, which is a runner's elsewhere
         made = Server(running, folder)
         yield made
         made.driver.stop()
@@ -139,7 +147,12 @@ def test_the_password_of_an_input_is_in_no_plan(server: Server, spark: SparkSess
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"url": "jdbc:derby:memory:nowhere"}, {"query": "SELECT nothing FROM nowhere"}, {"numPartitions": "many"}, {"driver": "no.Driver"}],
+    [
+        {"url": "jdbc:derby:memory:nowhere"},
+        {"query": "SELECT nothing FROM nowhere"},
+        {"numPartitions": "many"},
+        {"driver": "no.Driver"},
+    ],
 )
 def test_a_refusal_shows_no_password(server: Server, spark: SparkSession, wrong: dict[str, str]) -> None:
     with pytest.raises((SamzaError, PySparkException)) as caught:
@@ -172,12 +185,18 @@ def staged() -> Staged:
 def test_a_table_of_a_database_is_written_and_the_password_is_in_no_plan(server: Server, spark: SparkSession) -> None:
     url = "jdbc:derby:memory:written;create=true"
     # A table comes about in a session of the test's own, with no password: this database asks for none.
-    spark.createDataFrame([(1, "tin")], "member_id bigint, tier string").write.jdbc(url, "tiers", "overwrite", {"user": "reader"})
+    spark.createDataFrame([(1, "tin")], "member_id bigint, tier string").write.jdbc(
+        url, "tiers", "overwrite", {"user": "reader"}
+    )
     table = SparkTable("tiers", "db", format="jdbc", table="tiers", options={"url": url, **LOGIN})
     _write(spark.createDataFrame([("gold", 7)], "tier string, member_id bigint"), table, staged())
     rows = read_table(spark, table)
     assert sorted((row["member_id"], row["tier"]) for row in rows.collect()) == [(1, "tin"), (7, "gold")]
-    _write(spark.createDataFrame([(8, "iron")], "member_id bigint, tier string"), dataclasses.replace(table, mode="overwrite"), staged())
+    _write(
+        spark.createDataFrame([(8, "iron")], "member_id bigint, tier string"),
+        dataclasses.replace(table, mode="overwrite"),
+        staged(),
+    )
     assert [(row["member_id"], row["tier"]) for row in read_table(spark, table).collect()] == [(8, "iron")]
     with pytest.raises(SchemaError) as caught:
         _write(spark.createDataFrame([(9,)], "member_id bigint"), table, staged())

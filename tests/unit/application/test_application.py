@@ -101,9 +101,19 @@ def test_the_example_of_the_design() -> None:
     assert list(spec.intermediates) == ["by-member", "by-country"]
     assert list(spec.side_inputs) == ["profiles-push"]
     table = spec.table("profiles")
-    assert (table.kind, table.key, table.partitions, table.side_inputs) == (TableKind.PUSHED, ("member_id",), 16, ("profiles-push",))
+    assert (table.kind, table.key, table.partitions, table.side_inputs) == (
+        TableKind.PUSHED,
+        ("member_id",),
+        16,
+        ("profiles-push",),
+    )
     push = spec.side_inputs["profiles-push"]
-    assert (push.role, push.key, push.partitions, push.schema) == (StreamRole.SIDE_INPUT, ("member_id",), 16, table.schema)
+    assert (push.role, push.key, push.partitions, push.schema) == (
+        StreamRole.SIDE_INPUT,
+        ("member_id",),
+        16,
+        table.schema,
+    )
     join = spec.operator("page-views-1-join-with-profile")
     assert isinstance(join, TableJoinSpec)
     assert (join.table, join.key, join.how, join.function) == (table, ("member_id",), "left", enrich)
@@ -111,9 +121,8 @@ def test_the_example_of_the_design() -> None:
     assert join.schema.python_class is Enriched
     window = spec.operator("page-views-1-window-per-minute")
     assert window.schema is not None
-    assert (
-        window.schema.ddl()
-        == "country string not null, window_start timestamp not null, window_end timestamp not null, views bigint not null"
+    assert window.schema.ddl() == (
+        "country string not null, window_start timestamp not null, window_end timestamp not null, views bigint not null"
     )
     views = spec.inputs["page-views"]
     assert (views.watermarks, views.bounded, views.key) == (bounded_delay("5 minutes"), True, ())
@@ -185,7 +194,8 @@ def test_importing_the_api_loads_the_standard_library_only() -> None:
     )
     bare = "import sys; print(*{m.partition('.')[0] for m in sys.modules})"
     before, after = (
-        subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True).stdout.split() for run in (bare, code)
+        subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True).stdout.split()
+        for run in (bare, code)
     )
     assert {name for name in set(after) - set(before) if not name.startswith("_")} == {"airflow_samza"}
 
@@ -271,9 +281,15 @@ def test_adding_a_map_or_an_input_renames_no_topic_and_no_state() -> None:
                 app.input_stream("other", schema="id int").map(lambda message: message).sink(print)
             stream = app.input_stream("in", schema="id int")
             stream = stream.map(lambda message: message) if more else stream
-            stream.partition_by("id", id="by-id").aggregate("id", n=count(), id="per-id").send_to(app.output_stream("out"))
+            stream.partition_by("id", id="by-id").aggregate("id", n=count(), id="per-id").send_to(
+                app.output_stream("out")
+            )
 
-        return {operator.op_id for operator in application.spec().operators if operator.op in ("partition_by", "aggregate", "input")}
+        return {
+            operator.op_id
+            for operator in application.spec().operators
+            if operator.op in ("partition_by", "aggregate", "input")
+        }
 
     assert described(False) <= described(True)
 
@@ -297,13 +313,21 @@ def test_renaming_is_kept_where_a_topic_or_state_hangs_on_the_id() -> None:
         stream.partition_by("country", id="p", renamed_from="old-p").window(
             tumbling(5), key="country", n=count(), id="w", renamed_from="old-w"
         ).sink(print)
-        stream.aggregate("member_id", n=count(), id="g", renamed_from="old-g").broadcast(id="b", renamed_from="old-b").sink(print)
+        stream.aggregate("member_id", n=count(), id="g", renamed_from="old-g").broadcast(
+            id="b", renamed_from="old-b"
+        ).sink(print)
         stream.join(table, lambda view, row: view, id="j", renamed_from="old-j").sink(print)
 
     spec = application.spec()
     assert spec.tables["t"].renamed_from == "old-t"
     renamed = {op.op: vars(op)["renamed_from"] for op in spec.operators if "renamed_from" in vars(op)}
-    assert renamed == {"partition_by": "old-p", "window": "old-w", "aggregate": "old-g", "broadcast": "old-b", "join": "old-j"}
+    assert renamed == {
+        "partition_by": "old-p",
+        "window": "old-w",
+        "aggregate": "old-g",
+        "broadcast": "old-b",
+        "join": "old-j",
+    }
 
 
 def test_a_broadcast_stream_has_one_partition() -> None:

@@ -91,12 +91,17 @@ PLACES: dict[str, Describe] = {
     "map_batches": lambda app, given: views(app).map_batches(given, schema="id bigint"),
     "transform": lambda app, given: views(app).transform(given, schema="id bigint"),
     "sink": lambda app, given: views(app).sink(given),
-    "a fold": lambda app, given: views(app).window(tumbling("1 minute"), fold=given, initial=0, schema="n bigint", id="w"),
+    "a fold": lambda app, given: views(app).window(
+        tumbling("1 minute"), fold=given, initial=0, schema="n bigint", id="w"
+    ),
     "the beginning of a fold": lambda app, given: views(app).window(
         tumbling("1 minute"), fold=lambda former, message: former, initial=given, schema="n bigint", id="w"
     ),
     "a join with a table": lambda app, given: views(app).join(
-        app.remote_table("t", key="id", reader=lambda key: None, schema="id bigint, tier string"), given, id="j", schema="id bigint"
+        app.remote_table("t", key="id", reader=lambda key: None, schema="id bigint, tier string"),
+        given,
+        id="j",
+        schema="id bigint",
     ),
     "a join of streams": lambda app, given: views(app).join(
         views(app, "others"), given, ttl="1 hour", id="j", schema="id bigint", key="id"
@@ -106,7 +111,9 @@ PLACES: dict[str, Describe] = {
     "watermarks": lambda app, given: app.input_stream(
         "in", schema="id bigint, at timestamp", timestamp="at", bounded=False, watermarks=given
     ),
-    "a processor's factory": lambda app, given: app.table("t", key="id", schema="id bigint", side_inputs=["s"], processor=given),
+    "a processor's factory": lambda app, given: app.table(
+        "t", key="id", schema="id bigint", side_inputs=["s"], processor=given
+    ),
 }
 
 

@@ -1,4 +1,7 @@
-"""Where the application alone tells the columns, they are known at author time; elsewhere they are unknown, never guessed."""
+"""Where the application alone tells the columns, they are known at author time.
+
+Elsewhere they are unknown, never guessed.
+"""
 
 from __future__ import annotations
 
@@ -214,21 +217,26 @@ def test_aggregate_types() -> None:
             id="g",
         )
     ) == (
-        "k string not null, i int not null, n bigint not null, c bigint not null, u bigint not null, s bigint, sf double, "
+        "k string not null, i int not null, n bigint not null, c bigint not null, u bigint not null, s bigint, sf "
+        "double, "
         "sm decimal(22,2), lo timestamp, hi string, mean decimal(16,6), one int, end array<int>, all array<int>"
     )
 
 
 def test_window_columns() -> None:
     expected = "k string not null, window_start timestamp not null, window_end timestamp not null, n bigint not null"
-    assert ddl(lambda stream, app: stream.window(tumbling(5, time="processing"), key="k", n=count(), id="w")) == expected
+    assert (
+        ddl(lambda stream, app: stream.window(tumbling(5, time="processing"), key="k", n=count(), id="w")) == expected
+    )
     unkeyed = "window_start timestamp not null, window_end timestamp not null, n bigint not null"
     assert ddl(lambda stream, app: stream.window(tumbling(5, time="processing"), n=count(), id="w")) == unkeyed
 
 
 def test_fold_columns_follow_the_windows() -> None:
     schema = "x int"
-    found = ddl(lambda stream, app: stream.window(tumbling(5, time="processing"), key="k", fold=max, schema=schema, id="w"))
+    found = ddl(
+        lambda stream, app: stream.window(tumbling(5, time="processing"), key="k", fold=max, schema=schema, id="w")
+    )
     assert found == "k string not null, window_start timestamp not null, window_end timestamp not null, x int"
 
 

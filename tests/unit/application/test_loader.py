@@ -70,7 +70,9 @@ def test_rejects_what_names_nothing(name: str) -> None:
         load_application(name)
 
 
-@pytest.mark.parametrize("name", ["no_such_package.jobs:views", "loader_pipelines.nothing:views", "loader_pipelines.jobs.deeper:views"])
+@pytest.mark.parametrize(
+    "name", ["no_such_package.jobs:views", "loader_pipelines.nothing:views", "loader_pipelines.jobs.deeper:views"]
+)
 def test_rejects_a_missing_module(name: str) -> None:
     with pytest.raises(UnknownName, match="There is no module") as caught:
         load_application(name)

@@ -177,7 +177,9 @@ def test_self_join() -> None:
 def test_two_maps_of_one_stream_may_be_joined() -> None:
     def describe(app: Any) -> None:
         a = app.input_stream("a", key="k")
-        a.map(lambda message: message).join(a.filter(lambda message: True), lambda left, right: left, id="j", ttl="1 hour")
+        a.map(lambda message: message).join(
+            a.filter(lambda message: True), lambda left, right: left, id="j", ttl="1 hour"
+        )
 
     join = described(describe).operators[-1]
     assert [source.op for source in join.inputs] == ["map", "filter"]

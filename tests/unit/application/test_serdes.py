@@ -21,7 +21,9 @@ def declared(**more: Any) -> str | None:
     return stream_application("serdes")(describe).spec().stream("views").serde
 
 
-@pytest.mark.parametrize("serde", ["json", "avro:views.avsc", "avro:/data/views.avsc", "jobs.serdes:Mine", "jobs.serdes:Outer.Mine"])
+@pytest.mark.parametrize(
+    "serde", ["json", "avro:views.avsc", "avro:/data/views.avsc", "jobs.serdes:Mine", "jobs.serdes:Outer.Mine"]
+)
 def test_a_serde_is_kept_by_its_name(serde: str) -> None:
     assert declared(serde=serde) == serde
 

@@ -1,4 +1,7 @@
-"""The configuration form of side inputs beside each form of the code: it works as the code would, or is refused (SEMANTICS S8)."""
+"""The configuration form of side inputs beside each form of the code.
+
+It works as the code would, or is refused (SEMANTICS S8).
+"""
 
 from __future__ import annotations
 
@@ -87,14 +90,26 @@ WORKS: dict[str, tuple[Declare, Mapping[str, str], tuple[str, ...], str | None]]
 
 REJECTED: dict[str, tuple[Declare, Mapping[str, str], str]] = {
     "table, factory": (TABLE, FACTORY, "table 't' has no side inputs"),
-    "fed table, other inputs": (FED, {"stores.t.side.inputs": "log.b"}, "side inputs a, and stores.t.side.inputs is 'log.b'"),
-    "fed table, more inputs": (FED, {"stores.t.side.inputs": "log.a,log.b"}, "side inputs a, and stores.t.side.inputs is 'log.a,log.b'"),
+    "fed table, other inputs": (
+        FED,
+        {"stores.t.side.inputs": "log.b"},
+        "side inputs a, and stores.t.side.inputs is 'log.b'",
+    ),
+    "fed table, more inputs": (
+        FED,
+        {"stores.t.side.inputs": "log.a,log.b"},
+        "side inputs a, and stores.t.side.inputs is 'log.a,log.b'",
+    ),
     "fed table, another system": (
         lambda app: app.table("t", key="id", schema=COLUMNS, side_inputs=["kafka.a"]),
         INPUTS,
         "side inputs kafka.a, and stores.t.side.inputs is 'log.a'",
     ),
-    "processed table, other factory": (PROCESSED, OTHER, "has the processor .*:keep, and stores.t.side.inputs.processor.factory is"),
+    "processed table, other factory": (
+        PROCESSED,
+        OTHER,
+        "has the processor .*:keep, and stores.t.side.inputs.processor.factory is",
+    ),
     "pushed table, other inputs": (PUSHED, INPUTS, "side inputs t-push, and stores.t.side.inputs is 'log.a'"),
     "local table, factory": (LOCAL, FACTORY, "table 't' has no side inputs"),
     "local table with ttl, both": (LOCAL_TTL, BOTH, "has side inputs and ttl='1 day'"),
@@ -106,8 +121,16 @@ REJECTED: dict[str, tuple[Declare, Mapping[str, str], str]] = {
     ),
     "remote table, inputs": (REMOTE, INPUTS, "'t' is remote, and stores.t.side.inputs is 'log.a'"),
     "remote table, factory": (REMOTE, FACTORY, "'t' is remote, and stores.t.side.inputs.processor.factory is"),
-    "nothing, inputs": (NOTHING, INPUTS, "stores.t.side.inputs is 'log.a', and the application 'app' declares no table 't'"),
-    "nothing, factory": (NOTHING, FACTORY, "stores.t.side.inputs.processor.factory is .* and the application 'app' declares no table 't'"),
+    "nothing, inputs": (
+        NOTHING,
+        INPUTS,
+        "stores.t.side.inputs is 'log.a', and the application 'app' declares no table 't'",
+    ),
+    "nothing, factory": (
+        NOTHING,
+        FACTORY,
+        "stores.t.side.inputs.processor.factory is .* and the application 'app' declares no table 't'",
+    ),
 }
 
 LOW_LEVEL_ONLY: dict[str, tuple[Declare, Mapping[str, str], str]] = {
@@ -139,7 +162,8 @@ def test_the_configuration_form_does_what_the_code_would(case: str, low_level: b
 
 
 @pytest.mark.parametrize(
-    ("case", "low_level"), [(case, low) for case in REJECTED for low in (False, True) if not (low and case.startswith("written"))]
+    ("case", "low_level"),
+    [(case, low) for case in REJECTED for low in (False, True) if not (low and case.startswith("written"))],
 )
 def test_rejects_the_configuration_form_where_it_contradicts_the_code(case: str, low_level: bool) -> None:
     declare, config, sentence = REJECTED[case]

@@ -33,6 +33,8 @@ def test_what_came_since_the_last_run_is_a_slice_of_what_goes_on(options: dict[s
 
 
 def test_an_input_that_ends_has_no_checkpoint_to_go_on_from() -> None:
-    with pytest.raises(InvalidApplication, match="input stream 'views' is bounded and has slice=\"checkpoint\"") as caught:
+    with pytest.raises(
+        InvalidApplication, match="input stream 'views' is bounded and has slice=\"checkpoint\""
+    ) as caught:
         spec_of(slice="checkpoint", bounded=True)
     assert "leave bounded= out" in caught.value.hint

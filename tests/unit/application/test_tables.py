@@ -81,7 +81,10 @@ def test_two_tables_may_share_a_side_input() -> None:
 
 
 def test_side_inputs_come_from_the_configuration() -> None:
-    config = {"stores.t.side.inputs": ", kafka.topicA ,,streamId,", "stores.t.side.inputs.processor.factory": "pipelines.stores:keep"}
+    config = {
+        "stores.t.side.inputs": ", kafka.topicA ,,streamId,",
+        "stores.t.side.inputs.processor.factory": "pipelines.stores:keep",
+    }
     table = described(lambda app: app.table("t", key="id"), config).tables["t"]
     assert (table.side_inputs, table.processor) == (("topicA", "streamId"), "pipelines.stores:keep")
 
@@ -135,5 +138,7 @@ def test_a_remote_table_has_callables() -> None:
     def read(key: Any) -> Any:
         return {"id": key}
 
-    spec = described(lambda app: app.input_stream("s").join(app.remote_table("t", key="id", reader=read), lambda a, b: a, id="j"))
+    spec = described(
+        lambda app: app.input_stream("s").join(app.remote_table("t", key="id", reader=read), lambda a, b: a, id="j")
+    )
     assert (spec.tables["t"].kind, spec.tables["t"].reader) == (TableKind.REMOTE, read)

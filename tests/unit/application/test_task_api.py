@@ -98,7 +98,10 @@ class Demanding(Enrich):
         (lambda app: app.task("Enrich"), "takes a Python callable"),
         (lambda app: app.task(lambda config: Enrich()), "with 0 values"),
         (lambda app: app.input_stream("i").map(lambda message: message), "map was called in the low-level application"),
-        (lambda app: app.input_stream("i").partition_by("k", id="p"), "partition_by was called in the low-level application"),
+        (
+            lambda app: app.input_stream("i").partition_by("k", id="p"),
+            "partition_by was called in the low-level application",
+        ),
     ],
 )
 def test_rejects(describe: Any, sentence: str) -> None:

@@ -87,9 +87,17 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "a callable to select": (lambda app: views(app).select(lambda view: view.at), "instead of SQL", "map"),
     "a list to select": (lambda app: views(app).select(["a", "b"]), "instead of SQL", "one by one"),
     "nothing to select": (lambda app: views(app).select(), "no columns", "a + 1 AS b"),
-    "a column twice in select": (lambda app: views(app).select("country", "at AS country"), "'country' of select appears twice", "AS"),
+    "a column twice in select": (
+        lambda app: views(app).select("country", "at AS country"),
+        "'country' of select appears twice",
+        "AS",
+    ),
     "a text to transform": (lambda app: views(app).transform("df"), "transform takes a Python callable", "lambda df"),
-    "a text to map_batches": (lambda app: views(app).map_batches("x"), "map_batches takes a Python callable", "lambda batch"),
+    "a text to map_batches": (
+        lambda app: views(app).map_batches("x"),
+        "map_batches takes a Python callable",
+        "lambda batch",
+    ),
     "a text to sink": (lambda app: views(app).sink("out"), "sink takes a Python callable", "send_to"),
     "too many parameters": (lambda app: views(app).map(lambda a, b: a), "with 1 value", "1 parameter"),
     "too few parameters": (lambda app: views(app).filter(lambda: True), "with 1 value", "1 parameter"),
@@ -102,7 +110,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "one message from flat_map": (lambda app: views(app).flat_map(remade), "not an iterable", "map"),
     "message from filter": (lambda app: views(app).filter(remade), "always true", "True or False"),
     "a schema that is none": (lambda app: views(app).map(lambda view: view, schema=3), "A schema is", "schema="),
-    "a schema with an unknown type": (lambda app: app.input_stream("a", schema="id bigin"), "'bigin' where a type", "bigint"),
+    "a schema with an unknown type": (
+        lambda app: app.input_stream("a", schema="id bigin"),
+        "'bigin' where a type",
+        "bigint",
+    ),
     "merge of nothing": (lambda app: views(app).merge(), "no other stream", "merge"),
     "merge of different schemas": (lambda app: views(app).merge(clicks(app)), "only|one has|order", "map"),
     "merge with a table": (lambda app: views(app).merge(profiles(app)), "takes message streams", "input_stream"),
@@ -111,22 +123,58 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "join with blank id": (lambda app: views(app).join(profiles(app), id=" "), "join needs id=", "id="),
     "join with itself": (lambda app: (lambda v: v.join(v, id="j", ttl=1))(views(app)), "very same stream", "two maps"),
     "join with a text": (lambda app: views(app).join("profiles", id="j"), "takes a table or a stream", "pushed_table"),
-    "join with an output": (lambda app: views(app).join(app.output_stream("o"), id="j"), "takes a table or a stream", "input_stream"),
+    "join with an output": (
+        lambda app: views(app).join(app.output_stream("o"), id="j"),
+        "takes a table or a stream",
+        "input_stream",
+    ),
     "unknown how": (lambda app: views(app).join(profiles(app), id="j", how="outer"), "how='outer'", "inner, left"),
-    "right join of a table": (lambda app: views(app).join(profiles(app), id="j", how="right"), "how='right'", "inner, left"),
+    "right join of a table": (
+        lambda app: views(app).join(profiles(app), id="j", how="right"),
+        "how='right'",
+        "inner, left",
+    ),
     "ttl missing": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j"), "no ttl", "1 hour"),
-    "ttl no time": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl="soon"), "'soon' is not a length", "minutes"),
-    "ttl zero": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl=0), "0 is no positive length", "minutes"),
-    "ttl of a table join": (lambda app: views(app).join(profiles(app), id="j", ttl="1 hour"), "names ttl", "stream joins"),
-    "join key count": (lambda app: views(app).join(profiles(app), id="j", key=["member_id", "country"]), "2 columns with 1", "same order"),
-    "join key unknown": (lambda app: views(app).join(profiles(app), id="j", key="member"), "no column 'member'", "member_id"),
+    "ttl no time": (
+        lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl="soon"),
+        "'soon' is not a length",
+        "minutes",
+    ),
+    "ttl zero": (
+        lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl=0),
+        "0 is no positive length",
+        "minutes",
+    ),
+    "ttl of a table join": (
+        lambda app: views(app).join(profiles(app), id="j", ttl="1 hour"),
+        "names ttl",
+        "stream joins",
+    ),
+    "join key count": (
+        lambda app: views(app).join(profiles(app), id="j", key=["member_id", "country"]),
+        "2 columns with 1",
+        "same order",
+    ),
+    "join key unknown": (
+        lambda app: views(app).join(profiles(app), id="j", key="member"),
+        "no column 'member'",
+        "member_id",
+    ),
     "join key not in the stream": (
         lambda app: views(app).select("country", "at").join(profiles(app), id="j"),
         "looks member_id up",
         "country, at",
     ),
-    "no key known": (lambda app: views(app, key=None).join(clicks(app), lambda a, b: a, id="j", ttl=1), "left stream", "key="),
-    "one of two keys": (lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl=1, left_key="member_id"), "one of", "both"),
+    "no key known": (
+        lambda app: views(app, key=None).join(clicks(app), lambda a, b: a, id="j", ttl=1),
+        "left stream",
+        "key=",
+    ),
+    "one of two keys": (
+        lambda app: views(app).join(clicks(app), lambda a, b: a, id="j", ttl=1, left_key="member_id"),
+        "one of",
+        "both",
+    ),
     "three keys": (
         lambda app: views(app).join(
             clicks(app), lambda a, b: a, id="j", ttl=1, key="member_id", left_key="member_id", right_key="member_id"
@@ -134,57 +182,135 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "key and left_key",
         "Name key",
     ),
-    "a join function of one": (lambda app: views(app).join(profiles(app), lambda a: a, id="j"), "with 2 values", "2 parameters"),
+    "a join function of one": (
+        lambda app: views(app).join(profiles(app), lambda a: a, id="j"),
+        "with 2 values",
+        "2 parameters",
+    ),
     "a join's columns collide": (
-        lambda app: views(app).join(app.pushed_table("p", key="member_id", schema="member_id bigint, country string"), id="j"),
+        lambda app: views(app).join(
+            app.pushed_table("p", key="member_id", schema="member_id bigint, country string"), id="j"
+        ),
         "output column country twice",
         "function",
     ),
-    "schema without function": (lambda app: views(app).join(profiles(app), id="j", schema=View), "no function", "leave schema="),
+    "schema without function": (
+        lambda app: views(app).join(profiles(app), id="j", schema=View),
+        "no function",
+        "leave schema=",
+    ),
     "partition_by without id": (lambda app: views(app).partition_by("country"), "partition_by needs id=", "id="),
     "partition_by nothing": (lambda app: views(app).partition_by("", id="p"), "is empty", "member_id"),
     "partition_by no columns": (lambda app: views(app).partition_by([], id="p"), "is empty", "member_id"),
-    "partition_by a callable": (lambda app: views(app).partition_by(lambda view: view.country, id="p"), "not a callable", "map or select"),
+    "partition_by a callable": (
+        lambda app: views(app).partition_by(lambda view: view.country, id="p"),
+        "not a callable",
+        "map or select",
+    ),
     "partition_by a number": (lambda app: views(app).partition_by(16, id="p"), "is 16", "column"),
-    "partition_by an unknown column": (lambda app: views(app).partition_by("Country", id="p"), "no column 'Country'", "'country'"),
+    "partition_by an unknown column": (
+        lambda app: views(app).partition_by("Country", id="p"),
+        "no column 'Country'",
+        "'country'",
+    ),
     "partition_by twice one column": (lambda app: views(app).partition_by(["at", "at"], id="p"), "twice", "once"),
-    "partition_by a list of values": (lambda app: views(app).partition_by("tags", id="p"), "array<string>", "plain values"),
-    "partition_by a comma list": (lambda app: app.input_stream("x").partition_by("a, b", id="p"), "not one column", "list"),
-    "renamed from itself": (lambda app: views(app).partition_by("at", id="p", renamed_from="p"), "from itself", "former id"),
+    "partition_by a list of values": (
+        lambda app: views(app).partition_by("tags", id="p"),
+        "array<string>",
+        "plain values",
+    ),
+    "partition_by a comma list": (
+        lambda app: app.input_stream("x").partition_by("a, b", id="p"),
+        "not one column",
+        "list",
+    ),
+    "renamed from itself": (
+        lambda app: views(app).partition_by("at", id="p", renamed_from="p"),
+        "from itself",
+        "former id",
+    ),
     "broadcast without id": (lambda app: views(app).broadcast(), "broadcast needs id=", "id="),
-    "aggregate without aggregations": (lambda app: views(app).aggregate("country", id="a"), "computes nothing", "count()"),
+    "aggregate without aggregations": (
+        lambda app: views(app).aggregate("country", id="a"),
+        "computes nothing",
+        "count()",
+    ),
     "aggregate without id": (lambda app: views(app).aggregate("country", n=count()), "aggregate needs id=", "id="),
     "aggregate without key": (lambda app: views(app).aggregate([], n=count(), id="a"), "is empty", "member_id"),
-    "aggregate a text": (lambda app: views(app).aggregate("country", n="count", id="a"), "not an aggregation", "count()"),
+    "aggregate a text": (
+        lambda app: views(app).aggregate("country", n="count", id="a"),
+        "not an aggregation",
+        "count()",
+    ),
     "aggregation not called": (lambda app: views(app).aggregate("country", n=count, id="a"), "n=count", "Call it"),
-    "aggregate an unknown column": (lambda app: views(app).aggregate("country", n=avg("dwell"), id="a"), "no column 'dwell'", "dwell_ms"),
+    "aggregate an unknown column": (
+        lambda app: views(app).aggregate("country", n=avg("dwell"), id="a"),
+        "no column 'dwell'",
+        "dwell_ms",
+    ),
     "sum of texts": (lambda app: views(app).aggregate("at", n=sum_("country"), id="a"), "needs numbers", "cast"),
-    "aggregate named like the key": (lambda app: views(app).aggregate("country", country=count(), id="a"), "appears twice", "another name"),
+    "aggregate named like the key": (
+        lambda app: views(app).aggregate("country", country=count(), id="a"),
+        "appears twice",
+        "another name",
+    ),
     "window without id": (lambda app: views(app).window(tumbling(5), n=count()), "window needs id=", "id="),
     "window of a text": (lambda app: views(app).window("1 minute", n=count(), id="w"), "not a window", "tumbling"),
     "window without results": (lambda app: views(app).window(tumbling(5), id="w"), "computes nothing", "fold"),
-    "window without event time": (lambda app: clicks(app).window(tumbling(5), n=count(), id="w"), "event time", "timestamp="),
+    "window without event time": (
+        lambda app: clicks(app).window(tumbling(5), n=count(), id="w"),
+        "event time",
+        "timestamp=",
+    ),
     "event time lost on the way": (
         lambda app: views(app).select("country").window(tumbling(5), n=count(), id="w"),
         "event time",
         "keep it",
     ),
-    "window column twice": (lambda app: views(app).window(tumbling(5), window_end=count(), id="w"), "appears twice", "another name"),
-    "fold and aggregations": (lambda app: views(app).window(tumbling(5), fold=max, n=count(), id="w"), "fold= and", "one of"),
-    "fold without schema": (lambda app: views(app).window(tumbling(5), fold=lambda a, b: a, id="w"), "does not say", "schema="),
-    "initial without fold": (lambda app: views(app).window(tumbling(5), n=count(), initial=0, id="w"), "no fold", "fold="),
+    "window column twice": (
+        lambda app: views(app).window(tumbling(5), window_end=count(), id="w"),
+        "appears twice",
+        "another name",
+    ),
+    "fold and aggregations": (
+        lambda app: views(app).window(tumbling(5), fold=max, n=count(), id="w"),
+        "fold= and",
+        "one of",
+    ),
+    "fold without schema": (
+        lambda app: views(app).window(tumbling(5), fold=lambda a, b: a, id="w"),
+        "does not say",
+        "schema=",
+    ),
+    "initial without fold": (
+        lambda app: views(app).window(tumbling(5), n=count(), initial=0, id="w"),
+        "no fold",
+        "fold=",
+    ),
     "send to an input": (lambda app: views(app).send_to(clicks(app)), "a stream that is read", "output_stream"),
     "send to a side input": (lambda app: views(app).send_to(app.side_input("s")), "only read", "output_stream"),
     "send to a name": (lambda app: views(app).send_to("out"), "send_to got 'out'", "output_stream"),
     "write a pushed table": (lambda app: views(app).send_to(profiles(app)), "read-only", "local_table"),
-    "write a table without its key": (lambda app: views(app).send_to(app.local_table("t", key="id")), "no column 'id'", "columns are"),
-    "write other columns": (lambda app: views(app).send_to(app.output_stream("o", schema=Profile)), "no column tier", "declared"),
+    "write a table without its key": (
+        lambda app: views(app).send_to(app.local_table("t", key="id")),
+        "no column 'id'",
+        "columns are",
+    ),
+    "write other columns": (
+        lambda app: views(app).send_to(app.output_stream("o", schema=Profile)),
+        "no column tier",
+        "declared",
+    ),
     "write another type": (
         lambda app: clicks(app).send_to(app.output_stream("o", schema="member_id string, url string")),
         "bigint, declared string",
         "select",
     ),
-    "output key unknown": (lambda app: views(app).send_to(app.output_stream("o", key="id")), "no column 'id'", "columns are"),
+    "output key unknown": (
+        lambda app: views(app).send_to(app.output_stream("o", key="id")),
+        "no column 'id'",
+        "columns are",
+    ),
     "negative partitions": (lambda app: app.input_stream("a", partitions=-1), "partitions=-1", "from 1"),
     "no partitions": (lambda app: app.output_stream("a", partitions=0), "partitions=0", "from 1"),
     "partitions as text": (lambda app: app.input_stream("a", partitions="16"), "partitions='16'", "whole number"),
@@ -193,21 +319,53 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "has a column '_deleted'",
         "deletes=",
     ),
-    "partitions as boolean": (lambda app: app.pushed_table("a", key="k", partitions=True), "partitions=True", "whole number"),
-    "key not in the schema": (lambda app: app.input_stream("a", schema=View, key="id"), "no column 'id'", "columns are"),
-    "timestamp not in the schema": (lambda app: app.input_stream("a", schema=View, timestamp="ts"), "no column 'ts'", "columns are"),
-    "timestamp of a text": (lambda app: app.input_stream("a", schema=View, timestamp="country"), "holds no time", "timestamp"),
-    "max_delay without timestamp": (lambda app: app.input_stream("a", max_delay="1 hour"), "no timestamp", "timestamp="),
+    "partitions as boolean": (
+        lambda app: app.pushed_table("a", key="k", partitions=True),
+        "partitions=True",
+        "whole number",
+    ),
+    "key not in the schema": (
+        lambda app: app.input_stream("a", schema=View, key="id"),
+        "no column 'id'",
+        "columns are",
+    ),
+    "timestamp not in the schema": (
+        lambda app: app.input_stream("a", schema=View, timestamp="ts"),
+        "no column 'ts'",
+        "columns are",
+    ),
+    "timestamp of a text": (
+        lambda app: app.input_stream("a", schema=View, timestamp="country"),
+        "holds no time",
+        "timestamp",
+    ),
+    "max_delay without timestamp": (
+        lambda app: app.input_stream("a", max_delay="1 hour"),
+        "no timestamp",
+        "timestamp=",
+    ),
     "slice by no timestamp": (lambda app: app.input_stream("a", slice="timestamp"), "names none", "timestamp="),
     "unknown slice": (lambda app: app.input_stream("a", slice="daily"), "slice='daily'", "checkpoint"),
     "a Jinja path": (lambda app: app.input_stream("a", path="s3://b/{{ ds }}"), "Jinja", "single braces"),
     "a broken path": (lambda app: app.input_stream("a", path="s3://b/{ds"), "no template", "Close"),
     "a path by place": (lambda app: app.input_stream("a", path="s3://b/{}"), "without a name", "data_interval_start"),
     "a system with a dot": (lambda app: app.input_stream("a", system="kafka.eu"), "kafka.eu", "kafka-eu"),
-    "a system's password": (lambda app: app.system("db", kind="spark", password="x"), "looks like a secret", "connection"),
+    "a system's password": (
+        lambda app: app.system("db", kind="spark", password="x"),
+        "looks like a secret",
+        "connection",
+    ),
     "two default systems": (lambda app: (app.default_system("a"), app.default_system("b")), "is 'a' already", "once"),
-    "a parameter that does not exist": (lambda app: app.input_stream("a", partition=4), "no parameter 'partition'", "'partitions'"),
-    "a parameter of no table": (lambda app: app.pushed_table("a", key="k", ttl=4), "no parameter 'ttl'", "renamed_from"),
+    "a parameter that does not exist": (
+        lambda app: app.input_stream("a", partition=4),
+        "no parameter 'partition'",
+        "'partitions'",
+    ),
+    "a parameter of no table": (
+        lambda app: app.pushed_table("a", key="k", ttl=4),
+        "no parameter 'ttl'",
+        "renamed_from",
+    ),
     "stream without id": (lambda app: app.input_stream(None), "needs an id", "page-views"),
     "table without key": (lambda app: app.local_table("t", key=()), "is empty", "member_id"),
     "remote table with nothing": (lambda app: app.remote_table("t", key="k"), "neither reader nor writer", "reader="),
@@ -223,17 +381,37 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     ),
     "side inputs empty": (lambda app: app.table("t", key="k", side_inputs=[]), "no side inputs", "side.inputs"),
     "side inputs as one text": (lambda app: app.table("t", key="k", side_inputs="a"), "side_inputs='a'", "list"),
-    "a bad side input name": (lambda app: app.table("t", key="k", side_inputs=["not a name"]), "'not a name'", "system.stream"),
+    "a bad side input name": (
+        lambda app: app.table("t", key="k", side_inputs=["not a name"]),
+        "'not a name'",
+        "system.stream",
+    ),
     "a side input twice": (lambda app: app.table("t", key="k", side_inputs=["a.s", "a.s"]), "twice", "once"),
-    "side inputs with changelog": (lambda app: app.table("t", key="k", side_inputs=["a.s"], changelog=True), "changelog", "leave"),
-    "a processor that is made": (lambda app: app.table("t", key="k", side_inputs=["a.s"], processor=Stored()), "made already", "factory"),
-    "a processor's bad name": (lambda app: app.table("t", key="k", side_inputs=["a.s"], processor="x y"), "imported", "package.module"),
+    "side inputs with changelog": (
+        lambda app: app.table("t", key="k", side_inputs=["a.s"], changelog=True),
+        "changelog",
+        "leave",
+    ),
+    "a processor that is made": (
+        lambda app: app.table("t", key="k", side_inputs=["a.s"], processor=Stored()),
+        "made already",
+        "factory",
+    ),
+    "a processor's bad name": (
+        lambda app: app.table("t", key="k", side_inputs=["a.s"], processor="x y"),
+        "imported",
+        "package.module",
+    ),
     "a side input made here": (
         lambda app: app.table("t", key="country", side_inputs=[views(app).map(remade)]),
         "made by the application",
         "local_table",
     ),
-    "dataframe of no callable": (lambda app: app.from_dataframe("table", id="d"), "from_dataframe takes", "lambda spark"),
+    "dataframe of no callable": (
+        lambda app: app.from_dataframe("table", id="d"),
+        "from_dataframe takes",
+        "lambda spark",
+    ),
     "looping over a stream": (lambda app: list(views(app)), "looped over", "flat_map"),
     "asking a stream": (lambda app: bool(views(app)), "neither true nor false", "filter"),
 }
@@ -268,7 +446,9 @@ def test_the_place_is_the_line_of_the_call() -> None:
 @pytest.mark.parametrize("join", [True, False])
 def test_rejects_what_another_application_declared(join: bool) -> None:
     kept: list[Any] = []
-    stream_application("first")(lambda app: kept.extend([app.input_stream("a", key="k"), app.output_stream("o")])).spec()
+    stream_application("first")(
+        lambda app: kept.extend([app.input_stream("a", key="k"), app.output_stream("o")])
+    ).spec()
 
     def describe(app: Any) -> None:
         stream = app.input_stream("b", key="k")
@@ -301,14 +481,21 @@ def test_rejects_operators_after_the_description() -> None:
         kept[0].input_stream("b")
 
 
-@pytest.mark.parametrize("wrong", ["5 m", "5", "", "-5 minutes", "5 minuts", True, None, 1.5, -1, 0, timedelta(0), "0 seconds"])
+@pytest.mark.parametrize(
+    "wrong", ["5 m", "5", "", "-5 minutes", "5 minuts", True, None, 1.5, -1, 0, timedelta(0), "0 seconds"]
+)
 def test_rejects_lengths_of_time_that_are_none(wrong: Any) -> None:
     with pytest.raises(SamzaError, match="length of time"):
         tumbling(wrong)
 
 
 def test_lengths_of_time() -> None:
-    assert tumbling("1 minute").duration_ms == tumbling(timedelta(minutes=1)).duration_ms == tumbling(60_000).duration_ms == 60_000
+    assert (
+        tumbling("1 minute").duration_ms
+        == tumbling(timedelta(minutes=1)).duration_ms
+        == tumbling(60_000).duration_ms
+        == 60_000
+    )
     assert [tumbling(text).duration_ms for text in ("250 ms", "2s", "1 hour", "2 days", "1 week")] == [
         250,
         2000,

@@ -1,4 +1,7 @@
-"""The limit of the nightly run is a real one. Each limit is set in a process of its own: it kills all children of the one that sets it."""
+"""The limit of the nightly run is a real one.
+
+Each limit is set in a process of its own: it kills all children of the one that sets it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ else:
 
 
 def outcome(megabytes: int, program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(megabytes), program], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(megabytes), program], capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

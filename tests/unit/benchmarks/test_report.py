@@ -25,7 +25,10 @@ def runs(*seconds: float, memory: int = 2**20) -> list[Measured]:
 
 
 W2 = WorkloadResult(
-    "W2", 5_000_000, {OURS: runs(1.0, 2.0, 4.0), "W2mat": runs(3.0, 5.0, 20.0), "W2agg": runs(0.5, 2.0, 2.0)}, {"plan": 0.1}
+    "W2",
+    5_000_000,
+    {OURS: runs(1.0, 2.0, 4.0), "W2mat": runs(3.0, 5.0, 20.0), "W2agg": runs(0.5, 2.0, 2.0)},
+    {"plan": 0.1},
 )
 
 
@@ -50,7 +53,11 @@ def test_the_table_has_every_contender_with_its_ratio_and_goal() -> None:
 
 
 def test_what_was_not_measured_now_stays_and_says_when_it_was() -> None:
-    before = Report("an old machine", "2026-01-01", [W2, dataclasses.replace(W2, workload="W1", runs={OURS: runs(7.0), "W1": runs(7.0)})])
+    before = Report(
+        "an old machine",
+        "2026-01-01",
+        [W2, dataclasses.replace(W2, workload="W1", runs={OURS: runs(7.0), "W1": runs(7.0)})],
+    )
     now = dataclasses.replace(W2, workload="W1", runs={OURS: runs(1.0), "W1": runs(2.0)})
     lines = report.table(Report("a machine", "2026-02-01", [now]).beside(before))
     assert lines[0] == "Measured on a machine; 2026-02-01."

@@ -17,7 +17,10 @@ OPERATIONS = ("read", "list", "exists", "size", "put_if_absent")
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[scale.Point, Counter[str]]]:
-    """A run with few tasks and one with many: the middle stage's figures, and how often each operation of the filesystem was used."""
+    """A run with few tasks and one with many.
+
+    The middle stage's figures, and how often each operation of the filesystem was used.
+    """
     import pyarrow.parquet as pq
 
     found = {}

@@ -97,7 +97,11 @@ def test_register_reaches_the_tier_of_the_stream_and_start_and_stop_every_tier_o
     chooser.register(A0, "foo")
     chooser.start()
     chooser.stop()
-    assert (tier.calls, shared.calls, default.calls) == ([("k.a/0", "foo"), "start", "stop"], ["start", "stop"], ["start", "stop"])
+    assert (tier.calls, shared.calls, default.calls) == (
+        [("k.a/0", "foo"), "start", "stop"],
+        ["start", "stop"],
+        ["start", "stop"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,8 @@ def test_the_newest_message_is_still_to_be_read_when_reading_starts_at_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("offsets", "lags"), [((10, 9), True), ((9, 10), True), ((10, None, 11), False), ((None, "", 10), False), ((None,), True)]
+    ("offsets", "lags"),
+    [((10, 9), True), ((9, 10), True), ((10, None, 11), False), ((None, "", 10), False), ((None,), True)],
 )
 def test_the_lowest_known_offset_of_several_registrations_counts(offsets: tuple[Any, ...], lags: bool) -> None:
     chooser = BootstrappingChooser[Run](RoundRobinChooser(), {A0: PartitionHead(9)})
@@ -292,11 +297,16 @@ def test_starting_alignment_is_that_of_the_first_envelopes_where_nothing_else_is
 
 
 def test_starting_alignment_is_that_of_the_start_in_later_epochs_whose_heads_are_others() -> None:
-    """At start a is 100 behind and b 10; when both are read up, 50 of a and 30 of b come: b has fallen farther behind its start."""
+    """At start a is 100 behind and b 10.
+
+    When both are read up, 50 of a and 30 of b come: b has fallen farther behind its start.
+    """
 
     def chooser(a: int, b: int, head_a: int, head_b: int, state: Any = None) -> Any:
         heads = {A0: PartitionHead.between(0, head_a), B0: PartitionHead.between(0, head_b)}
-        made = make_chooser(ChooserContext(ChooserSettings(factory=f"{factories.__name__}:starting_alignment"), heads={}, newest=heads))
+        made = make_chooser(
+            ChooserContext(ChooserSettings(factory=f"{factories.__name__}:starting_alignment"), heads={}, newest=heads)
+        )
         made.register(A0, a)
         made.register(B0, b)
         if state is not None:
@@ -374,14 +384,22 @@ def test_a_bootstrap_stream_is_wholly_read_before_anything_else() -> None:
 
 
 def test_a_negative_priority_of_samzas_streams_is_unset_and_one_of_the_chooser_is_not() -> None:
-    config = Config({"systems.k.streams.a.samza.priority": "-1", "streams.b.samza.priority": "-1", "task.chooser.priorities.k.c": "-1"})
+    config = Config(
+        {
+            "systems.k.streams.a.samza.priority": "-1",
+            "streams.b.samza.priority": "-1",
+            "task.chooser.priorities.k.c": "-1",
+        }
+    )
     also = {f"k.{name}": AlsoNamed(name, f"k.{name}") for name in "abc"}
     settings = ChooserSettings.of(config, ["k.a", "k.b", "k.c"], {"k.b": InputChoice(5)}, also)
     assert settings.priorities == {"k.b": 5, "k.c": -1}
 
 
 def test_an_input_is_configured_by_its_id_and_by_the_system_that_the_environment_gave_it() -> None:
-    config = Config({"streams.a.samza.priority": "3", "streams.b.samza.bootstrap": "true", "task.chooser.priorities.events.c": "4"})
+    config = Config(
+        {"streams.a.samza.priority": "3", "streams.b.samza.bootstrap": "true", "task.chooser.priorities.events.c": "4"}
+    )
     also = {f"events.{name}": AlsoNamed(name, f"log.{name}") for name in "abc"}
     settings = ChooserSettings.of(config, list(also), also=also)
     assert settings.priorities == {"events.a": 3, "events.c": 4}
@@ -399,7 +417,8 @@ def test_a_chooser_of_ones_own_is_plugged_in_by_name_one_for_each_priority_in_ef
 
 
 @pytest.mark.parametrize(
-    "name", [*(f"{factories.__name__}:{name}" for name in BUILT_IN), f"{__name__}:own_factory", f"{__name__}:NewestFirst"]
+    "name",
+    [*(f"{factories.__name__}:{name}" for name in BUILT_IN), f"{__name__}:own_factory", f"{__name__}:NewestFirst"],
 )
 def test_the_head_gate_and_priorities_stand_in_front_of_any_chooser(name: str) -> None:
     settings = ChooserSettings({"k.b": 1}, frozenset(["k.a"]), batch_size=1, factory=name)
@@ -476,7 +495,9 @@ def test_every_built_in_chooser_is_plugged_in_by_name(name: str) -> None:
     assert [run.ssp for run in chosen_until_none(chooser)] == [A0]
 
 
-@pytest.mark.parametrize(("name", "needs"), [("batching", "task.consumer.batch.size"), ("time_aligned", "the time of messages")])
+@pytest.mark.parametrize(
+    ("name", "needs"), [("batching", "task.consumer.batch.size"), ("time_aligned", "the time of messages")]
+)
 def test_a_built_in_chooser_that_lacks_what_it_needs_is_refused(name: str, needs: str) -> None:
     with pytest.raises(ConfigError, match=needs):
         make_chooser(ChooserContext(ChooserSettings(factory=f"{factories.__name__}:{name}")))

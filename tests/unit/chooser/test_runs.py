@@ -102,7 +102,9 @@ class PlainChooser:
         return self.waiting.pop() if self.waiting else None
 
 
-def limited(state: Any, limit: int, log: dict[Ssp, int], positions: dict[Ssp, int], batch: int | None = None) -> tuple[str, Any]:
+def limited(
+    state: Any, limit: int, log: dict[Ssp, int], positions: dict[Ssp, int], batch: int | None = None
+) -> tuple[str, Any]:
     """An epoch of ``limit`` messages: the streams in the order in which they are taken, and the state behind it."""
     chooser = RunChooser[Run](default_chooser(ChooserContext(ChooserSettings(batch_size=batch))))
     for ssp in log:
@@ -110,7 +112,10 @@ def limited(state: Any, limit: int, log: dict[Ssp, int], positions: dict[Ssp, in
     if state is not None:
         chooser.restore(state)
     chooser.start()
-    sources = {ssp: [Run(ssp, positions[ssp], end - positions[ssp])] if end > positions[ssp] else [] for ssp, end in log.items()}
+    sources = {
+        ssp: [Run(ssp, positions[ssp], end - positions[ssp])] if end > positions[ssp] else []
+        for ssp, end in log.items()
+    }
     order = ""
     for run in taken(chooser, sources, limit=limit):
         order += run.ssp.stream * run.messages
@@ -144,7 +149,9 @@ def test_a_state_that_is_no_json_is_refused() -> None:
 
         def restore(self, state: Any) -> None: ...
 
-    with pytest.raises(ConfigError, match="What snapshot\\(\\) of the chooser gives is no JSON value: Object of type set"):
+    with pytest.raises(
+        ConfigError, match="What snapshot\\(\\) of the chooser gives is no JSON value: Object of type set"
+    ):
         RunChooser[Run](Odd()).snapshot()
 
 

@@ -40,7 +40,9 @@ def ask(root: Path, *words: str) -> Any:
     return CliRunner().invoke(app, [*words, "--root", str(root)])
 
 
-@pytest.mark.parametrize(("word", "final", "says"), [("drain", True, "what has arrived is processed"), ("stop", False, "keeps its state")])
+@pytest.mark.parametrize(
+    ("word", "final", "says"), [("drain", True, "what has arrived is processed"), ("stop", False, "keeps its state")]
+)
 def test_leaves_the_request_for_the_stages(tmp_path: Path, word: str, final: bool, says: str) -> None:
     plan_a_run(tmp_path, "run-1", "continuous")
     files, folder = LocalFilesystem(tmp_path), RunFolder("views", "run-1")

@@ -1,4 +1,7 @@
-"""``airflow-samza run`` that is interrupted, terminated or killed: what it says, what stays behind, and that it can be resumed."""
+"""``airflow-samza run`` that is interrupted, terminated or killed.
+
+What it says, what stays behind, and that it can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,17 @@ class Shell:
 
     def start(self, *more: str, app: str = "bounded", run_id: str = "one") -> subprocess.Popen[str]:
         path = os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])
-        command = ["-m", "tests.support.command_without_spark", "run", f"looping_app:{app}", "--run-id", run_id, "--root", "root", *more]
+        command = [
+            "-m",
+            "tests.support.command_without_spark",
+            "run",
+            f"looping_app:{app}",
+            "--run-id",
+            run_id,
+            "--root",
+            "root",
+            *more,
+        ]
         return subprocess.Popen(
             [sys.executable, *command],
             cwd=self.folder,
@@ -55,7 +68,10 @@ class Shell:
 
     def pids(self, application: str = "looping", run_id: str = "one") -> list[int]:
         """The processes of a run's runners that are there."""
-        found = [read_told(self.files, runner.claim) or {} for runner in all_runners(self.files, RunFolder(application, run_id))]
+        found = [
+            read_told(self.files, runner.claim) or {}
+            for runner in all_runners(self.files, RunFolder(application, run_id))
+        ]
         return [claim["pid"] for claim in found if process_is_there(claim)]
 
     def make_it_older(self, application: str) -> None:
@@ -88,8 +104,12 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     sys.modules.pop("looping_app", None)
 
 
-@pytest.mark.parametrize(("sent", "code", "word"), [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Terminated.")])
-def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_on(shell: Shell, sent: int, code: int, word: str) -> None:
+@pytest.mark.parametrize(
+    ("sent", "code", "word"), [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Terminated.")]
+)
+def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_on(
+    shell: Shell, sent: int, code: int, word: str
+) -> None:
     shell.dials.turn("hold")
     process = shell.start()
     shell.until_running(process)
@@ -98,7 +118,9 @@ def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, errors
     assert "Run one is cancelled" in errors
-    assert errors.endswith(f"To go on with it: airflow-samza run looping_app:bounded --run-id one (with the same options).\n{word}\n")
+    assert errors.endswith(
+        f"To go on with it: airflow-samza run looping_app:bounded --run-id one (with the same options).\n{word}\n"
+    )
     assert "has not ended" not in errors
     assert shell.pids() == []
     shell.resumed()
@@ -134,7 +156,8 @@ def test_the_run_after_one_that_was_killed_says_since_when_nothing_was_heard(she
     _, errors = second.communicate(timeout=PATIENCE)
     assert second.returncode == 1, errors
     assert re.search(
-        r"The state of 'flowing' is held by the run 'one', which is at work \(0 of 2 stages done\); nothing was heard of it since "
+        r"The state of 'flowing' is held by the run 'one', which is at work \(0 of 2 stages done\); nothing was heard "
+        r"of it since "
         r"\d\d:\d\d:\d\d UTC, and unless that changes it counts as dead at \d\d:\d\d:\d\d UTC\.",
         errors,
     ), errors

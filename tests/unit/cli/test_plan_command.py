@@ -34,7 +34,10 @@ broken = None
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a module of its own with an application ``views``, in the current folder; ``data/views`` holds its input."""
+    """The name of a module of its own with an application ``views``, in the current folder.
+
+    ``data/views`` holds its input.
+    """
     name = "application_" + "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -112,7 +115,9 @@ def test_diff_names_what_changed_since_a_plan_in_a_file(module: str, tmp_path: P
     same = call("plan", f"{module}:views", "--diff", "plan.json")
     assert same.stdout.startswith("No difference to plan.json")
     write_application(tmp_path / f"{module}.py", partitions="partitions=7, ")
-    os.utime(tmp_path / f"{module}.py", (1, 1))  # otherwise the byte code of the same second is taken for the new source
+    os.utime(
+        tmp_path / f"{module}.py", (1, 1)
+    )  # otherwise the byte code of the same second is taken for the new source
     sys.modules.pop(module)
     changed = call("plan", f"{module}:views", "--diff", "plan.json")
     assert changed.exit_code == 0, changed.output
@@ -188,7 +193,16 @@ def test_an_application_that_is_none_is_refused(module: str, name: str, sentence
 
 
 def test_a_missing_input_is_named(module: str) -> None:
-    done = call("plan", f"{module}:views", "--root", "root", "--system", "logs=files:elsewhere", "--system", "warehouse=files:out")
+    done = call(
+        "plan",
+        f"{module}:views",
+        "--root",
+        "root",
+        "--system",
+        "logs=files:elsewhere",
+        "--system",
+        "warehouse=files:out",
+    )
     assert done.exit_code == 2
     assert "views" in done.stderr
 

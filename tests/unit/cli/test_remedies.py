@@ -20,7 +20,10 @@ def texts_of(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
-        yield "".join(part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "x" for part in node.values)
+        yield "".join(
+            part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "x"
+            for part in node.values
+        )
     elif isinstance(node, ast.IfExp):
         yield from (*texts_of(node.body), *texts_of(node.orelse))
     elif isinstance(node, ast.BinOp):
@@ -34,7 +37,9 @@ def hints() -> Iterator[tuple[str, str]]:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             given = [word.value for word in node.keywords if word.arg == "hint"] if isinstance(node, ast.Call) else []
-            if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "hint" for target in node.targets):
+            if isinstance(node, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == "hint" for target in node.targets
+            ):
                 given.append(node.value)
             for value in given:
                 for text in texts_of(value):
@@ -53,17 +58,33 @@ def test_no_hint_tells_somebody_at_the_command_line_to_clear_a_task() -> None:
     ("hint", "said"),
     [
         ("The plan and the slice must come from one run; clear the plan task.", "run it again with --again."),
-        ("Clear its plan task with its downstream tasks: the run is then planned anew.", "Run it again with --again: the run is"),
-        ("Remove it and clear the stage that wrote it, which publishes its files again.", "run again with --again what wrote it, which"),
+        (
+            "Clear its plan task with its downstream tasks: the run is then planned anew.",
+            "Run it again with --again: the run is",
+        ),
+        (
+            "Remove it and clear the stage that wrote it, which publishes its files again.",
+            "run again with --again what wrote it, which",
+        ),
         ("Submit it again, or clear it.", "Run it again with the same --run-id, and it goes on."),
         (
-            "Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with its downstream: the next "
+            "Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with its "
+            "downstream: the next "
             "generation replaces what it wrote.",
             "Give the run another id (--run-id; a new Dag run).",
         ),
-        ('Run it apart from the others, with state_from="fresh".', "Run it apart from the others, with --state-from fresh."),
-        ("First undo it; then clear them from their plans on, in their order.", "then run them again with --again, in their order."),
-        ("Clear what failed of it, so that it finishes.", "Run it again under its name (--run-id), so that it finishes."),
+        (
+            'Run it apart from the others, with state_from="fresh".',
+            "Run it apart from the others, with --state-from fresh.",
+        ),
+        (
+            "First undo it; then clear them from their plans on, in their order.",
+            "then run them again with --again, in their order.",
+        ),
+        (
+            "Clear what failed of it, so that it finishes.",
+            "Run it again under its name (--run-id), so that it finishes.",
+        ),
     ],
 )
 def test_a_hint_says_what_works_here(hint: str, said: str) -> None:

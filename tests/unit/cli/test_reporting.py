@@ -41,7 +41,9 @@ def test_what_is_refused_ends_with_2_a_sentence_and_a_hint() -> None:
 
 
 def test_a_hint_is_in_the_words_of_the_command_line() -> None:
-    done = call(TopicError("The record is damaged.", hint="Clear the plan task: a new generation keeps records of its own."))
+    done = call(
+        TopicError("The record is damaged.", hint="Clear the plan task: a new generation keeps records of its own.")
+    )
     assert done.stderr.endswith("Hint: Run it again with --again: a new generation keeps records of its own.\n")
 
 

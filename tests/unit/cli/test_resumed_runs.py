@@ -1,4 +1,7 @@
-"""``airflow-samza run`` with the id of a run that is there: it goes on by its plan, or says why not. Runners have no Spark."""
+"""``airflow-samza run`` with the id of a run that is there: it goes on by its plan, or says why not.
+
+Runners have no Spark.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     Place(tmp_path).send(0, 40)
     use_instead(monkeypatch, tmp_path / "dials")
 
-    def run(*config: str, run_id: str | None = "one", again: bool = False, interval: str | None = None, **more: str) -> list[str]:
+    def run(
+        *config: str, run_id: str | None = "one", again: bool = False, interval: str | None = None, **more: str
+    ) -> list[str]:
         told: list[str] = []
         environment = find_environment(None, root="root", config=config)
         run_application(
@@ -87,7 +92,11 @@ TABLES = {"tiers": {"asked": "push-1"}}
         (planned(), {"state": "fresh"}, "--state-from was lineage, and is fresh now"),
         (planned(RunState(OWN)), {"state": "run-7"}, "--state-from was fresh, and is run-7 now"),
         (planned(BACKFILL), {"state": "run-8"}, "--state-from was run-7, and is run-8 now"),
-        (planned(streams=SECTIONS), {"sections": {"minutes": "tuesday"}}, "--section minutes was monday, and is tuesday now"),
+        (
+            planned(streams=SECTIONS),
+            {"sections": {"minutes": "tuesday"}},
+            "--section minutes was monday, and is tuesday now",
+        ),
         (planned(), {"sections": {"minutes": "tuesday"}}, "--section minutes was not set, and is tuesday now"),
         (planned(tables=TABLES), {"tables": {"tiers": "push-2"}}, "--table tiers was push-1, and is push-2 now"),
     ],

@@ -57,7 +57,9 @@ def test_reset_goes_back(carried: Carried) -> None:
 
 
 def test_a_section_is_said_as_stream_and_run(carried: Carried) -> None:
-    done = CliRunner().invoke(app, ["run", "tests.support.carrying_apps:summing", "--root", "root", "--section", "shared-clicks"])
+    done = CliRunner().invoke(
+        app, ["run", "tests.support.carrying_apps:summing", "--root", "root", "--section", "shared-clicks"]
+    )
     assert done.exit_code == 2
     assert "Error: --section 'shared-clicks' does not say whose section is read." in done.stderr
 
@@ -73,5 +75,8 @@ def test_a_run_of_the_command_line_may_name_the_section_and_the_state(carried: C
 def test_reset_rejects_an_application_of_which_nothing_is_there(carried: Carried, options: tuple[str, ...]) -> None:
     done = call("reset", "ap", *options, "--yes")
     assert done.exit_code == 2
-    assert f"No run of 'ap' has left a state under {carried.files.location('')}, so there is nothing to set back." in done.stderr
+    assert (
+        f"No run of 'ap' has left a state under {carried.files.location('')}, so there is nothing to set back."
+        in done.stderr
+    )
     assert carried.files.list("state") == ["app-1"]

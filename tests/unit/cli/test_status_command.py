@@ -27,9 +27,9 @@ from airflow_samza.systems.system import StreamSpec
 
 @stream_application("views")
 def views(app: Any) -> None:
-    app.input_stream("page-views", system="log", schema="member bigint", partitions=2).partition_by("member", id="by-member").send_to(
-        app.output_stream("out", system="log", partitions=2)
-    )
+    app.input_stream("page-views", system="log", schema="member bigint", partitions=2).partition_by(
+        "member", id="by-member"
+    ).send_to(app.output_stream("out", system="log", partitions=2))
 
 
 def plan_a_run(root: Path, run_id: str, at: float, application: str = "views") -> RunPlan:
@@ -47,7 +47,15 @@ def plan_a_run(root: Path, run_id: str, at: float, application: str = "views") -
 def finish_first_stage(root: Path, run: RunPlan) -> None:
     files = LocalFilesystem(root)
     folder = RunFolder(run.application, run.run_id).stage("page-views", Generation(1, 1))
-    intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {"by-member": "by-member"}, time.time() - 2)
+    intent = Intent(
+        "page-views",
+        "1.1",
+        0,
+        2,
+        {"page-views": InputIntent("page-views", {})},
+        {"by-member": "by-member"},
+        time.time() - 2,
+    )
     write_once(files, folder.intent(0), intent.to_dict())
     staged = {"by-member": Staged({}, 90)}
     manifests = [Manifest(task, 0, "a", 1.0, {"page-views": {"messages": 100}}, staged) for task in (0, 1)]

@@ -60,7 +60,9 @@ def test_a_table_that_was_not_pushed_is_said_so(pushes: Pushes) -> None:
 
 
 def test_rollback_goes_back(pushes: Pushes) -> None:
-    assert call("rollback", "profiles").stdout == "Table profiles: version 4 reads what version 2 read, and is current.\n"
+    assert (
+        call("rollback", "profiles").stdout == "Table profiles: version 4 reads what version 2 read, and is current.\n"
+    )
     assert "rollback to 2" in call("versions", "profiles").stdout
 
 
@@ -72,7 +74,9 @@ def test_rollback_to_an_expired_version_is_refused(pushes: Pushes) -> None:
 
 def test_compact_writes_the_current_version_as_one_section(pushes: Pushes) -> None:
     before = pushes.rows_of(pushes.current())
-    assert call("compact", "profiles").stdout.startswith("Table profiles: version 3 is compacted: 2 sections to one of 1 rows, ")
+    assert call("compact", "profiles").stdout.startswith(
+        "Table profiles: version 3 is compacted: 2 sections to one of 1 rows, "
+    )
     assert call("compact", "profiles").stdout.startswith("Table profiles: version 3 was already compacted: 2 sections")
     assert call("versions", "profiles").stdout.splitlines()[-1].endswith("current, compacted")
     assert pushes.rows_of(pushes.current()) == before == {1: "gold"}
@@ -85,7 +89,9 @@ def test_there_is_nothing_to_compact_before_the_first_push(pushes: Pushes) -> No
 
 
 def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> None:
-    done = CliRunner().invoke(app, ["topics", "expire", "profiles-push", "--older-than", "1 day", "--yes", "--root", "root"])
+    done = CliRunner().invoke(
+        app, ["topics", "expire", "profiles-push", "--older-than", "1 day", "--yes", "--root", "root"]
+    )
     assert "holds the versions of table 'profiles', of which 3 is current" in done.stderr
 
 
@@ -110,10 +116,14 @@ def test_a_run_of_the_command_line_may_name_the_version_that_it_reads(pushes: Pu
 
 def test_a_rollback_that_is_asked_for_again_says_what_is_current(pushes: Pushes) -> None:
     for _ in range(2):
-        assert "version 4 reads what version 2 read, and is current." in call("rollback", "profiles", "--push-id", "back").stdout
+        assert (
+            "version 4 reads what version 2 read, and is current."
+            in call("rollback", "profiles", "--push-id", "back").stdout
+        )
     pushes.push("wednesday", {1: "gold"})
     assert (
-        "version 4 reads what version 2 read, and version 5 is current since." in call("rollback", "profiles", "--push-id", "back").stdout
+        "version 4 reads what version 2 read, and version 5 is current since."
+        in call("rollback", "profiles", "--push-id", "back").stdout
     )
 
 
@@ -137,7 +147,18 @@ def test_the_path_of_a_source_is_looked_for_from_the_current_folder_on(
 
 
 def test_a_push_takes_the_master_that_the_command_names(pushes: Pushes) -> None:
-    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050")
+    done = call(
+        "push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "mesos://here:5050"
+    )
     assert "mesos://here:5050" in done.output
-    done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "/in", "--master", "yarn", "--deploy-mode", "sideways")
+    done = call(
+        "push",
+        "tests.unit.provider.provider_applications:with_table",
+        "t",
+        "/in",
+        "--master",
+        "yarn",
+        "--deploy-mode",
+        "sideways",
+    )
     assert "sideways" in done.output

@@ -26,7 +26,11 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogSystem:
     for epoch in range(2):
         producer = log.producer(spec, f"attempt-{epoch}")
         for partition in range(2):
-            rows = {"member": [epoch * 10 + partition, epoch * 10 + partition + 5], "at": [0, 1], "raw": [b"\xff", None]}
+            rows = {
+                "member": [epoch * 10 + partition, epoch * 10 + partition + 5],
+                "at": [0, 1],
+                "raw": [b"\xff", None],
+            }
             schema = pa.schema([("member", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("raw", pa.binary())])
             producer.write(partition, pa.RecordBatch.from_pydict(rows, schema=schema))
         control = (EndOfStreamMessage("task-0", 1, stream_id="views"),) if epoch == 1 else ()
@@ -92,7 +96,13 @@ def test_tail_shows_control_messages_when_asked(log: LogSystem) -> None:
     found = messages(call("tail", "views", "-p", "0", "-n", "1", "--control"))
     (line,) = found
     assert line["offset"] == 4
-    assert line["control"] == {"kind": "EndOfStream", "version": 1, "taskName": "task-0", "taskCount": 1, "streamId": "views"}
+    assert line["control"] == {
+        "kind": "EndOfStream",
+        "version": 1,
+        "taskName": "task-0",
+        "taskCount": 1,
+        "streamId": "views",
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,9 @@ def test_what_cannot_be_is_refused(log: LogSystem, arguments: tuple[str, ...], s
 
 
 def test_another_log_of_the_environment_can_be_named(log: LogSystem, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["topics", "list", "--system", "second=log:root", "--of", "second", "--root", "elsewhere"])
+    done = CliRunner().invoke(
+        app, ["topics", "list", "--system", "second=log:root", "--of", "second", "--root", "elsewhere"]
+    )
     assert "views" in done.stdout
 
 

@@ -50,7 +50,9 @@ def test_duplicates_do_not_count_and_a_stray_name_cannot_unend() -> None:
 def test_a_task_count_that_changes_is_an_error_that_names_the_place() -> None:
     ends = EndOfStreamBookkeeping([("I", 0), ("I", 1)])
     ends.update("I", 0, end("a", 2))
-    with pytest.raises(ControlError, match=r"end-of-stream message of 'b' at I/1 offset 7 has the task count 3; .* said 2"):
+    with pytest.raises(
+        ControlError, match=r"end-of-stream message of 'b' at I/1 offset 7 has the task count 3; .* said 2"
+    ):
         ends.update("I", 1, end("b", 3), offset=7)
 
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, MessageType, WatermarkMessage, decode, encode
+from airflow_samza.control.messages import (
+    ControlMessage,
+    EndOfStreamMessage,
+    MessageType,
+    WatermarkMessage,
+    decode,
+    encode,
+)
 from airflow_samza.errors import ControlError
 
 
@@ -96,10 +103,20 @@ def test_a_body_that_is_no_json_object_is_an_error(data: bytes) -> None:
 
 def test_unknown_keys_are_ignored_and_optional_ones_default() -> None:
     assert read(changed(END, colour="blue")) == END
-    assert read(encode(EndOfStreamMessage("task-1", 2, stream_id="s"))) == EndOfStreamMessage("task-1", 2, stream_id="s", final=True)
+    assert read(encode(EndOfStreamMessage("task-1", 2, stream_id="s"))) == EndOfStreamMessage(
+        "task-1", 2, stream_id="s", final=True
+    )
 
 
-@given(task=st.none() | st.text(), count=st.integers(1, 2**31), run=st.none() | st.text(), final=st.booleans(), at=st.integers(-1, 2**62))
-def test_every_control_message_comes_back_as_it_was(task: str | None, count: int, run: str | None, final: bool, at: int) -> None:
+@given(
+    task=st.none() | st.text(),
+    count=st.integers(1, 2**31),
+    run=st.none() | st.text(),
+    final=st.booleans(),
+    at=st.integers(-1, 2**62),
+)
+def test_every_control_message_comes_back_as_it_was(
+    task: str | None, count: int, run: str | None, final: bool, at: int
+) -> None:
     for message in (EndOfStreamMessage(task, count, run, "s", final), WatermarkMessage(task, count, run, at)):
         assert read(encode(message)) == message

@@ -1,4 +1,7 @@
-"""C4: how far time has come at one operator. The tests up to the line are the prose cases "operator_watermark", by their names."""
+"""C4: how far time has come at one operator.
+
+The tests up to the line are the prose cases "operator_watermark", by their names.
+"""
 
 from __future__ import annotations
 

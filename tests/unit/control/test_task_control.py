@@ -41,7 +41,10 @@ def test_a_final_end_ends_the_time_and_then_the_partition_and_the_stream() -> No
 
 def test_the_end_of_a_slice_moves_no_watermark() -> None:
     control = TaskControl([("I", 0)])
-    assert control.update("I", 0, end(None, final=False)) == [PartitionEnded("I", 0, final=False), StreamEnded("I", final=False)]
+    assert control.update("I", 0, end(None, final=False)) == [
+        PartitionEnded("I", 0, final=False),
+        StreamEnded("I", final=False),
+    ]
 
 
 def test_a_restart_between_two_messages_tells_nothing_twice() -> None:

@@ -19,7 +19,10 @@ def test_every_file_that_is_named_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", sorted(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+    "folder",
+    sorted(
+        path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE
+    ),
 )
 def test_every_folder_of_the_package_is_named(folder: str) -> None:
     assert f"{folder}/" in WORDS or f"{folder.rpartition('/')[2]}/" in WORDS

@@ -10,7 +10,9 @@ import pytest
 from tests.support.documentation_pages import DOCS, examples, loaded, text_of
 
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
-EXAMPLES = [(page, name) for page in PAGES for name in examples(page) if name != "dag.py"]  # Dag files: tests/unit/provider
+EXAMPLES = [
+    (page, name) for page in PAGES for name in examples(page) if name != "dag.py"
+]  # Dag files: tests/unit/provider
 
 
 @pytest.mark.parametrize(("page", "name"), EXAMPLES)

@@ -34,7 +34,11 @@ def test_a_model_scores_flights_by_carrier_and_hour(tmp_path: Path) -> None:
 
     (tmp_path / "flights").mkdir()
     hours = list(range(5, 21)) * 20
-    flights = {"carrier": ["UA", "B6"] * (len(hours) // 2), "hour": hours, "dep_delay": [40 if hour > 14 else 0 for hour in hours]}
+    flights = {
+        "carrier": ["UA", "B6"] * (len(hours) // 2),
+        "hour": hours,
+        "dep_delay": [40 if hour > 14 else 0 for hour in hours],
+    }
     pq.write_table(pa.table(flights), tmp_path / "flights" / "2013-03-04.parquet")
     weights = [Weights(**row) for row in train(tmp_path, date(2013, 3, 4))]
     at = pytest.importorskip("pendulum").datetime(2013, 3, 5, 12, tz="UTC")

@@ -24,5 +24,10 @@ def test_the_table_of_the_page_holds_the_last_row_of_each_key(page: dict[str, An
 
 def test_the_processor_of_the_page_adds_up_and_deletes(page: dict[str, Any]) -> None:
     scores = [{"member_id": member, "score": score} for member, score in [(1, 2), (2, 5), (1, 3), (2, -1)]]
-    driver = TestDriver(page["scored_views"]).pipe("scores", scores).pipe("views", [page["View"](1, "a"), page["View"](2, "b")]).run()
+    driver = (
+        TestDriver(page["scored_views"])
+        .pipe("scores", scores)
+        .pipe("views", [page["View"](1, "a"), page["View"](2, "b")])
+        .run()
+    )
     assert [(row["member_id"], row["score"]) for row in driver.output("scored")] == [(1, 5), (2, None)]

@@ -13,7 +13,9 @@ from tests.support.documentation_pages import executed, text_of
 def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
     scope = executed("spark-system.md")
     driver = TestDriver(scope["airports"]).pipe("members", [{"id": n, "country": "nl"} for n in range(3)])
-    driver.pipe("busy", [{"origin": "JFK", "hour": 7, "departures": 30}, {"origin": "JFK", "hour": 3, "departures": 1}]).run()
+    driver.pipe(
+        "busy", [{"origin": "JFK", "hour": 7, "departures": 30}, {"origin": "JFK", "hour": 3, "departures": 1}]
+    ).run()
     assert driver.output("per-country") == [{"country": "nl", "members": 3}]
     assert [row["hour"] for row in driver.output("busy-hours")] == [7]
 

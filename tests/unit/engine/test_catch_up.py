@@ -145,7 +145,9 @@ def test_an_input_that_was_made_anew_is_refused(here: Here) -> None:
     here.whole(COUNTING, "run-1")
     here.log.filesystem.delete_tree("topics/clicks")
     clicks(here, 0, 6)
-    with pytest.raises(TopicError, match=r"The input 'clicks' ends at offset .* and was read up to .*: it was made anew") as caught:
+    with pytest.raises(
+        TopicError, match=r"The input 'clicks' ends at offset .* and was read up to .*: it was made anew"
+    ) as caught:
         here.plan(COUNTING, "run-2")
     assert "airflow-samza state reset" in caught.value.hint
 
@@ -228,7 +230,11 @@ def test_the_plan_says_what_is_read_since_which_run(here: Here) -> None:
     clicks(here, 0, 5)
     assert here.whole(COUNTING, "run-1").notes["clicks"]["clicks"].endswith("reads 5 offsets of the first run")
     clicks(here, 5, 1)
-    assert here.plan(COUNTING, "run-2").notes["clicks"]["clicks"].endswith("reads 1 offset since the run run-1 (version 1)")
+    assert (
+        here.plan(COUNTING, "run-2")
+        .notes["clicks"]["clicks"]
+        .endswith("reads 1 offset since the run run-1 (version 1)")
+    )
 
 
 def test_a_plan_after_a_reset_names_the_reset_and_no_run(here: Here) -> None:

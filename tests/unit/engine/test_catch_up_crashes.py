@@ -1,4 +1,7 @@
-"""Processes really die at every step of a catch-up run; a retry or the next run goes on, and nothing is lost or doubled. No Spark."""
+"""Processes really die at every step of a catch-up run.
+
+A retry or the next run goes on, and nothing is lost or doubled. No Spark.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,11 @@ def test_runs_that_start_at_once_go_one_after_the_other(dying: Dying) -> None:
         try:
             die_at = "after-commit" if number == 3 else ""
             ended = forked.run(dying.here.root, COUNTING, f"run-{number}", die_at=die_at, config=config)
-            return forked.run(dying.here.root, COUNTING, f"run-{number}", config=config) if ended == -signal.SIGKILL else ended
+            return (
+                forked.run(dying.here.root, COUNTING, f"run-{number}", config=config)
+                if ended == -signal.SIGKILL
+                else ended
+            )
         finally:
             forked.close()
 

@@ -1,4 +1,7 @@
-"""What a run reads of inputs of other kinds beside those with offsets: data intervals of files, bounded inputs, continuous runs."""
+"""What a run reads of inputs of other kinds beside those with offsets.
+
+Data intervals of files, bounded inputs, continuous runs.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ class Lake:
         self.runtime = SparkRuntime(str(here.root), self.bindings)
 
     def clicks(self, day: int, *pages: str) -> None:
-        rows = [{"member": 1, "page": page, "at": f"2026-01-{day:02}T0{hour}:00:00+00:00"} for hour, page in enumerate(pages)]
+        rows = [
+            {"member": 1, "page": page, "at": f"2026-01-{day:02}T0{hour}:00:00+00:00"}
+            for hour, page in enumerate(pages)
+        ]
         table = pa.table(
             {
                 "member": pa.array([row["member"] for row in rows], pa.int64()),
@@ -69,7 +75,9 @@ def test_each_run_reads_its_data_interval_and_goes_on_from_the_state(lake: Lake)
     for day in (1, 2, 3):
         lake.clicks(day, f"a{day}", f"b{day}")
         lake.run(day)
-    assert lake.numbered() == [(f"{page}{day}", number) for number, (day, page) in enumerate([(d, p) for d in (1, 2, 3) for p in "ab"], 1)]
+    assert lake.numbered() == [
+        (f"{page}{day}", number) for number, (day, page) in enumerate([(d, p) for d in (1, 2, 3) for p in "ab"], 1)
+    ]
 
 
 def test_a_bounded_input_is_read_whole_in_every_run(lake: Lake) -> None:
@@ -113,4 +121,6 @@ def test_a_continuous_run_and_scheduled_ones_carry_one_state_on(here: Here, endi
     here.runtime.close(plan)
     clicks(here, 10, 5)
     here.whole(FOLLOWING, "scheduled-2")
-    assert sorted((row["page"], row["number"]) for row in here.rows("numbered")) == sorted((f"p{n}", n // 3 + 1) for n in range(15))
+    assert sorted((row["page"], row["number"]) for row in here.rows("numbered")) == sorted(
+        (f"p{n}", n // 3 + 1) for n in range(15)
+    )

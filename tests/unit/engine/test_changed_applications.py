@@ -1,4 +1,7 @@
-"""SEMANTICS P10 over runs: an application that was changed finds its state again, or is refused with the way out. No Spark."""
+"""SEMANTICS P10 over runs: an application that was changed finds its state again, or is refused with the way out.
+
+No Spark.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,12 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
-    def write(*, partition_by: str = 'id="left-by-member"', join: str = 'id="both"', more: str = "", dropped: str = "[]") -> str:
-        (tmp_path / "changing_app.py").write_text(APPLICATION.format(partition_by=partition_by, join=join, more=more, dropped=dropped))
+    def write(
+        *, partition_by: str = 'id="left-by-member"', join: str = 'id="both"', more: str = "", dropped: str = "[]"
+    ) -> str:
+        (tmp_path / "changing_app.py").write_text(
+            APPLICATION.format(partition_by=partition_by, join=join, more=more, dropped=dropped)
+        )
         sys.modules.pop("changing_app", None)
         sys.path_importer_cache.clear()
         return "changing_app:app"
@@ -125,6 +132,9 @@ def test_a_new_input_is_read_from_its_beginning(here: Here, written: Write) -> N
     run(here, written(), "run-1")
     append(here, "late", 7, 8)
     append(here, "right", 10)
-    more = 'left = left.merge(app.input_stream("late", system="log", schema=SCHEMA, slice="checkpoint").partition_by("member", id="lates"))'
+    more = (
+        'left = left.merge(app.input_stream("late", system="log", schema=SCHEMA, '
+        'slice="checkpoint").partition_by("member", id="lates"))'
+    )
     run(here, written(more=more), "run-2")
     assert pairs(here) == [(1, 10), (7, 10), (8, 10)]

@@ -1,4 +1,7 @@
-"""State of changed operators: a plan goes on from what the same code made, and rejects the rest by name, with the ways out. No Spark."""
+"""State of changed operators.
+
+A plan goes on from what the same code made, and rejects the rest by name, with the ways out. No Spark.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ def app(app):
 """
 
 AGGREGATE = 'rows.aggregate("member", {functions}, id="{id}"{more}).send_to(app.output_stream("out", system="log"))'
-WINDOW = 'rows.window({window}, key="member", {functions}, id="{id}"{more}).send_to(app.output_stream("out", system="log"))'
+WINDOW = (
+    'rows.window({window}, key="member", {functions}, id="{id}"{more}).send_to(app.output_stream("out", system="log"))'
+)
 SECOND = 1_000_000
 
 Write = Callable[..., str]
@@ -66,7 +71,9 @@ def aggregate(functions: str = 'total=sum_("n")', name: str = "per-member", more
     return AGGREGATE.format(functions=functions, id=name, more=more)
 
 
-def window(window: str = 'tumbling("1 hour")', functions: str = 'total=sum_("n")', name: str = "hourly", more: str = "") -> str:
+def window(
+    window: str = 'tumbling("1 hour")', functions: str = 'total=sum_("n")', name: str = "hourly", more: str = ""
+) -> str:
     return WINDOW.format(window=window, functions=functions, id=name, more=more)
 
 
@@ -84,13 +91,19 @@ CHANGED_AGGREGATES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), [case[1:] for case in CHANGED_AGGREGATES], ids=[case[0] for case in CHANGED_AGGREGATES])
-def test_rejects_an_aggregation_that_computes_something_else_than_its_state(here: Here, written: Write, line: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"), [case[1:] for case in CHANGED_AGGREGATES], ids=[case[0] for case in CHANGED_AGGREGATES]
+)
+def test_rejects_an_aggregation_that_computes_something_else_than_its_state(
+    here: Here, written: Write, line: str, said: str
+) -> None:
     append(here, 3, 4)
     here.whole(written(aggregate()), "run-1")
     append(here, 4)
     error = rejected(here, written(line))
-    assert error.sentence.startswith("The state of aggregate 'per-member' in version 1 was made by other code than the application's: ")
+    assert error.sentence.startswith(
+        "The state of aggregate 'per-member' in version 1 was made by other code than the application's: "
+    )
     assert said in error.sentence
     assert "Change it back; or give it a new id and say dropped=['per-member']" in (error.hint or "")
     assert "airflow-samza state reset changing" in (error.hint or "")
@@ -107,7 +120,9 @@ CHANGED_WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), [case[1:] for case in CHANGED_WINDOWS], ids=[case[0] for case in CHANGED_WINDOWS])
+@pytest.mark.parametrize(
+    ("line", "said"), [case[1:] for case in CHANGED_WINDOWS], ids=[case[0] for case in CHANGED_WINDOWS]
+)
 def test_rejects_a_window_that_is_another_one_than_its_state(here: Here, written: Write, line: str, said: str) -> None:
     append(here, 3, 4)
     here.whole(written(window()), "run-1")
@@ -125,7 +140,10 @@ def test_rejects_windows_that_nobody_takes_over(here: Here, written: Write) -> N
     append(here, 3, 4)
     here.whole(written(window()), "run-1")
     error = rejected(here, written(window(name="per-hour")))
-    assert error.sentence == "Version 1 holds the state of window 'hourly', which the application 'changing' does not have any more."
+    assert (
+        error.sentence
+        == "Version 1 holds the state of window 'hourly', which the application 'changing' does not have any more."
+    )
     assert "renamed_from='hourly'" in (error.hint or "")
     assert "dropped=['hourly']" in (error.hint or "")
 
@@ -161,7 +179,8 @@ def test_renamed_from_may_stay_in_the_code(here: Here, written: Write) -> None:
 
 def test_a_renamed_partition_by_and_what_follows_go_on_in_every_run(here: Here, written: Write) -> None:
     counted = (
-        'rows.partition_by("member", id="{part}"{p}).window(tumbling("1 hour"), key="member", total=sum_("n"), id="{id}"{w})'
+        'rows.partition_by("member", id="{part}"{p}).window(tumbling("1 hour"), key="member", total=sum_("n"), '
+        'id="{id}"{w})'
         '.send_to(app.output_stream("out", system="log"))'
     )
     append(here, 3)
@@ -179,7 +198,9 @@ def test_a_renamed_partition_by_and_what_follows_go_on_in_every_run(here: Here, 
 def test_no_two_operators_go_on_from_one_state(here: Here, written: Write, more: str) -> None:
     append(here, 3)
     here.whole(written(window()), "run-1")
-    other = window(name="hourly" if not more else "again", more=more).replace('output_stream("out"', 'output_stream("out2"')
+    other = window(name="hourly" if not more else "again", more=more).replace(
+        'output_stream("out"', 'output_stream("out2"'
+    )
     sentence = rejected(here, written(window(name="per-hour", more=', renamed_from="hourly"'), other)).sentence
     assert "would go on from the state of window 'hourly' in version 1." in sentence
 
@@ -198,7 +219,10 @@ def test_state_that_is_said_to_be_dropped_goes(here: Here, written: Write) -> No
 def test_state_that_is_there_is_not_dropped(here: Here, written: Write) -> None:
     append(here, 3)
     sentence = rejected(here, written(window(), options=', dropped=["hourly"]')).sentence
-    assert sentence == "The application 'changing' says dropped=['hourly'], and still has window 'hourly', which goes on from its state."
+    assert sentence == (
+        "The application 'changing' says dropped=['hourly'], and still has window 'hourly', which goes on from its "
+        "state."
+    )
 
 
 def test_state_without_rows_is_dropped_without_a_word(here: Here, written: Write) -> None:
@@ -243,7 +267,8 @@ def joined(how: str, columns: str, ttl: str = "1000 days") -> str:
     schema = ", ".join(f"{name} bigint" for name in columns.split())
     values = ", ".join(f"'{name}': {'one' if name == 'n' else 'other'}.{name}" for name in columns.split())
     return (
-        f'left.join(right, lambda one, other: {{{values}}}, id="both", key="member", ttl="{ttl}", how="{how}", schema="{schema}")'
+        f'left.join(right, lambda one, other: {{{values}}}, id="both", key="member", ttl="{ttl}", how="{how}", '
+        f'schema="{schema}")'
         '.send_to(app.output_stream("out", system="log"))'
     )
 
@@ -300,7 +325,9 @@ class Counting(StreamTask):
 """
 
 
-def counting(written: Write, store: str = "seen", value: str = "1", declared: str = 'value="bigint"', options: str = "") -> str:
+def counting(
+    written: Write, store: str = "seen", value: str = "1", declared: str = 'value="bigint"', options: str = ""
+) -> str:
     return written(
         f'app.store("{store}", key="bigint", {declared})',
         "app.task(Counting)",
@@ -326,7 +353,10 @@ def test_rejects_a_store_that_nobody_takes_over(here: Here, written: Write) -> N
     here.whole(counting(written, store="known", options=', dropped=["seen"]'), "run-3")
 
 
-TABLE = ('names = app.local_table("names", key="member", schema="{schema}"{more})', "rows.select({columns}).send_to(names)")
+TABLE = (
+    'names = app.local_table("names", key="member", schema="{schema}"{more})',
+    "rows.select({columns}).send_to(names)",
+)
 
 
 def table(schema: str = "member bigint, n bigint", columns: str = '"member", "n"', more: str = "") -> tuple[str, ...]:
@@ -334,14 +364,26 @@ def table(schema: str = "member bigint, n bigint", columns: str = '"member", "n"
 
 
 CHANGED_TABLES = [
-    ("another type", table("member bigint, n int", '"member", "CAST(n AS int) AS n"'), "n bigint, now member bigint, n int"),
-    ("a further column", table("member bigint, n bigint, m bigint", '"member", "n", "n AS m"'), "now member bigint, n bigint, m bigint"),
+    (
+        "another type",
+        table("member bigint, n int", '"member", "CAST(n AS int) AS n"'),
+        "n bigint, now member bigint, n int",
+    ),
+    (
+        "a further column",
+        table("member bigint, n bigint, m bigint", '"member", "n", "n AS m"'),
+        "now member bigint, n bigint, m bigint",
+    ),
     ("a time to live", table(more=', ttl="1 day"'), "time to live none, now of each row"),
 ]
 
 
-@pytest.mark.parametrize(("lines", "said"), [case[1:] for case in CHANGED_TABLES], ids=[case[0] for case in CHANGED_TABLES])
-def test_rejects_a_table_of_other_columns_than_its_rows(here: Here, written: Write, lines: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("lines", "said"), [case[1:] for case in CHANGED_TABLES], ids=[case[0] for case in CHANGED_TABLES]
+)
+def test_rejects_a_table_of_other_columns_than_its_rows(
+    here: Here, written: Write, lines: tuple[str, ...], said: str
+) -> None:
     append(here, 1)
     keyed = ', key="member"'
     here.whole(written(*table(), key=keyed), "run-1")

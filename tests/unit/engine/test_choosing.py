@@ -35,7 +35,9 @@ def order(root: Path, bindings: dict[str, SystemBinding], **config: str) -> str:
     return "".join(row["stream"] for row in here.rows("order"))
 
 
-def test_a_priority_key_names_the_default_system_of_the_environment(tmp_path: Path, events: dict[str, SystemBinding]) -> None:
+def test_a_priority_key_names_the_default_system_of_the_environment(
+    tmp_path: Path, events: dict[str, SystemBinding]
+) -> None:
     assert order(tmp_path, events, task_chooser_priorities_events_b="1") == "bbaaa"
 
 
@@ -46,7 +48,9 @@ def test_samzas_keys_of_streams_count_in_the_default_system_of_the_environment(
     assert order(tmp_path, events, **{key: "1"}) == "bbaaa"
 
 
-def test_a_bootstrap_key_counts_in_the_default_system_of_the_environment(tmp_path: Path, events: dict[str, SystemBinding]) -> None:
+def test_a_bootstrap_key_counts_in_the_default_system_of_the_environment(
+    tmp_path: Path, events: dict[str, SystemBinding]
+) -> None:
     assert order(tmp_path, events, streams_b_samza_bootstrap="true") == "bbaaa"
 
 

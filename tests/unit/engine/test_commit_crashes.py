@@ -1,4 +1,7 @@
-"""Processes really die at every step of an epoch; whoever comes next goes on, and nothing is lost or doubled. No Spark needed."""
+"""Processes really die at every step of an epoch; whoever comes next goes on, and nothing is lost or doubled.
+
+No Spark needed.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,16 @@ class Crashing:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])}
         if die_at:
             environment[VARIABLE] = f"{die_at}@{self.folder / f'died-{die_at}'}"
-        arguments = [sys.executable, "-m", "tests.support.without_spark", self.root, "crashing", run_id, str(generation), *stages]
+        arguments = [
+            sys.executable,
+            "-m",
+            "tests.support.without_spark",
+            self.root,
+            "crashing",
+            run_id,
+            str(generation),
+            *stages,
+        ]
         return subprocess.run(arguments, env=environment, check=False, stdout=subprocess.DEVNULL).returncode
 
     def messages(self, topic: str) -> list[str]:
@@ -108,7 +120,9 @@ def test_dying_at_any_step_loses_and_doubles_nothing(crashing: Crashing, step: s
     assert crashing.messages("counts") == counts
 
 
-@pytest.mark.parametrize("step", ["before-commit", "after-commit", "after-first-publish", "before-result", "after-result"])
+@pytest.mark.parametrize(
+    "step", ["before-commit", "after-commit", "after-first-publish", "before-result", "after-result"]
+)
 def test_any_process_rolls_forward_without_a_runner(crashing: Crashing, step: str) -> None:
     plan = crashing.prepare("run-1")
     stage = first_stage(plan)

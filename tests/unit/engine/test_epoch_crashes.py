@@ -1,4 +1,6 @@
-"""Runners and tasks really die at every step of an epoch, in every mode; a retry goes on, and all is as in an undisturbed run.
+"""Runners and tasks really die at every step of an epoch, in every mode.
+
+A retry goes on, and all is as in an undisturbed run.
 
 The random test takes ``CRASH_SECONDS`` (20); ``CRASH_SEED`` repeats what a run has printed.
 """
@@ -86,7 +88,9 @@ def refuse_difference(place: Place, run: RunPlan, why: str = "") -> None:
 
 @pytest.mark.parametrize("mode", ["pipelined", "continuous"])
 @pytest.mark.parametrize("step", PLACES)
-def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(tmp_path: Path, runners: Runners, mode: str, step: str) -> None:
+def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
+    tmp_path: Path, runners: Runners, mode: str, step: str
+) -> None:
     place = Place(tmp_path)
     place.send(0, 60)
     run = place.prepare(MODES[mode], mode)
@@ -107,7 +111,9 @@ def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(tmp_path: Path
     refuse_difference(place, run)
 
 
-def run_with_deaths(place: Place, runners: Runners, run: RunPlan, chance: random.Random, why: str, told: Callable[[], None]) -> None:
+def run_with_deaths(
+    place: Place, runners: Runners, run: RunPlan, chance: random.Random, why: str, told: Callable[[], None]
+) -> None:
     """Runs to the end, dying up to four times on the way; ``told`` is called once, while the first try runs."""
     for number in range(chance.randint(1, 4)):
         runners.start(place.runtime.root, run, f"{chance.choice(PLACES)}*{chance.randint(1, 9)}")
@@ -149,6 +155,10 @@ def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, 
 
             run_with_deaths(place, runners, run, chance, why, told)
             place.runtime.close(run)  # what it keeps is the next run's
-        assert (place.copied(), place.counted(), place.minutes()) == (sorted(place.sent), place.expected(), place.expected_minutes()), why
+        assert (place.copied(), place.counted(), place.minutes()) == (
+            sorted(place.sent),
+            place.expected(),
+            place.expected_minutes(),
+        ), why
         number += 1
     print(f"{number} runs")

@@ -104,7 +104,9 @@ def test_a_few_changes_are_there_in_the_next_epoch(here: Here) -> None:
         assert (view(here, 1), view(here, 2)) == ("silver", "new")
 
 
-def test_many_changes_are_read_beside_the_epochs_and_hold_nothing_up(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_changes_are_read_beside_the_epochs_and_hold_nothing_up(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 10)
     profiles(here, m1="gold")
     with running(here, FOLLOWING) as (_, may):
@@ -143,7 +145,9 @@ def test_a_compaction_is_no_news_and_changes_on_it_are_taken_up(here: Here) -> N
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_are_known_to_have_it(here: Here, has_begun: bool) -> None:
+def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_are_known_to_have_it(
+    here: Here, has_begun: bool
+) -> None:
     here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
     push(here, "one", m1="gold")
     files, asked = open_filesystem(str(here.root)), Freshness("following-pushes", TOPIC, "log", TOPIC, 2)
@@ -173,20 +177,25 @@ def test_a_topic_that_was_made_anew_is_read_anew(here: Here) -> None:
         assert view(here, 2) is None
 
 
-def test_a_burst_for_a_processor_is_read_to_its_end_also_when_nobody_writes_again(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_burst_for_a_processor_is_read_to_its_end_also_when_nobody_writes_again(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 10)
     profiles(here, m1="gold")
     with running(here, PROCESSED) as (plan, _):
         assert view(here, 1) == "gold"
         many(here, "silver")
-        until(lambda: held(here, plan) >= 101 - 2 * 10)  # though no message of the main input comes; the last piece comes with the next one
+        until(
+            lambda: held(here, plan) >= 101 - 2 * 10
+        )  # though no message of the main input comes; the last piece comes with the next one
         assert view(here, 99) == "silver"
 
 
 def held(here: Here, plan: RunPlan) -> int:
     """The offsets of the side input that the tables of the newest epoch hold."""
     intent = newest_intent(
-        open_filesystem(str(here.root)), StageHandle(plan.application, plan.run_id, "views", Generation(plan.generation, 1)).folder
+        open_filesystem(str(here.root)),
+        StageHandle(plan.application, plan.run_id, "views", Generation(plan.generation, 1)).folder,
     )
     assert intent is not None
     return sum(end for _, end in intent.side_inputs["profile-changes"].slice["offsets"])

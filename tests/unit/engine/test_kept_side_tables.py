@@ -1,4 +1,7 @@
-"""Tables of side inputs that a host keeps from run to run: those of processors, and those to which another side input comes. No Spark."""
+"""Tables of side inputs that a host keeps from run to run.
+
+Those of processors, and those to which another side input comes. No Spark.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,9 @@ def test_tables_beyond_what_a_worker_keeps_are_taken_from_the_host(here: Here, m
     assert read_of(here, plan) == 0
 
 
-def test_another_process_that_takes_a_stage_over_does_not_begin_anew(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_that_takes_a_stage_over_does_not_begin_anew(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 1000)
     here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
     many(here, "gold")

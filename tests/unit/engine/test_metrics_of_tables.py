@@ -108,7 +108,9 @@ def test_what_a_processor_counts_and_gauges_is_in_the_result_of_the_stage(here: 
 
 
 @pytest.mark.parametrize("application", [FOLLOWING, PROCESSED])
-def test_progress_says_how_far_tables_are_behind_their_side_inputs(here: Here, application: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_says_how_far_tables_are_behind_their_side_inputs(
+    here: Here, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 10)
     profiles(here, m1="gold")
     with running(here, application) as (plan, _):

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from airflow_samza.engine.placement import Executor, Placement
 
-A1, A2, B1, B2, C1 = (Executor(number, host) for host, number in [("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"), ("c", "5")])
+A1, A2, B1, B2, C1 = (
+    Executor(number, host) for host, number in [("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"), ("c", "5")]
+)
 
 
 def homes(placement: Placement) -> dict[int, Executor]:
@@ -42,7 +44,9 @@ def test_a_lost_executors_tasks_stay_on_their_host_when_another_is_there() -> No
     placement.update([A1, B1])
     before = homes(placement)
     placement.update([A2, B1])
-    assert {task: home.host for task, home in homes(placement).items()} == {task: home.host for task, home in before.items()}
+    assert {task: home.host for task, home in homes(placement).items()} == {
+        task: home.host for task, home in before.items()
+    }
 
 
 def test_a_lost_hosts_tasks_go_to_their_copies() -> None:
@@ -83,8 +87,14 @@ def test_spark_is_told_the_executor_and_then_the_hosts_with_a_copy() -> None:
     assert placement.places[0].preferred == ["executor_a_1", "b"]
 
 
-@given(st.integers(1, 9), st.integers(1, 3), st.lists(st.sets(st.sampled_from([A1, A2, B1, B2, C1]), min_size=1), max_size=8))
-def test_every_task_has_a_living_executor_and_copies_elsewhere(tasks: int, copies: int, seen: list[set[Executor]]) -> None:
+@given(
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.lists(st.sets(st.sampled_from([A1, A2, B1, B2, C1]), min_size=1), max_size=8),
+)
+def test_every_task_has_a_living_executor_and_copies_elsewhere(
+    tasks: int, copies: int, seen: list[set[Executor]]
+) -> None:
     placement = Placement(tasks, copies)
     for living in seen:
         before = dict(placement.places)
@@ -96,5 +106,9 @@ def test_every_task_has_a_living_executor_and_copies_elsewhere(tasks: int, copie
             assert place.executor.host not in place.standbys
             assert len(place.standbys) == min(copies, len(hosts)) - 1
             assert set(place.standbys) <= hosts
-        if before and {place.executor for place in before.values()} <= living and len(living) <= len({p.executor for p in before.values()}):
+        if (
+            before
+            and {place.executor for place in before.values()} <= living
+            and len(living) <= len({p.executor for p in before.values()})
+        ):
             assert homes(placement) == {task: place.executor for task, place in before.items()}

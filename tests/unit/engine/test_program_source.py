@@ -63,5 +63,7 @@ def test_a_worker_makes_the_same_program_of_it(run: RunPlan, tmp_path: Path) -> 
     assert {op: (c.engine, c.reason, c.schema) for op, c in there.operators.items()} == {
         op: (c.engine, c.reason, c.schema) for op, c in here.operators.items()
     }
-    assert [(section.kind, section.operators) for section in there.sections] == [(s.kind, s.operators) for s in here.sections]
+    assert [(section.kind, section.operators) for section in there.sections] == [
+        (s.kind, s.operators) for s in here.sections
+    ]
     assert len(there.sections) > 1

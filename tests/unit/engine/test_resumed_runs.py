@@ -1,4 +1,7 @@
-"""A run that was interrupted and is resumed: nobody takes its topics away, and no topic is made anew in silence. No Spark."""
+"""A run that was interrupted and is resumed: nobody takes its topics away, and no topic is made anew in silence.
+
+No Spark.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,12 @@ def here(tmp_path: Path) -> Here:
     made = Here(tmp_path)
     rows = [{"member": n % 7, "page": f"p{n}", "n": n} for n in range(700)]
     made.log.append("clicks", pa.Table.from_pylist(rows, CLICK), key=["member"], partitions=2)
-    made.log.append("views", pa.Table.from_pylist([{"member": n, "seconds": n} for n in range(7)], VIEW), key=["member"], partitions=1)
+    made.log.append(
+        "views",
+        pa.Table.from_pylist([{"member": n, "seconds": n} for n in range(7)], VIEW),
+        key=["member"],
+        partitions=1,
+    )
     return made
 
 
@@ -92,7 +100,9 @@ def test_a_resumed_stage_whose_topic_is_gone_is_refused_and_no_topic_is_made_ane
     plan = interrupted(here)
     _, name = next((system, name) for system, name in own_topics(here.log.filesystem, plan) if "clicks" in name)
     assert name in sweep(here.log.filesystem, "log", time.time_ns() // 1_000_000 + 8 * 86_400_000).topics
-    with pytest.raises(TopicError, match=f"The topic '{name}' is not the one that was read or written before: it was deleted"):
+    with pytest.raises(
+        TopicError, match=f"The topic '{name}' is not the one that was read or written before: it was deleted"
+    ):
         here.stages(plan, "clicks")
     assert name not in here.log.topics()
 
@@ -116,7 +126,9 @@ def test_a_reader_with_a_checkpoint_refuses_a_topic_that_was_made_anew(here: Her
     slice_ = here.log.slice(StreamSpec(name))
     here.log.filesystem.delete_tree(topic.directory)
     here.log.admin.create([StreamSpec(name, topic.partitions, topic.schema)])
-    with pytest.raises(TopicError, match="is not the one that was read or written before: it was deleted and made anew"):
+    with pytest.raises(
+        TopicError, match="is not the one that was read or written before: it was deleted and made anew"
+    ):
         here.log.consumer(StreamSpec(name), slice_)
     with pytest.raises(TopicError, match="it was deleted and made anew"):
         here.log.has_news(StreamSpec(name), slice_)
@@ -138,7 +150,9 @@ def test_topics_of_before_there_were_identities_are_read_as_ever(here: Here) -> 
 def test_a_run_whose_records_are_being_deleted_is_not_opened_again(here: Here) -> None:
     plan = interrupted(here)
     write_once(here.log.filesystem, folder_of(plan).removing, {"at": 0})
-    with pytest.raises(UnknownName, match=r"The run 'run-1' of 'joining' is not kept any more: its records are being deleted\."):
+    with pytest.raises(
+        UnknownName, match=r"The run 'run-1' of 'joining' is not kept any more: its records are being deleted\."
+    ):
         resubmitted(here, plan)
 
 

@@ -110,7 +110,10 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
 
 @contextmanager
 def impatience() -> Iterator[None]:
-    """Who is silent for seconds is given up meanwhile; on a machine under load that may strike anybody, so not for longer than needed."""
+    """Who is silent for seconds is given up meanwhile.
+
+    On a machine under load that may strike anybody, so not for longer than needed.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(liveness, "FROZEN_AFTER_SECONDS", 3.0)
         patch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
@@ -179,7 +182,9 @@ def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground) -
     held_up = ground.process()
     ground.dials.turn("spark-frozen")
     assert ground.end(handle) == FAILED
-    with pytest.raises(StageLost, match=rf"Spark has not answered since .* UTC, while the stage {ground.stages[0]} ran: it is frozen"):
+    with pytest.raises(
+        StageLost, match=rf"Spark has not answered since .* UTC, while the stage {ground.stages[0]} ran: it is frozen"
+    ):
         ground.place.runtime.finish(handle)
     held_up.wait(PATIENCE)
     ground.dials.turn("spark-frozen", None)
@@ -219,7 +224,9 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
     ground.the_rest()
 
 
-def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
     ground.dials.turn("hold")
     handle = ground.submit(ground.stages[0])
@@ -248,7 +255,12 @@ def test_a_damaged_request_fails_by_name_and_the_runner_goes_on(ground: Ground) 
     assert ground.end(ground.submit(first)) == SUCCEEDED
     runner = ground.runners()[0]
     handle = ground.place.folder_of(ground.run, second)
-    request = {"stage": second, "generation": "1.1", "attempt": 1, "runner": {"key": runner.key, "number": runner.number}}
+    request = {
+        "stage": second,
+        "generation": "1.1",
+        "attempt": 1,
+        "runner": {"key": runner.key, "number": runner.number},
+    }
     write_once(ground.files, handle.folder.attempt(1, "request"), request)
     ground.files.put(f"{runner.queue}/{second}@1.1@1.json", b'{"stage"')
     assert ground.end(handle) == FAILED

@@ -1,4 +1,7 @@
-"""What Spark's workers do with tables of bytes: bytes go into topics as messages, and messages to writers as bytes. No Spark."""
+"""What Spark's workers do with tables of bytes: bytes go into topics as messages, and messages to writers as bytes.
+
+No Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SEMANTICS C10: an application split over two Dags, whose consumer ends by the end-of-stream in the topic between them. No Spark."""
+"""SEMANTICS C10.
+
+An application split over two Dags, whose consumer ends by the end-of-stream in the topic between them. No Spark.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,11 @@ def numbered(here: Here) -> list[tuple[str, int]]:
 def test_the_producer_ends_its_section_under_the_name_of_its_run(here: Here) -> None:
     produce(here, "monday", 0, 6)
     consumer = here.log.consumer(StreamSpec("shared-clicks"))
-    found = [e.message for e in consumer.read(SystemStreamPartition("log", "shared-clicks", 0)) if isinstance(e, ControlEnvelope)]
+    found = [
+        e.message
+        for e in consumer.read(SystemStreamPartition("log", "shared-clicks", 0))
+        if isinstance(e, ControlEnvelope)
+    ]
     assert {message.run for message in found} == {"monday"}
     ends = [message for message in found if isinstance(message, EndOfStreamMessage)]
     assert sorted(str(message.task_name) for message in ends) == [f"task-{n}" for n in range(ends[0].task_count)]
@@ -97,7 +104,9 @@ def test_interleaved_producers_are_told_apart(here: Here) -> None:
 def test_a_section_that_is_not_complete_is_refused_for_a_later_try(here: Here) -> None:
     clicks(here, 0, 6)
     plan = here.plan(PRODUCING, "monday")
-    with pytest.raises(SectionOpen, match=r"The run 'monday' has not written its section .*: it has written nothing yet") as caught:
+    with pytest.raises(
+        SectionOpen, match=r"The run 'monday' has not written its section .*: it has written nothing yet"
+    ) as caught:
         here.plan(SUMMING, "of-monday", sections={"shared-clicks": "monday"})
     assert caught.value.retryable
     here.stages(plan)
@@ -110,7 +119,9 @@ def test_a_consumer_that_is_started_early_waits_for_the_section(here: Here) -> N
     plan = here.plan(PRODUCING, "monday")
     made: list[Any] = []
     early = threading.Thread(
-        target=lambda: made.append(here.plan(SUMMING, "of-monday", sections={"shared-clicks": "monday"}, wait_seconds=60))
+        target=lambda: made.append(
+            here.plan(SUMMING, "of-monday", sections={"shared-clicks": "monday"}, wait_seconds=60)
+        )
     )
     early.start()
     time.sleep(0.3)
@@ -143,7 +154,9 @@ def test_a_section_of_what_is_not_shared_is_refused(here: Here) -> None:
 
 def test_a_shared_output_has_one_writing_stage(here: Here) -> None:
     clicks(here, 0, 6)
-    with pytest.raises(UnsupportedShape, match=r"The shared output 'shared-clicks' is written by 2 stages \(clicks, by-member\)"):
+    with pytest.raises(
+        UnsupportedShape, match=r"The shared output 'shared-clicks' is written by 2 stages \(clicks, by-member\)"
+    ):
         here.plan(f"{APPS}:two_writers", "monday")
 
 

@@ -1,7 +1,8 @@
 """The expectations of side inputs in words, by their names, in runs without Spark.
 
-What is elsewhere: damage of offsets files and where reading starts in ``tests/unit/storage/test_side_inputs.py``, the configuration's
-readers in ``tests/unit/test_config.py``, priorities and tables of a task in ``tests/unit/task/loop/test_side_tables.py``.
+What is elsewhere: damage of offsets files and where reading starts in ``tests/unit/storage/test_side_inputs.py``, the
+configuration's readers in ``tests/unit/test_config.py``, priorities and tables of a task in
+``tests/unit/task/loop/test_side_tables.py``.
 """
 
 from __future__ import annotations
@@ -130,8 +131,12 @@ def test_strict_order() -> None:
         app.task(Task)
 
     driver = TestDriver(application)
-    driver.pipe("changes", [{"member_id": n % 3, "tier": "x"} for n in range(50)]).pipe("views", [{"member_id": 1, "page": "p"}]).run()
-    assert calls[:50] == [("message", offset) for offset in range(50)]  # no window between them, and nothing of the task before
+    driver.pipe("changes", [{"member_id": n % 3, "tier": "x"} for n in range(50)]).pipe(
+        "views", [{"member_id": 1, "page": "p"}]
+    ).run()
+    assert calls[:50] == [
+        ("message", offset) for offset in range(50)
+    ]  # no window between them, and nothing of the task before
 
 
 # -- the offsets file --------------------------------------------------------------------------------------------------
@@ -173,7 +178,10 @@ def test_one_file_per_store(here: Here) -> None:
     send(here, "scores", "member_id bigint, score bigint", [{"member_id": n, "score": n} for n in range(50)])
     views(here, 1)
     here.whole("tests.unit.engine.test_side_input_prose_cases:two_tables", "run-1")
-    stores = {path.parent.parent.name.partition("-")[0]: {name.partition("/")[0] for name in offsets(path)} for path in all_files(here)}
+    stores = {
+        path.parent.parent.name.partition("-")[0]: {name.partition("/")[0] for name in offsets(path)}
+        for path in all_files(here)
+    }
     assert stores == {"profiles": {"profile-changes"}, "sums": {"scores"}}
     assert len(all_files(here)) == 4  # of two tasks
 
@@ -185,7 +193,9 @@ def all_files(here: Here) -> list[Path]:
 @stream_application("two-tables", default_system="log")
 def two_tables(app: Any) -> None:
     views = app.input_stream("views", schema=VIEWS, key="member_id")
-    profiles = app.table("profiles", key="member_id", side_inputs=[app.side_input("profile-changes", schema=PROFILES, key="member_id")])
+    profiles = app.table(
+        "profiles", key="member_id", side_inputs=[app.side_input("profile-changes", schema=PROFILES, key="member_id")]
+    )
     scores = app.side_input("scores", schema="member_id bigint, score bigint", key="member_id")
     sums = app.table("sums", key="member_id", side_inputs=[scores])
     joined = views.join(profiles, how="left", id="with-profile").join(sums, how="left", id="with-sum")
@@ -197,8 +207,12 @@ def test_many_partitions_one_file(here: Here) -> None:
     for number, topic in enumerate(topics):
         send(here, topic, PROFILES, [{"member_id": 100 * number + n, "tier": "gold"} for n in range(100)])
     views(here, 1)
-    here.whole(SCORED.replace("scored", "configured"), "run-1", config={"stores.profiles.side.inputs": ",".join(topics)})
-    assert [set(offsets(path)) for path in files(here)] == [{f"{topic}/{partition}" for topic in topics} for partition in (0, 1)]
+    here.whole(
+        SCORED.replace("scored", "configured"), "run-1", config={"stores.profiles.side.inputs": ",".join(topics)}
+    )
+    assert [set(offsets(path)) for path in files(here)] == [
+        {f"{topic}/{partition}" for topic in topics} for partition in (0, 1)
+    ]
 
 
 def test_only_own_partitions(here: Here) -> None:
@@ -285,12 +299,16 @@ def low_level(app: Any) -> None:
 def high_level(app: Any) -> None:
     views = app.input_stream("views", schema=VIEWS, key="member_id")
     changes = app.side_input("changes", schema=PROFILES, key="member_id")
-    views.join(app.table("profiles", key="member_id", side_inputs=[changes]), id="join").send_to(app.output_stream("out"))
+    views.join(app.table("profiles", key="member_id", side_inputs=[changes]), id="join").send_to(
+        app.output_stream("out")
+    )
 
 
 @pytest.mark.parametrize("form", ["low_level_join", "high_level_join"])
 def test_each_page_view_whose_member_has_a_profile_comes_out_once(form: str) -> None:
-    application: Any = task_application("app")(low_level) if form == "low_level_join" else stream_application("app")(high_level)
+    application: Any = (
+        task_application("app")(low_level) if form == "low_level_join" else stream_application("app")(high_level)
+    )
     rows = [{"member_id": n, "tier": f"t{n}"} for n in range(10)]
     driver = TestDriver(application, partitions=4).pipe("changes", rows)
     driver.pipe("views", [{"member_id": n, "page": "p"} for n in range(20)]).run()
@@ -299,7 +317,9 @@ def test_each_page_view_whose_member_has_a_profile_comes_out_once(form: str) -> 
 
 def test_nothing_processed_before_head() -> None:
     driver = TestDriver(stream_application("app")(high_level))
-    driver.pipe("views", [{"member_id": 4, "page": "p"}]).pipe("changes", [{"member_id": n, "tier": "x"} for n in range(5)]).run()
+    driver.pipe("views", [{"member_id": 4, "page": "p"}]).pipe(
+        "changes", [{"member_id": n, "tier": "x"} for n in range(5)]
+    ).run()
     assert [row.member_id for row in driver.output("out")] == [4]
 
 
@@ -346,7 +366,9 @@ def test_unchanged_after_crash_before_flush(here: Here, monkeypatch: pytest.Monk
 def test_end_of_stream_leaves_side_inputs_out(here: Here) -> None:
     profiles(here, m1="gold")
     views(here, 1)
-    plan = here.plan("tests.unit.engine.test_side_input_prose_cases:bounded_views", "run-1")  # its side input goes on for ever
+    plan = here.plan(
+        "tests.unit.engine.test_side_input_prose_cases:bounded_views", "run-1"
+    )  # its side input goes on for ever
     here.stages(plan)
     assert scored(here) == [(1, "gold")]
 

@@ -49,7 +49,9 @@ class Stages:
             thread.join(timeout=30)
             assert not thread.is_alive()
         assert not self.errors, self.errors
-        return {stage_id: self.place.runtime.finish(self.place.folder_of(self.run, stage_id)) for stage_id in self.threads}
+        return {
+            stage_id: self.place.runtime.finish(self.place.folder_of(self.run, stage_id)) for stage_id in self.threads
+        }
 
     def error(self, stage_id: str) -> SamzaError:
         self.threads[stage_id].join(timeout=30)
@@ -95,7 +97,9 @@ def test_a_consumer_waits_for_its_producer_to_start(place: Place) -> None:
 def test_a_continuous_run_ends_when_it_is_drained(place: Place) -> None:
     run = place.prepare("unbounded", "continuous")
     stages = Stages(place, run).start()
-    until(lambda: place.log.admin.metadata([StreamSpec("copy")])["copy"].head != (0, 0) and len(place.rows("copy")) == 100)
+    until(
+        lambda: place.log.admin.metadata([StreamSpec("copy")])["copy"].head != (0, 0) and len(place.rows("copy")) == 100
+    )
     place.send(100, 50)
     until(lambda: len(place.rows("copy")) == 150)
     assert place.rows("counts") == []  # nothing has ended
@@ -135,7 +139,9 @@ def test_a_deadline_is_a_stop_at_its_time(place: Place) -> None:
 
 def test_a_consumer_stops_when_its_producer_was_given_up(place: Place) -> None:
     run = place.prepare("bounded", "pipelined")
-    open_filesystem(place.runtime.root).make_dirs(place.folder_of(run, "lines").folder.attempts)  # as if it had been submitted
+    open_filesystem(place.runtime.root).make_dirs(
+        place.folder_of(run, "lines").folder.attempts
+    )  # as if it had been submitted
     stages = Stages(place, run).start("by-word")
     place.runtime.abort(place.folder_of(run, "lines"), "retries are exhausted")
     error = stages.error("by-word")
@@ -151,7 +157,9 @@ def test_a_consumer_does_not_wait_for_ever_for_an_end_that_never_comes(place: Pl
     files = open_filesystem(place.runtime.root)
     done = place.runtime.finish(place.folder_of(run, "lines")).to_dict()
     other = place.folder_of(run, "lines", 2)
-    place.log.admin.create([run.intermediate("by-word", other.generation).spec])  # as if it had been cleaned up, and made again
+    place.log.admin.create(
+        [run.intermediate("by-word", other.generation).spec]
+    )  # as if it had been cleaned up, and made again
     write_once(files, other.folder.result, {**done, "generation": "1.2"})
     error = Stages(place, run).start("by-word").error("by-word")
     assert "waits for its inputs in vain: its producers have finished, and task 0 has not ended" in error.sentence

@@ -47,7 +47,9 @@ def chain(pushes: Pushes, *ids: str) -> dict[int, str | None]:
 
 
 def compacted(pushes: Pushes, version: TableVersion | None = None) -> Compaction:
-    return compact_here(pushes.files, SystemBinding("log", {"root": str(pushes.path)}), FOLDER, version or pushes.current())[0]
+    return compact_here(
+        pushes.files, SystemBinding("log", {"root": str(pushes.path)}), FOLDER, version or pushes.current()
+    )[0]
 
 
 def version(pushes: Pushes, number: int) -> TableVersion:
@@ -81,7 +83,8 @@ def segments(pushes: Pushes) -> int:
     return len(pushes.files.list(f"topics/{TOPIC.name}/segments"))
 
 
-# -- what readers get ---------------------------------------------------------------------------------------------------
+# -- what readers get
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_a_new_reader_of_the_newest_version_goes_through_each_row_once_and_no_deleted_one(pushes: Pushes) -> None:
@@ -108,7 +111,9 @@ def test_numbers_push_ids_instants_and_slices_that_were_taken_before_mean_the_sa
     rows = [pushes.rows_of(found) for found in before]
     compacted(pushes)
     pushes.push("c", {0: "later"}, mode="incremental")
-    assert [found.to_dict() for found in versions.versions(pushes.files, *PLACE)[:3]] == [found.to_dict() for found in before]
+    assert [found.to_dict() for found in versions.versions(pushes.files, *PLACE)[:3]] == [
+        found.to_dict() for found in before
+    ]
     assert [pushes.rows_of(version(pushes, found.number)) for found in before] == rows
     by_id = [versions.by_push_id(pushes.files, *PLACE, found.push_id) for found in before]
     assert [pushes.rows_of(found) for found in by_id if found is not None] == rows
@@ -154,10 +159,13 @@ def test_the_rows_of_a_compacted_version_are_counted_for_the_guard(pushes: Pushe
     rollback(pushes.files, *PLACE, "grown", "back")
     assert compacted(pushes).rows == 1000
     with pytest.raises(PushError, match="60 rows, 94% fewer than the 1,000 of version 4"):
-        pushes.finish(pushes.stage(pushes.request("few-again", max_change_ratio=None), dict.fromkeys(range(60), "gold")))
+        pushes.finish(
+            pushes.stage(pushes.request("few-again", max_change_ratio=None), dict.fromkeys(range(60), "gold"))
+        )
 
 
-# -- who has something already ------------------------------------------------------------------------------------------
+# -- who has something already
+# ------------------------------------------------------------------------------------------
 
 
 def test_who_has_a_former_version_reads_on_by_the_changes(pushes: Pushes) -> None:
@@ -166,7 +174,12 @@ def test_who_has_a_former_version_reads_on_by_the_changes(pushes: Pushes) -> Non
     compacted(pushes)
     assert [lacks(pushes, found, pushes.current()) for found in stored] == [["a", "b", "c"], ["b", "c"], ["c"], []]
     pushes.push("d", {0: "d"}, mode="incremental")
-    assert [lacks(pushes, found, pushes.current()) for found in stored] == [["a", "b", "c", "d"], ["b", "c", "d"], ["c", "d"], ["d"]]
+    assert [lacks(pushes, found, pushes.current()) for found in stored] == [
+        ["a", "b", "c", "d"],
+        ["b", "c", "d"],
+        ["c", "d"],
+        ["d"],
+    ]
     assert lacks(pushes, version(pushes, 4), pushes.current()) == ["d"]
 
 
@@ -196,7 +209,10 @@ def test_what_is_given_up_is_not_read_on_from_and_the_rows_come_from_the_section
     taken_before = pushes.push("c", {0: "c"}, mode="incremental")
     assert lacks(pushes, stored[1], taken_before) == ["b", "c"]
     expire(pushes, 1)
-    for found in (taken_before, pushes.current()):  # also a slice that was taken before says so: who reads asks for the mark
+    for found in (
+        taken_before,
+        pushes.current(),
+    ):  # also a slice that was taken before says so: who reads asks for the mark
         assert [lacks(pushes, former, found) for former in stored] == [None, None, ["c"]]
 
 
@@ -210,7 +226,8 @@ def test_a_compacted_version_is_no_news_for_who_has_it(pushes: Pushes) -> None:
     assert [versions.number_read(pushes.files, *PLACE, slice_) for slice_ in (*former, now.slice)] == [1, 2, 3, 3]
 
 
-# -- what is given up ---------------------------------------------------------------------------------------------------
+# -- what is given up
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_chain_goes_once_the_version_before_and_the_compacted_one_are_past(pushes: Pushes) -> None:
@@ -275,7 +292,8 @@ def test_what_a_rollback_reads_is_kept(pushes: Pushes) -> None:
         version(pushes, 3)
 
 
-# -- killed, doubled, failed --------------------------------------------------------------------------------------------
+# -- killed, doubled, failed
+# --------------------------------------------------------------------------------------------
 
 
 def killed(work: Any, place: str, folder: Path) -> None:
@@ -289,7 +307,9 @@ def killed(work: Any, place: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", COMPACTION_PLACES)
-def test_a_compaction_killed_half_way_shows_nothing_and_the_next_one_completes_it(pushes: Pushes, place: str, tmp_path: Path) -> None:
+def test_a_compaction_killed_half_way_shows_nothing_and_the_next_one_completes_it(
+    pushes: Pushes, place: str, tmp_path: Path
+) -> None:
     rows = chain(pushes, "a", "b")
     killed(lambda: compacted(pushes), place, tmp_path)
     assert (pushes.current().compacted is not None) == (place == "compaction-after-record")
@@ -351,7 +371,8 @@ def test_a_push_of_which_the_compaction_is_slow_loses_nothing_to_the_next_one(pu
         pushes.finish(lost)
 
 
-# -- when it is time ----------------------------------------------------------------------------------------------------
+# -- when it is time
+# ----------------------------------------------------------------------------------------------------
 
 
 class NoSpark:
@@ -375,7 +396,9 @@ def test_a_compaction_that_fails_is_told_and_the_push_stands(pushes: Pushes, cap
     assert pushes.rows_of(pushes.current()) == rows
 
 
-def test_a_version_that_is_no_longer_the_newest_is_left_as_it_is(pushes: Pushes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_version_that_is_no_longer_the_newest_is_left_as_it_is(
+    pushes: Pushes, caplog: pytest.LogCaptureFixture
+) -> None:
     chain(pushes, "a", "b")
     request = pushes.request("a", mode="incremental", compact_after=1)
     compacting(NoSpark(), pushes.files, SystemBinding("log"), pushes.system, request, Attempt())(version(pushes, 2))  # type: ignore[arg-type]

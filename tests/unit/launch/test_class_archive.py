@@ -1,4 +1,7 @@
-"""Archives of Spark's classes: which one is mapped, who makes it, and what is in the way. The Javas here are scripts."""
+"""Archives of Spark's classes: which one is mapped, who makes it, and what is in the way.
+
+The Javas here are scripts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,14 @@ import pytest
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
 from airflow_samza.launch import class_archive as archives
-from airflow_samza.launch.class_archive import ClassArchive, archived_classes, class_archive, has_own_word, java_options, wanted
+from airflow_samza.launch.class_archive import (
+    ClassArchive,
+    archived_classes,
+    class_archive,
+    has_own_word,
+    java_options,
+    wanted,
+)
 from airflow_samza.launch.class_archive_maker import main, make, reason
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.runs.records.folders import RunFolder
@@ -67,7 +77,9 @@ def test_the_archive_is_named_after_what_it_fits_and_found_again(folder: str) ->
     assert class_archive(folder).find() == path
 
 
-@pytest.mark.parametrize("changed", ["java/release", "java/lib/server/classes.jsa", "spark/jars/spark-core.jar", "spark/jars/another.jar"])
+@pytest.mark.parametrize(
+    "changed", ["java/release", "java/lib/server/classes.jsa", "spark/jars/spark-core.jar", "spark/jars/another.jar"]
+)
 def test_another_java_and_other_jars_need_another_archive(home: Path, folder: str, changed: str) -> None:
     path = made(folder)
     (home / changed).write_text(f"{RELEASE}# updated\n")
@@ -128,8 +140,12 @@ def test_a_java_that_runs_already_maps_none(folder: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=/opt/own.jsa", "-XX:ArchiveClassesAtExit=/opt/own.jsa"])
-def test_whoever_speaks_of_archives_to_java_has_the_only_word(folder: str, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "option", ["-Xshare:off", "-XX:SharedArchiveFile=/opt/own.jsa", "-XX:ArchiveClassesAtExit=/opt/own.jsa"]
+)
+def test_whoever_speaks_of_archives_to_java_has_the_only_word(
+    folder: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert wanted(folder, "local[*]", {"spark.driver.extraJavaOptions": option}) is None
     for name in ("JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
         with monkeypatch.context() as patched:
@@ -140,7 +156,9 @@ def test_whoever_speaks_of_archives_to_java_has_the_only_word(folder: str, optio
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("before", [None, OWN])
-def test_the_users_own_options_come_behind_and_stay(folder: str, before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_own_options_come_behind_and_stay(
+    folder: str, before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if before is not None:
         monkeypatch.setenv("SPARK_SUBMIT_OPTS", before)
     path = made(folder)
@@ -150,7 +168,9 @@ def test_the_users_own_options_come_behind_and_stay(folder: str, before: str | N
 
 
 @pytest.mark.usefixtures("home")
-def test_where_one_can_be_made_nothing_is_said_and_nothing_is_changed(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_one_can_be_made_nothing_is_said_and_nothing_is_changed(
+    folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with archived_classes(class_archive(folder)):
         assert "SPARK_SUBMIT_OPTS" not in os.environ
     assert caplog.records == []
@@ -188,7 +208,12 @@ def settings_of_spark(home: Path, folder: str, patched: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_is_in_the_way_is_said_in_one_line_and_spark_starts_as_ever(
-    home: Path, folder: str, hinder: object, sentence: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    home: Path,
+    folder: str,
+    hinder: object,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert callable(hinder)
     hinder(home, folder, monkeypatch)
@@ -240,7 +265,9 @@ def test_a_maker_that_was_killed_leaves_nothing_that_the_next_one_cannot_get_pas
 
 
 @pytest.mark.usefixtures("home")
-def test_a_failure_is_noted_said_to_runners_and_not_tried_again_for_a_day(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_noted_said_to_runners_and_not_tried_again_for_a_day(
+    folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
     def fails(new: Path, extra_class_path: str, lock: int) -> None:
         new.write_bytes(b"half of it")
         raise RuntimeMissing("Java made none: no wish to.", hint="Ask it.", why="no wish to")
@@ -251,7 +278,9 @@ def test_a_failure_is_noted_said_to_runners_and_not_tried_again_for_a_day(folder
     assert archive.find() is None
     with archived_classes(archive):
         pass
-    assert caplog.messages == [f"No archive of Spark's classes is made in {folder} ([samza] class_archives): no wish to. Ask it."]
+    assert caplog.messages == [
+        f"No archive of Spark's classes is made in {folder} ([samza] class_archives): no wish to. Ask it."
+    ]
     with pytest.raises(ConfigError, match="no wish to"):
         make(folder, wait=False, train=trained)
     long_ago = time.time() - 2 * 86_400
@@ -291,10 +320,14 @@ def test_mapping_an_archive_is_using_it(folder: str) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_what_java_says_is_noted_and_told(folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_java_says_is_noted_and_told(
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("SPARK_HOME")  # the real Spark, on a Java that only complains
     assert main([folder]) == 1
-    assert capsys.readouterr().err.startswith("Java made no archive of Spark's classes: Cannot do this.\n  Hint: Mend it, and try: ")
+    assert capsys.readouterr().err.startswith(
+        "Java made no archive of Spark's classes: Cannot do this.\n  Hint: Mend it, and try: "
+    )
     assert Path(class_archive(folder).note).read_text().startswith("Cannot do this. Mend it, and try: ")
     assert not [name for name in os.listdir(folder) if name.startswith(".making")]
 

@@ -21,7 +21,9 @@ SECRET, CLEAR = {"spark.authenticate": "true"}, {"spark.authenticate": "false", 
         ({**SECRET, "spark.ssl.rpc.enabled": "true"}, None),
     ],
 )
-def test_a_cluster_without_a_secret_or_in_clear_is_warned_of(master: str, conf: dict[str, str], words: str | None) -> None:
+def test_a_cluster_without_a_secret_or_in_clear_is_warned_of(
+    master: str, conf: dict[str, str], words: str | None
+) -> None:
     warning = open_doors(parse_master(master), conf)
     assert (warning is None) == (words is None)
     assert words is None or words in str(warning)

@@ -75,7 +75,9 @@ def test_py_modules_bring_files_packages_and_wheels(bundle: Path, tmp_path: Path
     with zipfile.ZipFile(tmp_path / "more" / "lib.whl", "w") as wheel:
         wheel.writestr("lib/__init__.py", "")
     paths = [str(tmp_path / "more" / name) for name in ("one.py", "pack", "lib.whl")]
-    assert {"one.py", "pack/__init__.py", "lib/__init__.py"} <= content(files, ship_code(files, RUN, views(), paths).path)
+    assert {"one.py", "pack/__init__.py", "lib/__init__.py"} <= content(
+        files, ship_code(files, RUN, views(), paths).path
+    )
 
 
 def test_a_py_module_that_is_missing_is_named(bundle: Path, tmp_path: Path) -> None:
@@ -90,7 +92,10 @@ def test_an_application_of_the_main_module_cannot_be_shipped(tmp_path: Path) -> 
 
 def test_places_in_the_zip_are_shown_as_the_user_wrote_them() -> None:
     for copy in ("/r/code/ab.zip", "/tmp/spark-1/userFiles-2/ab.zip"):
-        assert as_written(f"in x ({copy}/p/v.py:3).", "/r/code/ab.zip", "/home/me/dags") == "in x (/home/me/dags/p/v.py:3)."
+        assert (
+            as_written(f"in x ({copy}/p/v.py:3).", "/r/code/ab.zip", "/home/me/dags")
+            == "in x (/home/me/dags/p/v.py:3)."
+        )
 
 
 def test_our_own_package_is_shipped_whole_and_under_the_digest_of_its_content(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""How a submitter learns of a driver that comes, and of one that does not; a script plays spark-submit, without any Spark."""
+"""How a submitter learns of a driver that comes, and of one that does not.
+
+A script plays spark-submit, without any Spark.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,9 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
 
 def test_a_spark_submit_that_fails_is_told_with_its_telling_line(launch: Launch) -> None:
     settings = launch.settings(
-        "print('Exception in thread \"main\" java.net.UnknownHostException: nowhere', '  at x.Y', 'INFO bye', sep='\\n')", "sys.exit(1)"
+        "print('Exception in thread \"main\" java.net.UnknownHostException: nowhere', '  at x.Y', 'INFO bye', "
+        "sep='\\n')",
+        "sys.exit(1)",
     )
     with pytest.raises(StageFailed, match=r"exit code 1\. Its last line: .*UnknownHostException: nowhere") as caught:
         ensure_runner(launch.files, RUN, settings)
@@ -78,7 +83,9 @@ def test_a_driver_on_a_host_without_the_root_is_told_with_the_root(launch: Launc
         DRIVER, f"elsewhere = [part.replace({launch.files.root!r}, '/not/mounted') for part in driver[1:]]",
         "sys.exit(subprocess.call([sys.executable, driver[0], *elsewhere]))",
     )  # fmt: skip
-    with pytest.raises(StageFailed, match=r"never reported under the root .* does not see /not/mounted/.*\.zip") as caught:
+    with pytest.raises(
+        StageFailed, match=r"never reported under the root .* does not see /not/mounted/.*\.zip"
+    ) as caught:
         ensure_runner(launch.files, RUN, settings)
     assert "one shared folder" in caught.value.hint
     assert launch.left() == []
@@ -86,7 +93,9 @@ def test_a_driver_on_a_host_without_the_root_is_told_with_the_root(launch: Launc
 
 def test_a_driver_that_finds_no_handover_says_that_its_root_is_another(launch: Launch) -> None:
     settings = launch.settings(DRIVER, "os.unlink(driver[2])", "sys.exit(subprocess.call([sys.executable, *driver]))")
-    with pytest.raises(StageFailed, match=r"There is no hand-over .*: the submitter gave up waiting, or this host's root is another"):
+    with pytest.raises(
+        StageFailed, match=r"There is no hand-over .*: the submitter gave up waiting, or this host's root is another"
+    ):
         ensure_runner(launch.files, RUN, settings)
 
 
@@ -97,7 +106,9 @@ def test_a_driver_that_does_not_come_in_time_is_told_and_its_handover_withdrawn(
         "time.sleep(600)",
         start_seconds=2,
     )
-    with pytest.raises(StageFailed, match=r"never reported under the root .*: 2 s were not enough\. Its last line: .*state: ACCEPTED"):
+    with pytest.raises(
+        StageFailed, match=r"never reported under the root .*: 2 s were not enough\. Its last line: .*state: ACCEPTED"
+    ):
         ensure_runner(launch.files, RUN, settings)
     assert launch.left() == []
     assert not psutil.pid_exists(int((launch.folder / "pid").read_text()))
@@ -115,13 +126,17 @@ def test_a_runner_of_a_process_that_is_a_client_of_spark_connect_takes_its_maste
 
 @pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
 def test_the_driver_gets_the_secrets_and_nobody_else(launch: Launch, deploy_mode: str) -> None:
-    """The driver's program is run for real, as far as it goes without a Spark: it claims its place, and says why it ends."""
+    """The driver's program is run for real, as far as it goes without a Spark.
+
+    It claims its place, and says why it ends.
+    """
     settings = launch.settings(
         DRIVER,
         "conf = sys.argv[sys.argv.index('--properties-file') + 1]",
         "seen = [open(conf).read(), str(dict(os.environ)), ' '.join(sys.argv)]",
         "handed = open(driver[2]).read()",
-        "open(os.path.join(os.path.dirname(sys.argv[0]), 'seen.json'), 'w').write(__import__('json').dumps([seen, handed]))",
+        "open(os.path.join(os.path.dirname(sys.argv[0]), 'seen.json'), 'w').write(__import__('json').dumps([seen, "
+        "handed]))",
         "os.environ['JAVA_HOME'] = '/nowhere'",
         "sys.exit(subprocess.call([sys.executable, *driver]))",
         deploy_mode=deploy_mode,

@@ -24,7 +24,9 @@ def test_a_master_url_says_which_process_drives_the_stages(url: str, cluster: st
     assert [master.is_local, master.is_submitted, master.is_connect].count(True) == 1
 
 
-@pytest.mark.parametrize("url", ["", "lokal[*]", "local[x]", "spark://", "mesos://here:5050", "yarn-client", "http://here"])
+@pytest.mark.parametrize(
+    "url", ["", "lokal[*]", "local[x]", "spark://", "mesos://here:5050", "yarn-client", "http://here"]
+)
 def test_a_master_that_spark_does_not_know_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is not a master URL that Spark knows") as caught:
         parse_master(url)

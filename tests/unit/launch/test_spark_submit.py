@@ -11,7 +11,13 @@ import pytest
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
 from airflow_samza.launch.masters import SubmitOptions, parse_master
-from airflow_samza.launch.spark_submit import check_hadoop_conf, cluster_conf, find_spark_submit, reach_master, submit_command
+from airflow_samza.launch.spark_submit import (
+    check_hadoop_conf,
+    cluster_conf,
+    find_spark_submit,
+    reach_master,
+    submit_command,
+)
 
 PACKAGE = "/shared/code/airflow_samza-1.zip"
 
@@ -63,7 +69,13 @@ def test_a_spark_submit_that_is_named_is_looked_for_on_path(monkeypatch: pytest.
 def test_the_command_line_names_files_and_holds_no_setting(url: str, deploy_mode: str, program: list[str]) -> None:
     named = ["--master", url, "--deploy-mode", deploy_mode, "--name", "airflow_samza views run-1"]
     settings = ["--properties-file", "/shared/spark.conf", "--load-spark-defaults"]
-    assert command_for(url, deploy_mode)[1:] == [*named, *settings, *program, "/shared/package.zip", "/shared/handover.json"]
+    assert command_for(url, deploy_mode)[1:] == [
+        *named,
+        *settings,
+        *program,
+        "/shared/package.zip",
+        "/shared/handover.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,16 +106,25 @@ def test_workers_run_this_python_unless_another_is_named_or_an_image_has_its_own
 
 def test_the_driver_runs_this_python_on_this_machine_and_the_workers_in_the_cluster() -> None:
     conf = {"spark.pyspark.python": "./env/bin/python"}
-    assert cluster_conf(parse_master("yarn"), SubmitOptions("client"), conf, PACKAGE)["spark.pyspark.driver.python"] == sys.executable
-    assert "spark.pyspark.driver.python" not in cluster_conf(parse_master("yarn"), SubmitOptions("cluster"), conf, PACKAGE)
+    assert (
+        cluster_conf(parse_master("yarn"), SubmitOptions("client"), conf, PACKAGE)["spark.pyspark.driver.python"]
+        == sys.executable
+    )
+    assert "spark.pyspark.driver.python" not in cluster_conf(
+        parse_master("yarn"), SubmitOptions("cluster"), conf, PACKAGE
+    )
 
 
 def test_the_users_settings_win_over_the_defaults_of_clusters() -> None:
-    conf = cluster_conf(parse_master("yarn"), SubmitOptions(), {"spark.ui.enabled": "false", "spark.yarn.maxAppAttempts": "3"}, PACKAGE)
+    conf = cluster_conf(
+        parse_master("yarn"), SubmitOptions(), {"spark.ui.enabled": "false", "spark.yarn.maxAppAttempts": "3"}, PACKAGE
+    )
     assert (conf["spark.ui.enabled"], conf["spark.yarn.maxAppAttempts"]) == ("false", "3")
 
 
-@pytest.mark.parametrize("form", ["spark://127.0.0.1:{port}", "k8s://https://127.0.0.1:{port}", "sc://127.0.0.1:{port}/;token=hidden"])
+@pytest.mark.parametrize(
+    "form", ["spark://127.0.0.1:{port}", "k8s://https://127.0.0.1:{port}", "sc://127.0.0.1:{port}/;token=hidden"]
+)
 def test_a_master_that_does_not_answer_is_named_at_once(form: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

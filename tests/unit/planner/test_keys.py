@@ -56,7 +56,9 @@ def test_a_join_of_streams_partitioned_by_different_parts_of_its_key_is_refused(
 
 
 def test_a_join_of_streams_partitioned_by_the_same_columns_in_another_order_is_refused() -> None:
-    (error,) = errors_of(lambda app: join(keyed(app, "a", key=["k", "c"]), keyed(app, "b", key=["c", "k"]), key=["k", "c"]))
+    (error,) = errors_of(
+        lambda app: join(keyed(app, "a", key=["k", "c"]), keyed(app, "b", key=["c", "k"]), key=["k", "c"])
+    )
     assert isinstance(error, PartitioningMismatch)
 
 
@@ -154,7 +156,9 @@ def test_joins_of_one_partition_are_sound_whatever_the_keys(other: Any) -> None:
         files(app, "a", 1).join(table, left, schema=ROW, id="j").sink(print)
 
     def pushed(app: Any) -> None:
-        other(app, "a", 1).join(app.pushed_table("t", key="k", schema=ROW, partitions=1), left, schema=ROW, id="j").sink(print)
+        other(app, "a", 1).join(
+            app.pushed_table("t", key="k", schema=ROW, partitions=1), left, schema=ROW, id="j"
+        ).sink(print)
 
     for describe in (streams, table, pushed):
         assert not plan_of(describe).warnings
@@ -169,7 +173,10 @@ def test_keys_of_different_types_are_refused_in_one_partition_too() -> None:
 
 def test_a_refusal_speaks_of_several_streams_as_of_several() -> None:
     (error,) = errors_of(lambda app: join(files(app, "a").merge(files(app, "c")), keyed(app, "b")))
-    assert "'a' and 'c' are not keyed (their rows come as they lie in files, or from streams keyed differently)" in error.sentence
+    assert (
+        "'a' and 'c' are not keyed (their rows come as they lie in files, or from streams keyed differently)"
+        in error.sentence
+    )
 
 
 def test_a_remote_table_ties_no_streams_together() -> None:
@@ -184,7 +191,9 @@ def test_a_remote_table_ties_no_streams_together() -> None:
 
 
 def test_merged_streams_of_different_counts_hold_a_key_in_two_partitions() -> None:
-    (error,) = errors_of(lambda app: keyed(app, "a", 4).merge(keyed(app, "b", 8)).aggregate("k", id="n", n=count()).sink(print))
+    (error,) = errors_of(
+        lambda app: keyed(app, "a", 4).merge(keyed(app, "b", 8)).aggregate("k", id="n", n=count()).sink(print)
+    )
     assert "different partition counts" in error.sentence
 
 
@@ -218,7 +227,9 @@ def test_a_table_that_every_task_holds_fits_unkeyed_streams() -> None:
 
 def test_a_pushed_table_takes_its_key_from_the_descriptor() -> None:
     def describe(app: Any) -> None:
-        keyed(app, "a").join(app.pushed_table("t", key="c", schema=ROW, partitions=8), left, schema=ROW, key="c", id="j").sink(print)
+        keyed(app, "a").join(
+            app.pushed_table("t", key="c", schema=ROW, partitions=8), left, schema=ROW, key="c", id="j"
+        ).sink(print)
 
     (error,) = errors_of(describe)
     assert "partitioned by k bigint" in error.sentence
@@ -228,7 +239,9 @@ def test_a_pushed_table_takes_its_key_from_the_descriptor() -> None:
 def test_a_side_input_of_files_is_not_keyed() -> None:
     def describe(app: Any) -> None:
         side = app.side_input("s", schema=ROW, path="s", partitions=8)
-        keyed(app, "a").join(app.table("t", key="k", schema=ROW, side_inputs=[side]), left, schema=ROW, id="j").sink(print)
+        keyed(app, "a").join(app.table("t", key="k", schema=ROW, side_inputs=[side]), left, schema=ROW, id="j").sink(
+            print
+        )
 
     (error,) = errors_of(describe)
     assert "'s' (side input of table t) is not keyed" in error.sentence

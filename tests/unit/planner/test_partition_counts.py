@@ -8,7 +8,14 @@ import pytest
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.windows import count, tumbling
-from airflow_samza.errors import ConfigError, InvalidApplication, PartitionMismatch, Unreachable, UnresolvedPartitions, UnsupportedShape
+from airflow_samza.errors import (
+    ConfigError,
+    InvalidApplication,
+    PartitionMismatch,
+    Unreachable,
+    UnresolvedPartitions,
+    UnsupportedShape,
+)
 from airflow_samza.planner.planner import ExecutionPlanner, HostAffinityInBatch
 from tests.support.planner_applications import ROW, errors_of, files, keyed, left, plan_of, spec_of
 
@@ -71,7 +78,9 @@ def test_p2_the_cap_can_be_lifted() -> None:
 @pytest.mark.parametrize("key", ["job.intermediate.stream.partitions", "job.intermediate.stream.partitions.max"])
 def test_p3_a_count_that_is_none_is_refused_when_the_plan_has_an_intermediate_stream(key: str, value: str) -> None:
     def with_one(app: Any) -> None:
-        keyed(app, "a").join(keyed(app, "b").partition_by("k", id="p"), left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+        keyed(app, "a").join(
+            keyed(app, "b").partition_by("k", id="p"), left, schema=ROW, key="k", ttl="1 hour", id="j"
+        ).sink(print)
 
     def without(app: Any) -> None:
         keyed(app, "a").sink(print)
@@ -118,7 +127,9 @@ def test_p5_the_path_of_an_intermediate_stream_starts_at_its_input() -> None:
     def describe(app: Any) -> None:
         shared = files(app, "s").where("v > 1").partition_by("k", id="by-k")
         for name, count_ in (("a", 4), ("b", 8)):
-            keyed(app, name, count_).join(shared, left, schema=ROW, key="k", ttl="1 hour", id=f"with-{name}").sink(print)
+            keyed(app, name, count_).join(shared, left, schema=ROW, key="k", ttl="1 hour", id=f"with-{name}").sink(
+                print
+            )
 
     (error,) = errors_of(describe)
     assert error.facts["join"] == "with-b"
@@ -192,7 +203,9 @@ def test_host_affinity_in_batch_mode_is_refused() -> None:
         plan_of(lambda app: keyed(app, "a").sink(print), {"app.mode": "batch", key: "false"})
 
 
-@pytest.mark.parametrize(("key", "value"), [("app.mode", "SOMETIMES"), ("task.window.ms", "soon"), ("streams.a.samza.priority", "high")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("app.mode", "SOMETIMES"), ("task.window.ms", "soon"), ("streams.a.samza.priority", "high")]
+)
 def test_a_value_that_means_nothing_is_refused_by_every_plan(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"{key} is '{value}'"):
         plan_of(lambda app: keyed(app, "a").sink(print), {key: value})
@@ -213,7 +226,9 @@ def test_more_than_65_536_partitions_are_refused_wherever_they_are_said() -> Non
 
 def test_the_configuration_of_the_environment_overrides_the_application() -> None:
     def describe(app: Any) -> None:
-        files(app, "a", 6).partition_by("k", id="p").window(tumbling("1 minute"), key="k", n=count(), id="w").sink(print)
+        files(app, "a", 6).partition_by("k", id="p").window(tumbling("1 minute"), key="k", n=count(), id="w").sink(
+            print
+        )
 
     assert plan_of(describe, {"job.intermediate.stream.partitions": "3"}).stage("p").task_count == 3
 

@@ -38,7 +38,9 @@ def test_p9_the_order_of_declarations_plays_no_part() -> None:
         pair = streams["a"].join(streams["b"], left, schema=ROW, key="k", ttl="1 hour", id="j")
         pair.sink(print, id="end")
 
-    one, other = (plan_of(lambda app, order=order: describe(app, order)) for order in (["a", "b", "c"], ["c", "b", "a"]))  # type: ignore[misc]
+    one, other = (
+        plan_of(lambda app, order=order: describe(app, order)) for order in (["a", "b", "c"], ["c", "b", "a"])
+    )  # type: ignore[misc]
     assert one.to_json() == other.to_json()
 
 
@@ -50,7 +52,10 @@ def test_p9_a_plan_does_not_depend_on_the_hashes_of_the_process() -> None:
     )
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, check=True
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }
@@ -148,7 +153,10 @@ def test_the_fingerprint_changes_with_an_expression() -> None:
     def describe(app: Any, condition: str) -> None:
         keyed(app, "in").where(condition).sink(print)
 
-    assert plan_of(lambda app: describe(app, "v > 1")).fingerprint != plan_of(lambda app: describe(app, "v > 2")).fingerprint
+    assert (
+        plan_of(lambda app: describe(app, "v > 1")).fingerprint
+        != plan_of(lambda app: describe(app, "v > 2")).fingerprint
+    )
 
 
 def test_an_unknown_stage_is_named_with_the_known_ones() -> None:
@@ -165,7 +173,8 @@ def test_planning_and_showing_a_plan_load_no_heavy_module() -> None:
         "from airflow_samza.planner.pictures import dot, mermaid, svg\n"
         "plan = plan_of(lambda app: files(app, 'in', 8).partition_by('k', id='p').sink(print))\n"
         "explain(plan), svg(plan), dot(plan), mermaid(plan)\n"
-        "print([name for name in ('airflow', 'pyspark', 'pyarrow', 'numpy', 'pandas', 'sqlglot') if name in sys.modules])"
+        "print([name for name in ('airflow', 'pyspark', 'pyarrow', 'numpy', 'pandas', 'sqlglot') if name in "
+        "sys.modules])"
     )
     environment = {"PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True, text=True)

@@ -68,7 +68,9 @@ def test_a_long_expression_is_cut_and_one_over_several_lines_is_one_line() -> No
 
 
 def test_warnings_are_part_of_the_text() -> None:
-    assert "! The output stream 'out' is declared" in explain(plan_of(lambda app: app.output_stream("out") and files(app, "a").sink(print)))
+    assert "! The output stream 'out' is declared" in explain(
+        plan_of(lambda app: app.output_stream("out") and files(app, "a").sink(print))
+    )
 
 
 @pytest.mark.parametrize("picture", [mermaid, dot, svg])
@@ -112,7 +114,10 @@ def test_equal_plans_have_no_difference() -> None:
 
 def test_a_changed_count_is_told_with_both_reasons() -> None:
     told = difference(plan_of(views), plan_of(views, {"job.intermediate.stream.partitions": "5"}))
-    assert "Stream 'by-country' had 16 partitions (max of inputs and outputs) and has 5 (job.intermediate.stream.partitions)." in told
+    assert (
+        "Stream 'by-country' had 16 partitions (max of inputs and outputs) and has 5 "
+        "(job.intermediate.stream.partitions)."
+    ) in told
     assert "Stage 'by-country' had 16 tasks and has 5." in told
 
 

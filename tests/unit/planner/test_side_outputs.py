@@ -21,7 +21,9 @@ def plan(describe: Any) -> ExecutionPlan:
 
 def late(app: Any) -> None:
     views = app.input_stream("views", schema=SCHEMA, timestamp="at").partition_by("country", id="by-country")
-    windows = views.window(tumbling("1 minute"), key="country", n=count(), id="w", late_to=app.output_stream("late", schema=SCHEMA))
+    windows = views.window(
+        tumbling("1 minute"), key="country", n=count(), id="w", late_to=app.output_stream("late", schema=SCHEMA)
+    )
     windows.send_to(app.output_stream("out"))
 
 
@@ -40,7 +42,9 @@ def test_a_plan_shows_side_outputs() -> None:
 def test_late_messages_must_fit_the_stream_that_they_go_to() -> None:
     def describe(app: Any) -> None:
         views = app.input_stream("views", schema=SCHEMA, timestamp="at")
-        views.window(tumbling(5), key="country", n=count(), id="w", late_to=app.output_stream("late", schema="country bigint"))
+        views.window(
+            tumbling(5), key="country", n=count(), id="w", late_to=app.output_stream("late", schema="country bigint")
+        )
 
     with pytest.raises(InvalidApplication, match="cannot be written to output stream 'late'"):
         plan(describe)

@@ -20,7 +20,10 @@ def stages(plan: ExecutionPlan) -> dict[str, tuple[tuple[str, ...], tuple[str, .
 
 
 def circular(app: Any) -> None:
-    """A stage that reads what it writes: the join writes its result back through a partition_by into the table that it reads."""
+    """A stage that reads what it writes.
+
+    The join writes its result back through a partition_by into the table that it reads.
+    """
     table = app.local_table("state", key="k", schema=ROW)
     results = files(app, "in").partition_by("k", id="by-k").join(table, left, how="left", schema=ROW, id="j")
     results.partition_by("k", id="feedback").send_to(table)
@@ -45,7 +48,11 @@ def test_stages_with_the_same_inputs_are_merged_so_that_the_input_is_read_once()
         source.partition_by("k", id="by-k").sink(print)
         source.partition_by("c", id="by-c").sink(print)
 
-    assert [(s.stage_id, s.outputs) for s in plan_of(describe).stages] == [("in", ("by-c", "by-k", "raw")), ("by-c", ()), ("by-k", ())]
+    assert [(s.stage_id, s.outputs) for s in plan_of(describe).stages] == [
+        ("in", ("by-c", "by-k", "raw")),
+        ("by-c", ()),
+        ("by-k", ()),
+    ]
 
 
 def test_sharing_an_input_does_not_link_stages_of_other_inputs() -> None:
@@ -102,7 +109,11 @@ def test_a_circle_over_several_stages_is_condensed() -> None:
         first.partition_by("c", id="away").partition_by("k", id="home").send_to(table)
 
     plan = plan_of(describe)
-    assert [(s.stage_id, s.inputs, s.several_epochs) for s in plan.stages][1] == ("by-k-loop", ("away", "by-k", "home"), True)
+    assert [(s.stage_id, s.inputs, s.several_epochs) for s in plan.stages][1] == (
+        "by-k-loop",
+        ("away", "by-k", "home"),
+        True,
+    )
 
 
 def test_a_stage_has_as_many_tasks_as_its_largest_input_that_is_not_broadcast() -> None:
@@ -116,7 +127,10 @@ def test_a_stage_has_as_many_tasks_as_its_largest_input_that_is_not_broadcast() 
 
 
 def test_the_shape_at_author_time_has_the_stages_of_the_plan() -> None:
-    for describe in (circular, lambda app: files(app, "in", 4).partition_by("k", id="p").aggregate("k", id="n", n=count()).sink(print)):
+    for describe in (
+        circular,
+        lambda app: files(app, "in", 4).partition_by("k", id="p").aggregate("k", id="n", n=count()).sink(print),
+    ):
         shape, plan = plan_shape(spec_of(describe)), plan_of(describe)
         assert stages(shape) == stages(plan)
         assert shape.shape_only

@@ -12,7 +12,9 @@ from airflow_samza.planner.planner import ExecutionPlanner
 
 def warnings(time: str = "event", **said: Any) -> list[str]:
     def describe(app: Any) -> None:
-        views = app.input_stream("views", schema="k string, at timestamp", timestamp="at", **said).partition_by("k", id="by-k")
+        views = app.input_stream("views", schema="k string, at timestamp", timestamp="at", **said).partition_by(
+            "k", id="by-k"
+        )
         views.window(tumbling("1 minute", time=time), key="k", n=count(), id="w").send_to(app.output_stream("out"))
 
     plan = ExecutionPlanner({}, {"views": 4}).plan(stream_application("test")(describe).spec())
@@ -21,7 +23,9 @@ def warnings(time: str = "event", **said: Any) -> list[str]:
 
 def test_a_window_behind_an_input_without_end_and_watermarks_is_warned_of() -> None:
     (warning,) = warnings(bounded=False)
-    assert warning.startswith("window w goes by event time, and the input 'views', which has no end, makes no watermarks")
+    assert warning.startswith(
+        "window w goes by event time, and the input 'views', which has no end, makes no watermarks"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,15 @@ def write(here: Here, push_id: str, rows: list[dict[str, Any]]) -> None:
     spec = StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean", ("member_id",))
     producer = here.log.producer(spec, push_id)
     told = [{**row, DELETED: row["tier"] is None} for row in rows]
-    producer.write_keyed(pa.RecordBatch.from_pylist(told, schema=Schema.of(f"{PROFILES}, {DELETED} boolean").to_arrow()), ["member_id"])
+    producer.write_keyed(
+        pa.RecordBatch.from_pylist(told, schema=Schema.of(f"{PROFILES}, {DELETED} boolean").to_arrow()), ["member_id"]
+    )
     here.log.publish(spec, Publication(f"pushes/profiles/{push_id}", "1.1", 0, {0: producer.finish()}))
 
 
-def push(here: Here, push_id: str, *, of: int | None = None, kind: str = FULL, schema: str = PROFILES, **tiers: str | None) -> None:
+def push(
+    here: Here, push_id: str, *, of: int | None = None, kind: str = FULL, schema: str = PROFILES, **tiers: str | None
+) -> None:
     """A whole push of profiles: ``m1="gold"``."""
     write(here, push_id, [{"member_id": int(member[1:]), "tier": tier} for member, tier in tiers.items()])
     files = here.log.filesystem
@@ -69,7 +73,9 @@ def push(here: Here, push_id: str, *, of: int | None = None, kind: str = FULL, s
         interval=(day(of).isoformat(), day(of + 1).isoformat()) if of is not None else None,
         base=current.number if current is not None and kind == INCREMENTAL else None,
         table="profiles",
-        on=(current.on if current.compacted is None else current.number) if current is not None and kind == INCREMENTAL else None,
+        on=(current.on if current.compacted is None else current.number)
+        if current is not None and kind == INCREMENTAL
+        else None,
     )
     table_versions.add(files, "log", TOPIC, version)
 
@@ -134,7 +140,9 @@ def members(first: int, end: int, tier: str | None) -> dict[str, Any]:
 def compacted(here: Here) -> None:
     current = table_versions.newest(here.log.filesystem, "log", TOPIC)
     assert current is not None
-    compact_here(here.log.filesystem, SystemBinding("log", {"root": str(here.root)}), TableFolder("log", TOPIC), current)
+    compact_here(
+        here.log.filesystem, SystemBinding("log", {"root": str(here.root)}), TableFolder("log", TOPIC), current
+    )
 
 
 def test_a_host_that_has_a_former_version_reads_only_the_changes_also_when_they_were_compacted(here: Here) -> None:
@@ -145,9 +153,21 @@ def test_a_host_that_has_a_former_version_reads_only_the_changes_also_when_they_
     compacted(here)
     assert read_of(here, here.whole(PUSHED, "run-2"), TOPIC) == 3
     push(here, "four", kind=INCREMENTAL, m3=None)
-    assert read_of(here, here.whole(PUSHED, "run-3"), TOPIC) == 4  # so few changes are not written to the host each time
+    assert (
+        read_of(here, here.whole(PUSHED, "run-3"), TOPIC) == 4
+    )  # so few changes are not written to the host each time
     assert Counter(scored(here)) == Counter(
-        [(1, "gold"), (2, "gold"), (3, "gold"), (1, "silver"), (2, "new"), (3, "gold"), (1, "silver"), (2, "new"), (3, None)]
+        [
+            (1, "gold"),
+            (2, "gold"),
+            (3, "gold"),
+            (1, "silver"),
+            (2, "new"),
+            (3, "gold"),
+            (1, "silver"),
+            (2, "new"),
+            (3, None),
+        ]
     )
 
 
@@ -186,7 +206,9 @@ def test_the_version_of_a_run_is_pinned_while_it_is_open(here: Here) -> None:
         ({"people": "current"}, UnknownName, "'people', which is no pushed table"),
     ],
 )
-def test_rejects_versions_that_are_not_there(here: Here, asked: dict[str, str], error: type[Exception], words: str) -> None:
+def test_rejects_versions_that_are_not_there(
+    here: Here, asked: dict[str, str], error: type[Exception], words: str
+) -> None:
     push(here, "one", m1="gold")
     with pytest.raises(error, match=words):
         here.plan(PUSHED, "run-1", tables=asked)

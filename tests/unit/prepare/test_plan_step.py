@@ -47,7 +47,9 @@ def log(tmp_path: Path) -> LogSystem:
 def prepare(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Prepare:
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def made(body: str, *, systems: dict[str, SystemBinding] | None = None, run_id: str = "run-1", **more: object) -> RunPlan:
+    def made(
+        body: str, *, systems: dict[str, SystemBinding] | None = None, run_id: str = "run-1", **more: object
+    ) -> RunPlan:
         (tmp_path / "prepared_app.py").write_text(HEAD + body)
         sys.modules.pop("prepared_app", None)
         sys.path_importer_cache.clear()
@@ -105,7 +107,11 @@ SENT = '.send_to(app.output_stream("out", partitions=2))'
             TopicError,
             "(The input 'nothing' does not exist: the system|There is no topic 'nothing' in system) 'log'",
         ),
-        (f'    {STREAM}system="elsewhere", partitions=2){SENT}', UnknownName, "names the system 'elsewhere', which is not bound"),
+        (
+            f'    {STREAM}system="elsewhere", partitions=2){SENT}',
+            UnknownName,
+            "names the system 'elsewhere', which is not bound",
+        ),
         (f'    {STREAM}).where("speed > 1"){SENT}', UnknownName, "There is no column 'speed'"),
     ],
 )
@@ -147,7 +153,11 @@ def test_an_output_that_cannot_be_written_is_refused(prepare: Prepare, tmp_path:
     systems = lake(tmp_path)
     (tmp_path / "lake" / "out").write_text("a file in the way")
     with pytest.raises(TopicError, match="out"):
-        prepare(FILES + '.send_to(app.output_stream("out", system="lake", path="out", format="parquet"))', systems=systems, interval=HOUR)
+        prepare(
+            FILES + '.send_to(app.output_stream("out", system="lake", path="out", format="parquet"))',
+            systems=systems,
+            interval=HOUR,
+        )
 
 
 def test_what_lies_in_an_output_already_does_not_change_the_plan(prepare: Prepare, tmp_path: Path) -> None:
@@ -213,7 +223,9 @@ def test_two_applications_whose_names_run_into_each_other_have_topics_of_their_o
 
 def test_refuses_a_run_of_another_copy_of_the_application(copies: Callable[[str], RunPlan]) -> None:
     copies("one")
-    with pytest.raises(ConfigError, match="The run 'run-1' of 'a' belongs to its copy with the id 'b-1-c', not to the one with 'us'"):
+    with pytest.raises(
+        ConfigError, match="The run 'run-1' of 'a' belongs to its copy with the id 'b-1-c', not to the one with 'us'"
+    ):
         copies("copy")
 
 

@@ -46,7 +46,12 @@ def views(here: Here, *members: int) -> None:
 
 def profiles(here: Here, **tiers: str) -> None:
     """Changes of profiles: ``m1="gold"``."""
-    send(here, "profile-changes", PROFILES, [{"member_id": int(member[1:]), "tier": tier} for member, tier in tiers.items()])
+    send(
+        here,
+        "profile-changes",
+        PROFILES,
+        [{"member_id": int(member[1:]), "tier": tier} for member, tier in tiers.items()],
+    )
 
 
 def scored(here: Here) -> list[tuple[int, str | None]]:
@@ -63,12 +68,20 @@ def test_a_table_holds_what_the_side_input_held_when_the_run_was_planned(here: H
     assert scored(here) == [(1, "bronze"), (2, "silver"), (3, None)]
 
 
-@pytest.mark.parametrize(("priorities", "last"), [({}, "second"), ({"task.chooser.priorities.log.second": "1"}, "first")])
-def test_configured_priorities_of_side_inputs_are_by_the_system_where_they_lie(here: Here, priorities: dict[str, str], last: str) -> None:
+@pytest.mark.parametrize(
+    ("priorities", "last"), [({}, "second"), ({"task.chooser.priorities.log.second": "1"}, "first")]
+)
+def test_configured_priorities_of_side_inputs_are_by_the_system_where_they_lie(
+    here: Here, priorities: dict[str, str], last: str
+) -> None:
     for topic in ("first", "second"):
         send(here, topic, PROFILES, [{"member_id": 1, "tier": topic}])
     views(here, 1)
-    here.whole(SCORED.replace("scored", "configured"), "run-1", config={"stores.profiles.side.inputs": "first,second", **priorities})
+    here.whole(
+        SCORED.replace("scored", "configured"),
+        "run-1",
+        config={"stores.profiles.side.inputs": "first,second", **priorities},
+    )
     assert scored(here) == [(1, last)]
 
 
@@ -112,7 +125,9 @@ def test_the_next_run_on_a_host_reads_only_what_is_new(here: Here) -> None:
     assert scored(here) == [(1, "gold"), (1, "gold"), (1, "silver"), (2, "gold"), (2, "gold"), (2, "gold")]
 
 
-def test_a_standby_host_has_read_what_a_task_that_comes_to_it_needs(here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_standby_host_has_read_what_a_task_that_comes_to_it_needs(
+    here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     stages: list[EpochTask] = []
     made = runs_here._Frame
 
@@ -158,7 +173,9 @@ def test_of_tasks_that_all_read_a_broadcast_one_fills_the_table_of_the_host(here
 
 
 @pytest.mark.parametrize("damaged", ["OFFSETS-*", "*/rows.arrow", "*/store.json"])
-def test_a_damaged_local_store_is_built_again_with_a_warning(here: Here, damaged: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_local_store_is_built_again_with_a_warning(
+    here: Here, damaged: str, caplog: pytest.LogCaptureFixture
+) -> None:
     many(here, "gold")
     views(here, 1)
     here.whole(SCORED, "run-1")

@@ -1,4 +1,7 @@
-"""A state never goes on from what its writer has replaced: plan names the run that read it, and nothing is counted twice. No Spark."""
+"""A state never goes on from what its writer has replaced.
+
+Plan names the run that read it, and nothing is counted twice. No Spark.
+"""
 
 from __future__ import annotations
 
@@ -186,5 +189,7 @@ def test_a_topic_that_was_made_anew_is_refused_though_it_reaches_as_far(here: He
     assert sweep(here.log.filesystem, "log").topics == ["numbered"]
     feed(here, 1)
     feed(here, 2)
-    with pytest.raises(TopicError, match="The input 'numbered' is another topic than the one that was read by the run before"):
+    with pytest.raises(
+        TopicError, match="The input 'numbered' is another topic than the one that was read by the run before"
+    ):
         here.plan(READING, "read-1")

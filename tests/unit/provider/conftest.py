@@ -23,7 +23,15 @@ from airflow_samza.runs.progress.progress import ProgressReport  # noqa: E402
 from airflow_samza.runs.records.names import Generation  # noqa: E402
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan  # noqa: E402
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus  # noqa: E402
+from airflow_samza.runs.stages.stage_state import (  # noqa: E402
+    CANCELLED,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    SUCCEEDED,
+    StageHandle,
+    StageStatus,
+)
 from airflow_samza.runs.upkeep.kept_runs import Keep  # noqa: E402
 from airflow_samza.systems.system import StreamSpec  # noqa: E402
 
@@ -48,11 +56,18 @@ class RememberingRuntime:
     def prepare(self, application: str, run_id: str, **given: Any) -> RunPlan:
         self.calls.append(("prepare", application, run_id, given))
         spec = load_application(application).spec(given["config"])
-        counts = {stream.stream_id: stream.partitions or 2 for stream in [*spec.inputs.values(), *spec.outputs.values()]}
+        counts = {
+            stream.stream_id: stream.partitions or 2 for stream in [*spec.inputs.values(), *spec.outputs.values()]
+        }
         plan = ExecutionPlanner(spec.config, counts).plan(spec)
-        streams = {s.stream_id: BoundStream(s.stream_id, s.role, s.system or "log", StreamSpec(s.stream_id), A_SLICE) for s in plan.streams}
+        streams = {
+            s.stream_id: BoundStream(s.stream_id, s.role, s.system or "log", StreamSpec(s.stream_id), A_SLICE)
+            for s in plan.streams
+        }
         number, mode = given["generation"], given.get("mode", "staged")
-        run = RunPlan(spec.name, spec.app_id, application, run_id, number, plan, streams, config=given["config"], mode=mode)
+        run = RunPlan(
+            spec.name, spec.app_id, application, run_id, number, plan, streams, config=given["config"], mode=mode
+        )
         return self.plans.setdefault(given["generation"], run)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
@@ -74,7 +89,9 @@ class RememberingRuntime:
 
     def progress(self, handle: StageHandle, status: StageStatus) -> ProgressReport:
         self.calls.append(("progress", handle.stage_id))
-        return ProgressReport(handle.stage_id, str(handle.generation), status.state, 0.0, tasks=2, tasks_done=status.tasks_done, read=50)
+        return ProgressReport(
+            handle.stage_id, str(handle.generation), status.state, 0.0, tasks=2, tasks_done=status.tasks_done, read=50
+        )
 
     def cancel(self, handle: StageHandle) -> None:
         self.calls.append(("cancel", handle.stage_id))
@@ -150,9 +167,18 @@ class Task:
 
 def context_of(operator: Any, **given: Any) -> dict[str, Any]:
     """A context without a data interval, as a manual run without a date has it: the keys are absent."""
-    more: dict[str, Any] = {name: given.pop(name) for name in ("data_interval_start", "data_interval_end") if name in given}
+    more: dict[str, Any] = {
+        name: given.pop(name) for name in ("data_interval_start", "data_interval_end") if name in given
+    }
     ti = Task(operator, **given)
-    return {"ti": ti, "task_instance": ti, "task": operator, "run_id": ti.run_id, "dag_run": SimpleNamespace(conf={}), **more}
+    return {
+        "ti": ti,
+        "task_instance": ti,
+        "task": operator,
+        "run_id": ti.run_id,
+        "dag_run": SimpleNamespace(conf={}),
+        **more,
+    }
 
 
 @pytest.fixture(autouse=True)

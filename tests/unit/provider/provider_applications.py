@@ -32,7 +32,9 @@ def sharing(app: Any) -> None:
 @stream_application("reading")
 def reading(app: Any) -> None:
     """Reads what ``sharing`` writes."""
-    app.shared_stream("members", schema="member bigint, country string", partitions=2).send_to(app.output_stream("out", system="warehouse"))
+    app.shared_stream("members", schema="member bigint, country string", partitions=2).send_to(
+        app.output_stream("out", system="warehouse")
+    )
 
 
 @stream_application("reserved")
@@ -59,7 +61,9 @@ def with_table(app: Any) -> None:
     """Looks a pushed table up."""
     table = app.pushed_table("t", key="id", schema="id bigint, tier string", partitions=2)
     views = app.input_stream("views", schema="id bigint", key="id", partitions=2)
-    views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(app.output_stream("out"))
+    views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(
+        app.output_stream("out")
+    )
 
 
 @stream_application("with-profiles")
@@ -67,4 +71,6 @@ def with_profiles(app: Any) -> None:
     """Looks up the table that tests push to."""
     table = app.pushed_table("profiles", key="id", schema="id bigint, tier string", partitions=2)
     views = app.input_stream("views", schema="id bigint", key="id", partitions=2)
-    views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(app.output_stream("out"))
+    views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(
+        app.output_stream("out")
+    )

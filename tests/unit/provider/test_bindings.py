@@ -32,8 +32,13 @@ def test_a_file_path_connection_binds_files() -> None:
 
 @pytest.mark.parametrize(("kind", "system", "field"), [("samza", "log", "root"), ("fs", "files", "path")])
 def test_on_hdfs_a_connection_says_who_asks_and_its_token_is_secret(kind: str, system: str, field: str) -> None:
-    binding = binding_of("logs", "c", connection(kind, login="jo", password="hunter2", extra={field: "webhdfs://nn:9870/in"}))
-    assert (binding.kind, dict(binding.options)) == (system, {"root": "webhdfs://nn:9870/in", "user": "jo", "token": "hunter2"})
+    binding = binding_of(
+        "logs", "c", connection(kind, login="jo", password="hunter2", extra={field: "webhdfs://nn:9870/in"})
+    )
+    assert (binding.kind, dict(binding.options)) == (
+        system,
+        {"root": "webhdfs://nn:9870/in", "user": "jo", "token": "hunter2"},
+    )
     assert binding.secret == {"token"}
     assert dict(binding_of("logs", "c", connection(kind, login="jo", extra={field: "/in"})).options) == {"root": "/in"}
 
@@ -74,7 +79,9 @@ def test_settings_that_are_no_mapping_are_refused(value: object) -> None:
 
 def test_a_jdbc_connection_binds_what_spark_reads_and_hides_its_secrets() -> None:
     extra = {"driver_class": "org.postgresql.Driver"}
-    found = binding_of("shop", "c", connection("jdbc", host="jdbc:postgresql://db/shop", login="ann", password="s3cret", extra=extra))
+    found = binding_of(
+        "shop", "c", connection("jdbc", host="jdbc:postgresql://db/shop", login="ann", password="s3cret", extra=extra)
+    )
     assert (found.kind, found.options["driver"], found.options["user"]) == ("spark", "org.postgresql.Driver", "ann")
     assert "s3cret" not in repr(found)
 
@@ -85,5 +92,7 @@ def test_a_jdbc_connection_without_its_url_is_refused() -> None:
 
 
 def test_a_spark_sql_connection_holds_options_of_readers_and_writers() -> None:
-    found = binding_of("lake", "c", connection("spark_sql", extra={"format": "delta", "root": "/lake", "fs.token": "s3cret"}))
+    found = binding_of(
+        "lake", "c", connection("spark_sql", extra={"format": "delta", "root": "/lake", "fs.token": "s3cret"})
+    )
     assert (found.kind, found.options["format"], found.secret) == ("spark", "delta", frozenset({"fs.token"}))

@@ -32,7 +32,9 @@ STAGES = ["page-views", "by-member", "by-country"]
 
 
 def stream_operator(**given: Any) -> SamzaStreamOperator:
-    return SamzaStreamOperator(**{"task_id": "views", "application": VIEWS, "systems": SYSTEMS, "poll_interval": 0.001, **given})
+    return SamzaStreamOperator(
+        **{"task_id": "views", "application": VIEWS, "systems": SYSTEMS, "poll_interval": 0.001, **given}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +49,10 @@ def ticket(runtime: Any, make_context: Any) -> Any:
 
 
 def run_to_the_end(operator: SamzaStreamOperator, make_context: Any, **task: Any) -> tuple[Any, int]:
-    """What the task returns, however often it defers; each part of it is a process of its own, which gets only what was stored."""
+    """What the task returns, however often it defers.
+
+    Each part of it is a process of its own, which gets only what was stored.
+    """
     deferrals = 0
     step: Callable[[], Any] = lambda: operator.execute(make_context(operator, **task))  # noqa: E731
     while True:
@@ -59,14 +64,18 @@ def run_to_the_end(operator: SamzaStreamOperator, make_context: Any, **task: Any
             assert path == "airflow_samza.provider.triggers.SamzaStageTrigger"
             SamzaStageTrigger(**deserialize(serialize(given)))
             stored = deserialize(serialize(deferred.kwargs))
-            fresh = stream_operator(**{name: getattr(operator, name) for name in ("stage", "plan", "deferrable", "retries")})
+            fresh = stream_operator(
+                **{name: getattr(operator, name) for name in ("stage", "plan", "deferrable", "retries")}
+            )
 
             def step(name: str = deferred.method_name, stored: Any = stored, fresh: Any = fresh) -> Any:
                 return fresh.resume_execution(name, {**stored, "event": {"states": {}}}, make_context(fresh, **task))
 
 
 @pytest.mark.parametrize("stage", [None, "by-member"], ids=["whole", "stage"])
-def test_a_deferred_task_returns_what_a_waiting_one_returns(runtime: Any, make_context: Any, ticket: Any, stage: str | None) -> None:
+def test_a_deferred_task_returns_what_a_waiting_one_returns(
+    runtime: Any, make_context: Any, ticket: Any, stage: str | None
+) -> None:
     plan = ticket if stage else None
     waiting, _ = run_to_the_end(stream_operator(stage=stage, plan=plan, deferrable=False), make_context)
     calls, runtime.calls = [call for call in runtime.calls if call[0] in ("submit", "close")], []
@@ -77,7 +86,9 @@ def test_a_deferred_task_returns_what_a_waiting_one_returns(runtime: Any, make_c
     assert times >= (3 if stage is None else 1)
 
 
-def test_the_result_of_a_stage_is_told_once(runtime: Any, make_context: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_result_of_a_stage_is_told_once(
+    runtime: Any, make_context: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_to_the_end(stream_operator(deferrable=True), make_context)
     text = capsys.readouterr().out
     assert [text.count(f"Stage {stage} is done") for stage in STAGES] == [1, 1, 1]
@@ -90,7 +101,9 @@ def test_what_is_over_at_once_does_not_defer(runtime: Any, make_context: Any, ti
 
 
 @pytest.mark.parametrize("deferrable", [True, False])
-def test_a_failed_stage_is_raised_with_its_own_error(runtime: Any, make_context: Any, ticket: Any, deferrable: bool) -> None:
+def test_a_failed_stage_is_raised_with_its_own_error(
+    runtime: Any, make_context: Any, ticket: Any, deferrable: bool
+) -> None:
     runtime.ends["by-member"] = StageFailed("It broke.", hint="Look at line 3.")
     with pytest.raises(AirflowException, match=r"It broke\.\n  Hint: Look at line 3\.") as raised:
         run_to_the_end(stream_operator(stage="by-member", plan=ticket, deferrable=deferrable), make_context)
@@ -98,7 +111,9 @@ def test_a_failed_stage_is_raised_with_its_own_error(runtime: Any, make_context:
 
 
 @pytest.mark.parametrize("deferrable", [True, False])
-def test_a_whole_application_that_failed_stays_open_while_it_has_tries_left(runtime: Any, make_context: Any, deferrable: bool) -> None:
+def test_a_whole_application_that_failed_stays_open_while_it_has_tries_left(
+    runtime: Any, make_context: Any, deferrable: bool
+) -> None:
     runtime.ends["by-member"] = StageFailed("It broke.")
     for try_number, closed in ((1, []), (2, [("close", False, 168 * 3600.0)])):
         with pytest.raises(AirflowException):
@@ -112,18 +127,24 @@ def deferred_by(operator: SamzaStreamOperator, make_context: Any) -> TaskDeferre
     return raised.value
 
 
-def test_the_time_that_a_task_may_take_goes_on_while_it_is_deferred(runtime: Any, make_context: Any, ticket: Any) -> None:
+def test_the_time_that_a_task_may_take_goes_on_while_it_is_deferred(
+    runtime: Any, make_context: Any, ticket: Any
+) -> None:
     operator = stream_operator(stage="by-member", plan=ticket, deferrable=True, execution_timeout=timedelta(seconds=60))
     deferred = deferred_by(operator, make_context)
     assert deferred.trigger.deadline == pytest.approx(time.time() + 60, abs=5)
     assert deferred.kwargs is not None
     assert deferred.kwargs["deadline"] == deferred.trigger.deadline
     with pytest.raises(AirflowTaskTimeout):
-        operator.resume_execution(deferred.method_name, {**deferred.kwargs, "event": {"timed_out": True}}, make_context(operator))
+        operator.resume_execution(
+            deferred.method_name, {**deferred.kwargs, "event": {"timed_out": True}}, make_context(operator)
+        )
     assert runtime.named("cancel") == [("cancel", "by-member")]
 
 
-def test_a_triggerer_that_sees_no_root_is_named_and_the_stage_cancelled(runtime: Any, make_context: Any, ticket: Any) -> None:
+def test_a_triggerer_that_sees_no_root_is_named_and_the_stage_cancelled(
+    runtime: Any, make_context: Any, ticket: Any
+) -> None:
     operator = stream_operator(stage="by-member", plan=ticket, deferrable=True)
     deferred = deferred_by(operator, make_context)
     with pytest.raises(AirflowFailException, match="the triggerer on t-1 cannot read"):
@@ -133,7 +154,9 @@ def test_a_triggerer_that_sees_no_root_is_named_and_the_stage_cancelled(runtime:
     assert runtime.named("cancel") == [("cancel", "by-member")]
 
 
-@pytest.mark.parametrize(("why", "kind"), [("Trigger timeout", TaskDeferralTimeout), ("Trigger failure", TaskDeferralError)])
+@pytest.mark.parametrize(
+    ("why", "kind"), [("Trigger timeout", TaskDeferralTimeout), ("Trigger failure", TaskDeferralError)]
+)
 def test_a_trigger_that_failed_leaves_no_stage_running(
     runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch, why: str, kind: type[Exception]
 ) -> None:
@@ -162,7 +185,9 @@ def test_deferring_is_refused_where_the_runner_ends_with_the_task(
     aliased = "airflow.providers.cncf.kubernetes.executors.kubernetes_executor.KubernetesExecutor"
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", f"LocalExecutor,pods:{aliased}")
     connection = Connection(
-        conn_id="samza", conn_type="samza", extra=None if told is None else f'{{"runners_outlive_tasks": {str(told).lower()}}}'
+        conn_id="samza",
+        conn_type="samza",
+        extra=None if told is None else f'{{"runners_outlive_tasks": {str(told).lower()}}}',
     )
     if refused:
         with pytest.raises(ConfigError, match="its stage runner would end with the task"):

@@ -19,7 +19,9 @@ VIEWS = "provider_applications:views"
 
 
 def drain_operator(**given: Any) -> SamzaDrainOperator:
-    return SamzaDrainOperator(**{"task_id": "drain", "application": VIEWS, "wait_for_completion": False, "deferrable": False, **given})
+    return SamzaDrainOperator(
+        **{"task_id": "drain", "application": VIEWS, "wait_for_completion": False, "deferrable": False, **given}
+    )
 
 
 class Runs:
@@ -103,7 +105,9 @@ def test_it_waits_until_the_run_is_over(runs: Runs, tmp_path: Path, deferrable: 
         return (await anext(SamzaRunTrigger(**given).run())).payload
 
     assert asyncio.run(asyncio.wait_for(first(), 20)) == {"run": "over"}
-    assert operator.execute_complete(runs.make_context(operator), {"run": "over"}, **(raised.value.kwargs or {})) == run_id
+    assert (
+        operator.execute_complete(runs.make_context(operator), {"run": "over"}, **(raised.value.kwargs or {})) == run_id
+    )
 
 
 def test_a_run_that_ended_badly_fails_the_task(runs: Runs) -> None:

@@ -78,7 +78,10 @@ def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> 
             "First undo it: airflow-samza state reset views --to 1; then clear it.",
             "First undo it: airflow-samza state reset views --to 1 --root '/my data'; then clear it.",
         ),
-        ("To give it up: airflow-samza state abandon v run-12.00.5-x --force", "abandon v run-12.00.5-x --force --root '/my data'"),
+        (
+            "To give it up: airflow-samza state abandon v run-12.00.5-x --force",
+            "abandon v run-12.00.5-x --force --root '/my data'",
+        ),
         ("Check the name with 'airflow-samza topics list'; it", "'airflow-samza topics list --root '/my data''; it"),
         ("Free space (airflow-samza gc), or forget all: airflow-samza state reset.", "state reset --root '/my data'."),
     ],

@@ -56,7 +56,9 @@ def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Readers:
 
 
 def is_reached(**given: Any) -> bool:
-    sensor = TableFreshnessSensor(**{"task_id": "fresh", "application": APPLICATION, "table": "profiles", "deferrable": False, **given})
+    sensor = TableFreshnessSensor(
+        **{"task_id": "fresh", "application": APPLICATION, "table": "profiles", "deferrable": False, **given}
+    )
     return bool(sensor.poke({}))
 
 
@@ -93,7 +95,9 @@ def test_a_table_that_was_never_pushed_is_not_waited_for(readers: Readers) -> No
 
 def test_it_waits_in_the_triggerer(readers: Readers) -> None:
     readers.push("monday")
-    sensor = TableFreshnessSensor(task_id="fresh", application=APPLICATION, table="profiles", deferrable=True, poke_interval=0.01)
+    sensor = TableFreshnessSensor(
+        task_id="fresh", application=APPLICATION, table="profiles", deferrable=True, poke_interval=0.01
+    )
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})
     trigger = deferred.value.trigger

@@ -47,14 +47,18 @@ def test_the_folder_for_archives_of_classes_is_airflows_setting(
     connections: Any, monkeypatch: pytest.MonkeyPatch, said: str, found: str | None
 ) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr("airflow_samza.launch.runtime.SparkRuntime", lambda *positional, **options: given.update(options))
+    monkeypatch.setattr(
+        "airflow_samza.launch.runtime.SparkRuntime", lambda *positional, **options: given.update(options)
+    )
     monkeypatch.setenv("AIRFLOW__SAMZA__CLASS_ARCHIVES", said)
     SamzaHook().get_conn()
     assert given["class_archives"] == found
 
 
 def test_a_connection_that_is_not_defined_is_named_with_the_command_that_defines_it(connections: Any) -> None:
-    with pytest.raises(ConfigError, match=r"'prod_samza' is not defined(.|\n)*airflow connections add prod_samza --conn-type samza"):
+    with pytest.raises(
+        ConfigError, match=r"'prod_samza' is not defined(.|\n)*airflow connections add prod_samza --conn-type samza"
+    ):
         SamzaHook("prod_samza").get_conn()
     with pytest.raises(ConfigError, match="'nowhere' is not defined"):
         SamzaHook(systems={"logs": "nowhere"}).get_conn()
@@ -82,7 +86,9 @@ def test_the_button_in_the_form_says_what_is_wrong(connections: Any) -> None:
 
 
 @pytest.mark.parametrize(("mode", "refused"), [("client", True), ("cluster", False)])
-def test_a_driver_in_the_cluster_outlives_any_task(connections: Any, monkeypatch: pytest.MonkeyPatch, mode: str, refused: bool) -> None:
+def test_a_driver_in_the_cluster_outlives_any_task(
+    connections: Any, monkeypatch: pytest.MonkeyPatch, mode: str, refused: bool
+) -> None:
     place = SparkPlace("spark://spark:7077", SubmitOptions(mode, "", 600.0))
     monkeypatch.setattr(SamzaHook, "spark_place", lambda self: place)
     with pytest.raises(ConfigError, match="would end with the task") if refused else nullcontext():
@@ -91,18 +97,26 @@ def test_a_driver_in_the_cluster_outlives_any_task(connections: Any, monkeypatch
 
 @pytest.mark.parametrize(
     ("executor", "deploy_mode", "own"),
-    [("LocalExecutor", "client", False), ("KubernetesExecutor", "client", True), ("KubernetesExecutor", "cluster", False)],
+    [
+        ("LocalExecutor", "client", False),
+        ("KubernetesExecutor", "client", True),
+        ("KubernetesExecutor", "cluster", False),
+    ],
 )
 def test_a_runner_that_ends_with_its_task_is_the_tasks_own(
     connections: Any, monkeypatch: pytest.MonkeyPatch, executor: str, deploy_mode: str, own: bool
 ) -> None:
     """Two tasks ask, each in a process of its own: they get one runner only where it outlives the first."""
-    monkeypatch.setattr(SamzaHook, "spark_place", lambda self: SparkPlace("spark://spark:7077", SubmitOptions(deploy_mode, "", 600.0)))
+    monkeypatch.setattr(
+        SamzaHook, "spark_place", lambda self: SparkPlace("spark://spark:7077", SubmitOptions(deploy_mode, "", 600.0))
+    )
     owners = []
     for process in (101, 102):
         monkeypatch.setattr("airflow_samza.provider.hooks.os.getpid", lambda number=process: number)
         given: dict[str, Any] = {}
-        monkeypatch.setattr("airflow_samza.launch.runtime.SparkRuntime", lambda *_, given=given, **options: given.update(options))
+        monkeypatch.setattr(
+            "airflow_samza.launch.runtime.SparkRuntime", lambda *_, given=given, **options: given.update(options)
+        )
         SamzaHook(executor=executor).get_conn()
         owners.append(given["owner"])
     keys = {RunnerSettings("/samza", {}, owner=owner).key for owner in owners}

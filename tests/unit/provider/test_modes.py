@@ -33,8 +33,16 @@ def plan_operator(**given: Any) -> SamzaPlanOperator:
 
 def consumer(**given: Any) -> SamzaStreamOperator:
     """The stage by-member, behind the stage page-views."""
-    settings = {"task_id": "by-member", "stage": "by-member", "application": VIEWS, "systems": SYSTEMS, "poll_interval": 0.001}
-    return SamzaStreamOperator(**{**settings, "producers": {"page-views": "views.page-views"}, "deferrable": False, **given})
+    settings = {
+        "task_id": "by-member",
+        "stage": "by-member",
+        "application": VIEWS,
+        "systems": SYSTEMS,
+        "poll_interval": 0.001,
+    }
+    return SamzaStreamOperator(
+        **{**settings, "producers": {"page-views": "views.page-views"}, "deferrable": False, **given}
+    )
 
 
 class Airflow:
@@ -99,7 +107,9 @@ def test_plan_passes_the_mode_and_fused_is_staged_for_the_runtime(runtime: Any, 
 
 
 def test_a_whole_pipelined_application_submits_all_its_stages_at_once(runtime: Any, make_context: Any) -> None:
-    operator = SamzaStreamOperator(task_id="v", application=VIEWS, systems=SYSTEMS, mode="pipelined", poll_interval=0.001, deferrable=False)
+    operator = SamzaStreamOperator(
+        task_id="v", application=VIEWS, systems=SYSTEMS, mode="pipelined", poll_interval=0.001, deferrable=False
+    )
     operator.execute(make_context(operator))
     assert [call[0] for call in runtime.calls if call[0] in ("submit", "finish")] == ["submit"] * 3 + ["finish"] * 3
 
@@ -114,12 +124,16 @@ def test_a_consumer_defers_until_its_producers_have_started(
     assert operator.execute_again(make_context(operator), {"producers": {}})["stages"] == ["by-member"]
 
 
-def test_it_looks_again_at_what_airflow_says_and_then_waits_on(make_context: Any, pipelined: Any, airflow: Airflow) -> None:
+def test_it_looks_again_at_what_airflow_says_and_then_waits_on(
+    make_context: Any, pipelined: Any, airflow: Airflow
+) -> None:
     operator = consumer(plan=pipelined)
     with pytest.raises(TaskDeferred):
         operator.execute_again(make_context(operator), {"timed_out": True})
     airflow.states["page_views"] = "failed"
-    with pytest.raises(AirflowFailException, match="reads what 'page-views' writes, and the task of that stage failed for good"):
+    with pytest.raises(
+        AirflowFailException, match="reads what 'page-views' writes, and the task of that stage failed for good"
+    ):
         operator.execute_again(make_context(operator), {"timed_out": True})
 
 
@@ -145,7 +159,9 @@ def test_a_consumer_that_was_cleared_with_its_producer_waits_for_the_new_generat
     assert operator.execute_again(make_context(operator, try_number=2, max_tries=1))["generation"] == "1.2"
 
 
-def test_a_producer_that_has_finished_is_no_reason_to_wait(make_context: Any, pipelined: Any, producer: Producer, airflow: Airflow) -> None:
+def test_a_producer_that_has_finished_is_no_reason_to_wait(
+    make_context: Any, pipelined: Any, producer: Producer, airflow: Airflow
+) -> None:
     producer.finish()
     airflow.states["page_views"] = "success"
     operator = consumer(plan=pipelined)
@@ -231,7 +247,9 @@ def states_of(runtime: Any) -> list[str]:
     return [given["state"] for _, _, _, given in runtime.named("prepare")]
 
 
-@pytest.mark.parametrize(("run_type", "state"), [("scheduled", "lineage"), ("manual", "lineage"), ("backfill", "fresh")])
+@pytest.mark.parametrize(
+    ("run_type", "state"), [("scheduled", "lineage"), ("manual", "lineage"), ("backfill", "fresh")]
+)
 def test_a_backfill_has_a_state_of_its_own_and_other_runs_carry_the_lineage_on(
     runtime: Any, make_context: Any, run_type: str, state: str
 ) -> None:
@@ -240,7 +258,9 @@ def test_a_backfill_has_a_state_of_its_own_and_other_runs_carry_the_lineage_on(
     assert states_of(runtime) == [state]
 
 
-def test_the_run_to_start_from_is_named_by_its_own_id_or_by_airflows(runtime: Any, make_context: Any, tmp_path: Path) -> None:
+def test_the_run_to_start_from_is_named_by_its_own_id_or_by_airflows(
+    runtime: Any, make_context: Any, tmp_path: Path
+) -> None:
     earlier = plan_operator(mode="pipelined")
     known = earlier.execute(make_context(earlier, run_id="scheduled__1"))["run_id"]
     write_once(LocalFilesystem(tmp_path), RunFolder("views", known).plan(1), {})
@@ -254,7 +274,9 @@ def busy(*_: Any, **__: Any) -> Any:
     raise StateBusy("The state of 'views' is held by the run 'one', which is at work.", hint="Wait.")
 
 
-@pytest.mark.parametrize("operator", [plan_operator(), SamzaStreamOperator(task_id="v", application=VIEWS, systems=SYSTEMS)])
+@pytest.mark.parametrize(
+    "operator", [plan_operator(), SamzaStreamOperator(task_id="v", application=VIEWS, systems=SYSTEMS)]
+)
 def test_a_run_waits_deferred_while_another_one_holds_the_state(
     runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch, operator: Any
 ) -> None:
@@ -279,7 +301,9 @@ def test_a_state_that_is_held_by_a_run_that_does_not_go_on_is_an_error(
         plan_operator().execute(make_context(plan_operator()))
 
 
-def test_who_does_not_want_to_wait_for_the_state_need_not(runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_not_want_to_wait_for_the_state_need_not(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(SamzaHook, "holder_works", lambda *_: True)
     monkeypatch.setattr(runtime, "prepare", busy)
     with pytest.raises(AirflowException, match="is held by the run 'one'"):
@@ -292,7 +316,12 @@ def test_who_does_not_want_to_wait_for_the_state_need_not(runtime: Any, make_con
 def test_the_event_of_a_shared_stream_names_the_run_that_wrote_it(runtime: Any, make_context: Any) -> None:
     outlets = [shared_stream("members"), Asset("something-else")]
     operator = SamzaStreamOperator(
-        task_id="s", application="provider_applications:sharing", systems=SYSTEMS, outlets=outlets, poll_interval=0.001, deferrable=False
+        task_id="s",
+        application="provider_applications:sharing",
+        systems=SYSTEMS,
+        outlets=outlets,
+        poll_interval=0.001,
+        deferrable=False,
     )
     events = {outlet: SimpleNamespace(extra={}) for outlet in outlets}
     runtime.outputs["by-member"] = "members"
@@ -319,5 +348,7 @@ def test_a_run_reads_the_section_that_its_asset_event_names(
     events = [SimpleNamespace(extra={"stream": "members", "run_id": run}) for run in runs]
     strangers = [SimpleNamespace(extra={}), SimpleNamespace(extra={"stream": "elsewhere", "run_id": "x"})]
     operator = plan_operator(application="provider_applications:reading")
-    operator.execute({**make_context(operator), "triggering_asset_events": {shared_stream("members"): events, Asset("y"): strangers}})
+    operator.execute(
+        {**make_context(operator), "triggering_asset_events": {shared_stream("members"): events, Asset("y"): strangers}}
+    )
     assert runtime.named("prepare")[0][3]["sections"] == sections

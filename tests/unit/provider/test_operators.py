@@ -24,7 +24,9 @@ def plan_operator(**given: Any) -> SamzaPlanOperator:
 
 
 def stream_operator(**given: Any) -> SamzaStreamOperator:
-    return SamzaStreamOperator(**{"task_id": "views", "application": VIEWS, "systems": SYSTEMS, "poll_interval": 0.001, **given})
+    return SamzaStreamOperator(
+        **{"task_id": "views", "application": VIEWS, "systems": SYSTEMS, "poll_interval": 0.001, **given}
+    )
 
 
 def test_plan_returns_where_the_plan_lies_and_pushes_it_as_text(runtime: Any, make_context: Any) -> None:
@@ -36,7 +38,10 @@ def test_plan_returns_where_the_plan_lies_and_pushes_it_as_text(runtime: Any, ma
 
 
 def test_plan_passes_the_data_interval_and_a_given_one_wins(runtime: Any, make_context: Any) -> None:
-    day = {"data_interval_start": datetime(2013, 1, 1, tzinfo=timezone.utc), "data_interval_end": datetime(2013, 1, 2, tzinfo=timezone.utc)}
+    day = {
+        "data_interval_start": datetime(2013, 1, 1, tzinfo=timezone.utc),
+        "data_interval_end": datetime(2013, 1, 2, tzinfo=timezone.utc),
+    }
     for operator in (plan_operator(), plan_operator(data_interval="2013-05-01/2013-05-02")):
         operator.execute(make_context(operator, **day))
     plan_operator().execute(make_context(plan_operator()))
@@ -46,7 +51,11 @@ def test_plan_passes_the_data_interval_and_a_given_one_wins(runtime: Any, make_c
 
 def test_a_cleared_plan_task_makes_a_new_generation_and_a_retried_one_does_not(runtime: Any, make_context: Any) -> None:
     operator = plan_operator(retries=1)
-    for tries in ({"try_number": 1, "max_tries": 1}, {"try_number": 2, "max_tries": 1}, {"try_number": 3, "max_tries": 3}):
+    for tries in (
+        {"try_number": 1, "max_tries": 1},
+        {"try_number": 2, "max_tries": 1},
+        {"try_number": 3, "max_tries": 3},
+    ):
         operator.execute(make_context(operator, **tries))
     assert [given["generation"] for _, _, _, given in runtime.named("prepare")] == [1, 1, 3]
 
@@ -57,7 +66,9 @@ def test_plan_refuses_stages_that_the_dag_has_no_tasks_for(runtime: Any, make_co
         operator.execute(make_context(operator))
 
 
-def test_a_refusal_of_the_planner_fails_the_task_without_retry(runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_the_planner_fails_the_task_without_retry(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise UnsupportedShape("The shape is odd.", hint="Change it.")
 
@@ -90,7 +101,13 @@ def test_the_log_tells_progress_and_what_was_read_and_written(
     operator = stream_operator(stage="by-member", plan=ticket, progress_interval=0.0001)
     operator.execute(make_context(operator))
     text = capsys.readouterr().out
-    for told in ("queued (attempt 1)", "running, 1 of 2 tasks done; read 50", "100 messages", "90 messages", "part-00000.parquet"):
+    for told in (
+        "queued (attempt 1)",
+        "running, 1 of 2 tasks done; read 50",
+        "100 messages",
+        "90 messages",
+        "part-00000.parquet",
+    ):
         assert told in text
 
 
@@ -115,7 +132,9 @@ def test_a_stage_of_another_version_of_the_application_is_refused(runtime: Any, 
         operator.execute(make_context(operator))
 
 
-@pytest.mark.parametrize("plan", [{}, {"application": "views"}, "", 7, {"application": "a", "stages": None, "generation": "x"}])
+@pytest.mark.parametrize(
+    "plan", [{}, {"application": "views"}, "", 7, {"application": "a", "stages": None, "generation": "x"}]
+)
 def test_a_stage_without_a_plan_says_what_to_clear(runtime: Any, make_context: Any, plan: Any) -> None:
     operator = stream_operator(stage="by-member", plan=plan)
     with pytest.raises(AirflowFailException, match="clear the plan task"):
@@ -193,7 +212,9 @@ def test_a_kill_before_anything_was_submitted_does_nothing(runtime: Any) -> None
     assert runtime.calls == []
 
 
-def test_a_time_out_leaves_no_stage_running(runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_out_leaves_no_stage_running(
+    runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class TimedOut(BaseException):
         pass
 
@@ -250,10 +271,16 @@ def test_templated_fields_are_rendered(kind: Any) -> None:
         )
     operator.render_template_fields({"env": "prod", "params_": {"app": "a:b"}})
     assert (operator.application, operator.conn_id, operator.systems) == ("a:b", "prod_samza", {"logs": "prod_logs"})
-    assert (operator.config, operator.spark_conf, operator.py_modules) == ({"job.x": "prod"}, {"spark.x": "prod"}, ["/prod/a.zip"])
+    assert (operator.config, operator.spark_conf, operator.py_modules) == (
+        {"job.x": "prod"},
+        {"spark.x": "prod"},
+        ["/prod/a.zip"],
+    )
 
 
-def test_long_lists_of_paths_stay_out_of_the_xcom(runtime: Any, make_result: Any, ticket: Any, make_context: Any) -> None:
+def test_long_lists_of_paths_stay_out_of_the_xcom(
+    runtime: Any, make_result: Any, ticket: Any, make_context: Any
+) -> None:
     handle = runtime.submit(runtime.plans[1], "by-member", 1)
     facts = summary(runtime.plans[1], [make_result(handle, files=1000)])["outputs"]["out-by-member"]
     assert (len(facts["files"]), facts["files_left_out"]) == (50, 950)

@@ -29,13 +29,22 @@ def test_the_form_of_the_connection_follows_airflows_schema() -> None:
 def test_the_package_name_is_that_of_the_distribution_which_announces_the_provider() -> None:
     # Airflow refuses a provider whose package-name differs from its distribution's.
     assert get_provider_info()["package-name"] == distribution("airflow-samza").metadata["Name"]
-    announced = [entry for entry in entry_points(group="apache_airflow_provider") if entry.dist and entry.dist.name == "airflow-samza"]
+    announced = [
+        entry
+        for entry in entry_points(group="apache_airflow_provider")
+        if entry.dist and entry.dist.name == "airflow-samza"
+    ]
     assert [entry.load() for entry in announced] == [get_provider_info]
 
 
 def test_every_module_and_class_that_it_names_exists() -> None:
     info = get_provider_info()
-    modules = [module for kind in ("operators", "hooks", "triggers") for item in info[kind] for module in item["python-modules"]]
+    modules = [
+        module
+        for kind in ("operators", "hooks", "triggers")
+        for item in info[kind]
+        for module in item["python-modules"]
+    ]
     for module in modules:
         importlib.import_module(module)
     module, _, name = info["connection-types"][0]["hook-class-name"].rpartition(".")
@@ -46,7 +55,10 @@ def test_every_module_and_class_that_it_names_exists() -> None:
 
 def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -> None:
     options = get_provider_info()["config"]["samza"]["options"]
-    assert {name: float(option["default"]) if option["type"] == "float" else option["default"] for name, option in options.items()} == {
+    assert {
+        name: float(option["default"]) if option["type"] == "float" else option["default"]
+        for name, option in options.items()
+    } == {
         "poll_interval": 1.0,
         "progress_interval": 30.0,
         "keep_topics_after_success": 24.0,

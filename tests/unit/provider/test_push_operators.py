@@ -26,7 +26,18 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 APPLICATION = "provider_applications:with_table"
 VERSION = TableVersion(
-    1, "x", "full", (("pushes/t/x", "1.1"),), ((0, 2), (0, 3)), 1, 5, 99, "id bigint", ("id",), versions.now(), table="t"
+    1,
+    "x",
+    "full",
+    (("pushes/t/x", "1.1"),),
+    ((0, 2), (0, 3)),
+    1,
+    5,
+    99,
+    "id bigint",
+    ("id",),
+    versions.now(),
+    table="t",
 )
 
 
@@ -82,7 +93,9 @@ class Event:
 
 
 def push(**given: Any) -> TablePushOperator:
-    return TablePushOperator(**{"task_id": "push", "application": APPLICATION, "table": "t", "source": "/in", "deferrable": False, **given})
+    return TablePushOperator(
+        **{"task_id": "push", "application": APPLICATION, "table": "t", "source": "/in", "deferrable": False, **given}
+    )
 
 
 def test_a_push_is_named_after_the_dag_run_and_task(pushing: Pushing, make_context: Any) -> None:
@@ -91,7 +104,12 @@ def test_a_push_is_named_after_the_dag_run_and_task(pushing: Pushing, make_conte
     ((application, table, source, push_id, given),) = pushing.pushed
     assert (application, table, source) == (APPLICATION, "t", "/in")
     assert push_id.startswith("flights-push-manual__2026-01-01")
-    assert (given["mode"], given["deletes"], given["min_rows"], given["max_change_ratio"]) == ("incremental", "gone", 5, float("inf"))
+    assert (given["mode"], given["deletes"], given["min_rows"], given["max_change_ratio"]) == (
+        "incremental",
+        "gone",
+        5,
+        float("inf"),
+    )
     assert given["compact_after"] == 3
     assert (found["version"], found["rows"], found["bytes"], found["offsets"]) == (1, 5, 99, [[0, 2], [0, 3]])
 
@@ -167,7 +185,9 @@ def test_a_rollback_needs_no_spark_and_is_an_event_too(pushing: Pushing, make_co
 
 
 def test_a_connection_brings_url_user_and_password() -> None:
-    jdbc = SimpleNamespace(conn_type="jdbc", host="jdbc:h2:mem:x", login="u", password="p", port=None, schema=None, extra='{"driver": "D"}')
+    jdbc = SimpleNamespace(
+        conn_type="jdbc", host="jdbc:h2:mem:x", login="u", password="p", port=None, schema=None, extra='{"driver": "D"}'
+    )
     assert source_options("c", jdbc) == {"url": "jdbc:h2:mem:x", "user": "u", "password": "p", "driver": "D"}
     pg = SimpleNamespace(conn_type="postgres", host="db", login="u", password="p", port=None, schema="s", extra="")
     assert source_options("c", pg)["url"] == "jdbc:postgresql://db:5432/s"

@@ -13,7 +13,9 @@ from airflow_samza.provider.run_identity import generation_of, interval_of, run_
 
 def context(*, retries: int = 2, max_tries: int = 2, try_number: int = 1, **given: Any) -> dict[str, Any]:
     task = SimpleNamespace(retries=retries)
-    ti = SimpleNamespace(task=task, dag_id="flights", run_id="manual__1", map_index=-1, max_tries=max_tries, try_number=try_number)
+    ti = SimpleNamespace(
+        task=task, dag_id="flights", run_id="manual__1", map_index=-1, max_tries=max_tries, try_number=try_number
+    )
     return {"ti": ti, "run_id": "manual__1", **given}
 
 
@@ -74,10 +76,13 @@ def test_the_data_interval_is_taken_from_the_context() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [("2013-01-01", "2013-01-02"), ["2013-01-01", "2013-01-02"], "2013-01-01/2013-01-02", "2013-01-01 / 2013-01-02"]
+    "given",
+    [("2013-01-01", "2013-01-02"), ["2013-01-01", "2013-01-02"], "2013-01-01/2013-01-02", "2013-01-01 / 2013-01-02"],
 )
 def test_a_given_interval_wins(given: Any) -> None:
-    found = interval_of(context(data_interval_start=datetime.now(timezone.utc), data_interval_end=datetime.now(timezone.utc)), given)
+    found = interval_of(
+        context(data_interval_start=datetime.now(timezone.utc), data_interval_end=datetime.now(timezone.utc)), given
+    )
     assert found is not None
     assert found.iso() == ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00")
 

@@ -24,7 +24,9 @@ def place_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def place(**fields: Any) -> SparkPlace:
         connect(monkeypatch, "a_spark", **fields)
-        connect(monkeypatch, "samza_default", conn_type="samza", extra={"root": str(tmp_path), "spark_conn_id": "a_spark"})
+        connect(
+            monkeypatch, "samza_default", conn_type="samza", extra={"root": str(tmp_path), "spark_conn_id": "a_spark"}
+        )
         return SamzaHook().spark_place()
 
     return place
@@ -50,9 +52,19 @@ def test_the_master_is_made_of_host_and_port(place_of: Any, fields: Any, master:
 
 def test_queue_principal_and_keytab_become_spark_settings(place_of: Any) -> None:
     keytab = base64.b64encode(b"the keys").decode()
-    extra = {"queue": "etl", "deploy-mode": "cluster", "spark-binary": "spark3-submit", "principal": "me@HERE", "keytab": keytab}
+    extra = {
+        "queue": "etl",
+        "deploy-mode": "cluster",
+        "spark-binary": "spark3-submit",
+        "principal": "me@HERE",
+        "keytab": keytab,
+    }
     place = place_of(conn_type="spark", host="yarn", extra=extra)
-    assert (place.submit.deploy_mode, place.submit.binary, place.submit.start_seconds) == ("cluster", "spark3-submit", 600.0)
+    assert (place.submit.deploy_mode, place.submit.binary, place.submit.start_seconds) == (
+        "cluster",
+        "spark3-submit",
+        600.0,
+    )
     unpacked = Path(place.conf["spark.kerberos.keytab"])
     assert unpacked.read_bytes() == b"the keys"
     assert place.conf == {
@@ -73,7 +85,9 @@ def test_the_namespace_of_kubernetes_is_a_spark_setting(place_of: Any, monkeypat
 
 
 def test_a_connect_server_has_a_token_that_no_text_shows(place_of: Any) -> None:
-    place = place_of(conn_type="spark_connect", host="here", port=15002, login="me", password="hidden", extra={"use_ssl": True})
+    place = place_of(
+        conn_type="spark_connect", host="here", port=15002, login="me", password="hidden", extra={"use_ssl": True}
+    )
     assert place.master == "sc://here:15002/;user_id=me;token=hidden;use_ssl=True"
     assert "hidden" not in repr(place)
 

@@ -97,7 +97,9 @@ def test_a_storage_that_does_not_answer_for_a_moment_costs_no_try(clock: SimpleN
     assert not service.cancelled
 
 
-@pytest.mark.parametrize(("stall", "error"), [(2 * PATIENCE_SECONDS, STALE), (1.0, TopicError("The record is damaged."))])
+@pytest.mark.parametrize(
+    ("stall", "error"), [(2 * PATIENCE_SECONDS, STALE), (1.0, TopicError("The record is damaged."))]
+)
 def test_what_does_not_pass_is_raised(clock: SimpleNamespace, stall: float, error: Exception) -> None:
     service = Stalling(1000, clock, stall=stall, error=error)
     with pytest.raises(TopicError):

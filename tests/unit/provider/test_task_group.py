@@ -51,14 +51,19 @@ def test_staged_renders_plan_a_task_per_stage_and_cleanup(dag: DAG) -> None:
 def test_stages_that_run_at_the_same_time_all_start_behind_plan_and_know_their_producers(dag: DAG, mode: str) -> None:
     group = SamzaTaskGroup("views", application=VIEWS, mode=mode)
     stages = ("views.page-views", "views.by-member", "views.by-country")
-    assert edges(dag) == {*(("views.plan", task) for task in (*stages, "views.cleanup")), *((stage, "views.cleanup") for stage in stages)}
+    assert edges(dag) == {
+        *(("views.plan", task) for task in (*stages, "views.cleanup")),
+        *((stage, "views.cleanup") for stage in stages),
+    }
     assert {stage: task.producers for stage, task in group.stage_tasks.items()} == {
         "page-views": {},
         "by-member": {"page-views": "views.page-views"},
         "by-country": {"by-member": "views.by-member"},
     }
     assert group.plan_task.mode == mode
-    assert group.stage_tasks["by-member"].doc_md == "Reads by-member (written by the stage page-views). Writes by-country."
+    assert (
+        group.stage_tasks["by-member"].doc_md == "Reads by-member (written by the stage page-views). Writes by-country."
+    )
 
 
 def test_what_follows_a_pipelined_group_waits_for_all_its_stages(dag: DAG) -> None:
@@ -78,7 +83,9 @@ def test_a_stage_that_writes_a_shared_stream_has_its_asset_as_outlet(dag: DAG) -
 def test_outlets_that_the_user_gives_a_stage_stand_beside_those_of_its_shared_streams(dag: DAG) -> None:
     own, shared = Asset("s3://lake/report"), shared_stream("members")
     settings = {"by-member": {"outlets": [own, shared]}}
-    group = SamzaTaskGroup("sharing", application="provider_applications:sharing", systems={"logs": "raw"}, stages=settings)
+    group = SamzaTaskGroup(
+        "sharing", application="provider_applications:sharing", systems={"logs": "raw"}, stages=settings
+    )
     assert group.stage_tasks["by-member"].outlets == [shared, own]
 
 
@@ -109,7 +116,9 @@ def test_settings_by_stage_reach_that_stage_only(dag: DAG) -> None:
         "views",
         application=VIEWS,
         spark_conf={"spark.a": "1"},
-        stages={"by-member": {"pool": "big", "retries": 3, "executor_config": {"x": 1}, "spark_conf": {"spark.b": "2"}}},
+        stages={
+            "by-member": {"pool": "big", "retries": 3, "executor_config": {"x": 1}, "spark_conf": {"spark.b": "2"}}
+        },
         default_args={"retries": 1},
     )
     by_member, by_country = group.stage_tasks["by-member"], group.stage_tasks["by-country"]

@@ -65,7 +65,12 @@ class Run:
 
     def waiting(self, *upstream: str) -> SamzaProducersTrigger:
         return SamzaProducersTrigger(
-            root=self.root, poll_interval=0.01, application="views", run_id="run-1", generation=1, upstream=list(upstream)
+            root=self.root,
+            poll_interval=0.01,
+            application="views",
+            run_id="run-1",
+            generation=1,
+            upstream=list(upstream),
         )
 
 
@@ -107,7 +112,9 @@ def test_it_ends_at_its_deadline(run: Run) -> None:
     assert event_of(run.watching("page-views", deadline=time.time() + 0.05)) == {"timed_out": True}
 
 
-def test_a_root_that_cannot_be_seen_is_told_after_a_while(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_root_that_cannot_be_seen_is_told_after_a_while(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(triggers, "PATIENCE_SECONDS", 0.05)
     event = event_of(run.watching("page-views", root=str(tmp_path / "elsewhere")))
     assert str(tmp_path / "elsewhere") in event["not_seen"]
@@ -167,7 +174,9 @@ def test_a_slow_root_holds_up_nobody_else(run: Run, monkeypatch: pytest.MonkeyPa
     assert asyncio.run(run_beside())
 
 
-def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {})
     write_once(run.files, run.stage("page-views").intent(0), intent.to_dict())
     trigger = run.watching("page-views", progress_interval=0.02)
@@ -186,7 +195,9 @@ def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(ru
     ],
     ids=["started", "given up before it started"],
 )
-def test_a_consumer_waits_until_all_its_producers_have_started_or_one_was_given_up(run: Run, meanwhile: Any, states: Any) -> None:
+def test_a_consumer_waits_until_all_its_producers_have_started_or_one_was_given_up(
+    run: Run, meanwhile: Any, states: Any
+) -> None:
     assert event_of(run.waiting("page-views", "by-member"), lambda: meanwhile(run)) == {"producers": states}
 
 
@@ -197,9 +208,9 @@ def test_a_consumer_at_work_hears_that_its_producers_task_failed(run: Run, monke
     monkeypatch.setattr(triggers, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(ProducerTasks, "states", lambda self: states)
     producers = ProducerTasks("views", "run-1", {"page-views": "views.page-views"}).to_dict()
-    assert event_of(run.watching("by-member", producers=producers), lambda: states.update({"page-views": "failed"})) == {
-        "lost": ["page-views"]
-    }
+    assert event_of(
+        run.watching("by-member", producers=producers), lambda: states.update({"page-views": "failed"})
+    ) == {"lost": ["page-views"]}
 
 
 def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> None:
@@ -210,7 +221,9 @@ def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> Non
     assert event_of(trigger, lambda: end(run.files, lineage, lease, FINISHED)) == {"state": "free"}
 
 
-def test_a_trigger_says_nothing_before_the_scheduler_has_heard_of_the_deferral(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trigger_says_nothing_before_the_scheduler_has_heard_of_the_deferral(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.3)
     run.submit("page-views")
     run.tell("page-views", CANCELLED)

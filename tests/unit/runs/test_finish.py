@@ -59,7 +59,9 @@ def run() -> RunPlan:
         stages=(Stage("views", (), ("views",), ("by-member", "out"), task_count=2),),
     )
     streams = {
-        stream.stream_id: BoundStream(stream.stream_id, stream.role, "log", StreamSpec(stream.stream_id, stream.partitions))
+        stream.stream_id: BoundStream(
+            stream.stream_id, stream.role, "log", StreamSpec(stream.stream_id, stream.partitions)
+        )
         for stream in plan.streams
     }
     return RunPlan("views", "1", "module:app", "run-1", 1, plan, streams)
@@ -116,7 +118,9 @@ def test_a_run_plan_survives_json(run: RunPlan) -> None:
     assert RunPlan.from_dict(run.to_dict()) == run
 
 
-def test_finishes_from_intent_and_manifests_alone(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_finishes_from_intent_and_manifests_alone(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     leave(files, manifest(0), manifest(1))
     result = finish(files, system, run)
     assert [name for name, _ in system.published] == ["views-1-by-member/run-1/1.1", "out"]
@@ -129,7 +133,9 @@ def test_finishes_from_intent_and_manifests_alone(files: LocalFilesystem, system
     assert result.task_facts == {"dropped_nulls": 4}
 
 
-def test_finishing_again_publishes_nothing_again(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_finishing_again_publishes_nothing_again(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     leave(files, manifest(0), manifest(1))
     first = finish(files, system, run)
     assert finish(files, system, run) == first
@@ -148,13 +154,17 @@ def test_goes_on_after_publishing_failed(files: LocalFilesystem, system: Publish
     assert len(system.published) == 2
 
 
-def test_a_later_attempt_adopts_the_manifest_that_stands(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_a_later_attempt_adopts_the_manifest_that_stands(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     leave(files, manifest(0), manifest(1), manifest(0, "second"))
     finish(files, system, run)
     assert system.published[0][1].staged[0]["segment"] == "s0-first"
 
 
-def test_does_not_commit_while_a_manifest_is_missing(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_does_not_commit_while_a_manifest_is_missing(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     leave(files, manifest(1))
     with pytest.raises(StageLost, match="1 of 2 tasks have left no manifest, the first is task 0"):
         finish(files, system, run)
@@ -174,7 +184,9 @@ def test_a_damaged_manifest_is_named(files: LocalFilesystem) -> None:
         read_manifests(files, StageFolder(FOLDER.path), INTENT)
 
 
-def test_the_description_says_what_was_read_sent_and_written(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_the_description_says_what_was_read_sent_and_written(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     leave(files, manifest(0), manifest(1))
     lines = describe_result(finish(files, system, run))
     assert "2 tasks" in lines[0]
@@ -223,21 +235,32 @@ def test_the_result_sums_up_all_epochs(files: LocalFilesystem, system: Publishin
     assert result.inputs[0].messages == 5 + 7 + 5
     assert [output.messages for output in result.outputs] == [12, 3]
     assert result.task_facts == {"dropped_nulls": 6}
-    assert [(publication.epoch, publication.final) for _, publication in system.published] == [(0, False), (0, False), (1, True), (1, True)]
+    assert [(publication.epoch, publication.final) for _, publication in system.published] == [
+        (0, False),
+        (0, False),
+        (1, True),
+        (1, True),
+    ]
     assert "2 epochs" in describe_result(result)[0]
 
 
-def test_an_epoch_that_adds_nothing_is_not_published(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_an_epoch_that_adds_nothing_is_not_published(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     write_once(files, FOLDER.intent(0), epoch(0).to_dict())
     for task in (0, 1):
-        idle = dataclasses.replace(manifest(task), staged={"by-member": Staged({}, 0), "out": Staged({}, 0)}, ended=False)
+        idle = dataclasses.replace(
+            manifest(task), staged={"by-member": Staged({}, 0), "out": Staged({}, 0)}, ended=False
+        )
         write_once(files, FOLDER.manifest(0, task), idle.to_dict())
     with pytest.raises(StageLost):
         finish(files, system, run)
     assert system.published == []
 
 
-def test_an_epoch_whose_intent_was_never_written_is_none(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
+def test_an_epoch_whose_intent_was_never_written_is_none(
+    files: LocalFilesystem, system: PublishingSystem, run: RunPlan
+) -> None:
     leave_epoch(files, epoch(0), ended=(0, 1))
     files.make_dirs(f"{FOLDER.epochs}/1")
     assert finish(files, system, run).epochs == 1

@@ -44,10 +44,13 @@ def test_a_dataclass_gives_types_and_nullability() -> None:
     schema = Schema.of(Everything)
     assert schema.python_class is Everything
     assert schema.ddl() == (
-        "flag boolean not null, number bigint not null, part double not null, text string not null, raw binary not null, "
+        "flag boolean not null, number bigint not null, part double not null, text string not null, raw binary not "
+        "null, "
         "day date not null, at timestamp not null, price decimal(38,18) not null, tags array<string> not null, "
-        "pair array<bigint> not null, counts map<string,bigint> not null, place struct<city:string,zip:bigint> not null, "
-        "small smallint not null, exact decimal(12,2), perhaps string, other string, more array<struct<city:string,zip:bigint>> not null"
+        "pair array<bigint> not null, counts map<string,bigint> not null, place struct<city:string,zip:bigint> not "
+        "null, "
+        "small smallint not null, exact decimal(12,2), perhaps string, other string, more "
+        "array<struct<city:string,zip:bigint>> not null"
     )
 
 
@@ -109,7 +112,9 @@ class Derived:
     y: int = field(init=False, default=0)
 
 
-@pytest.mark.parametrize("wrong", [Derived, Empty, Strange, Choice, BareList, BareDict, TwoKinds, Untold, Nowhere, Itself])
+@pytest.mark.parametrize(
+    "wrong", [Derived, Empty, Strange, Choice, BareList, BareDict, TwoKinds, Untold, Nowhere, Itself]
+)
 def test_rejects_dataclasses_without_column_types(wrong: type) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.of(wrong)

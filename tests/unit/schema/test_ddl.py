@@ -13,8 +13,14 @@ from airflow_samza.schema import parse_ddl, parse_type
     [
         ("id bigint", "id bigint"),
         ("id BIGINT NOT NULL, name STRING", "id bigint not null, name string"),
-        ("id: long, n: short, b: byte, i: integer, r: real, f: bool", "id bigint, n smallint, b tinyint, i int, r float, f boolean"),
-        ("p decimal, q decimal(5), r numeric(7,3), s dec(4, 1)", "p decimal(10,0), q decimal(5,0), r decimal(7,3), s decimal(4,1)"),
+        (
+            "id: long, n: short, b: byte, i: integer, r: real, f: bool",
+            "id bigint, n smallint, b tinyint, i int, r float, f boolean",
+        ),
+        (
+            "p decimal, q decimal(5), r numeric(7,3), s dec(4, 1)",
+            "p decimal(10,0), q decimal(5,0), r decimal(7,3), s decimal(4,1)",
+        ),
         ("m map<string,array<int>>", "m map<string,array<int>>"),
         ("s struct<a:int, b: struct<c string>>", "s struct<a:int,b:struct<c:string>>"),
         ("`odd name` int comment 'it, has a comma', x int", "`odd name` int, x int"),

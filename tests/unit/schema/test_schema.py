@@ -29,7 +29,9 @@ decimals = st.integers(1, 38).flatmap(
 
 def nested(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
     structs = st.lists(st.tuples(names, children), min_size=1, max_size=3, unique_by=lambda pair: pair[0]).map(
-        lambda pairs: DataType("struct", children=tuple(kind for _, kind in pairs), names=tuple(name for name, _ in pairs))
+        lambda pairs: DataType(
+            "struct", children=tuple(kind for _, kind in pairs), names=tuple(name for name, _ in pairs)
+        )
     )
     arrays = children.map(lambda child: DataType("array", children=(child,)))
     maps = st.tuples(children, children).map(lambda pair: DataType("map", children=pair))
@@ -37,9 +39,9 @@ def nested(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]
 
 
 types = st.recursive(simple | decimals, nested, max_leaves=6)
-schemas = st.lists(st.builds(Field, names, types, st.booleans()), min_size=1, max_size=5, unique_by=lambda f: f.name).map(
-    lambda fields: Schema(tuple(fields))
-)
+schemas = st.lists(
+    st.builds(Field, names, types, st.booleans()), min_size=1, max_size=5, unique_by=lambda f: f.name
+).map(lambda fields: Schema(tuple(fields)))
 
 
 @given(schemas)
@@ -58,7 +60,9 @@ def test_an_arrow_schema_keeps_nullability() -> None:
     assert schema.ddl() == "a bigint not null, b string"
 
 
-@pytest.mark.parametrize("wrong", [3, None, object(), ["id bigint"], {"id": "bigint"}, int, Place("x"), pa.int64(), pa.table({"a": [1]})])
+@pytest.mark.parametrize(
+    "wrong", [3, None, object(), ["id bigint"], {"id": "bigint"}, int, Place("x"), pa.int64(), pa.table({"a": [1]})]
+)
 def test_rejects_what_is_no_schema(wrong: object) -> None:
     with pytest.raises(SchemaError, match="A schema is a dataclass, a DDL string or"):
         Schema.of(wrong)

@@ -90,7 +90,10 @@ def test_both_sides_of_a_join_hang_below_it() -> None:
 
 
 def test_what_was_cached_hangs_below_its_scan() -> None:
-    assert shape(parse_plan(CACHED).root) == ("Filter", [("InMemoryTableScan", [("InMemoryRelation", [("MapInArrow", ["Range"])])])])
+    assert shape(parse_plan(CACHED).root) == (
+        "Filter",
+        [("InMemoryTableScan", [("InMemoryRelation", [("MapInArrow", ["Range"])])])],
+    )
 
 
 def test_a_column_whose_name_looks_like_a_node_is_none() -> None:

@@ -20,12 +20,23 @@ class RaisedByJava(Exception):
 CALL, SPARK = "An error occurred while calling o39.parquet.\n: ", "org.apache.spark"
 NO_HOST = f"{CALL}java.net.ConnectException: Call From worker-7/10.0.0.7 to nn1:8020: Connection refused\n\tat x"
 SAFE_MODE = f"{CALL}org.apache.hadoop.ipc.RemoteException(SafeModeException): it is in safe mode.\n\tat x"
-REPLACED = f"{CALL}{SPARK}.SparkException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file /in/1.\n\tat x"
-NO_PARQUET = f"{CALL}{SPARK}.SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error while reading /in.\n\tat x"
-NO_FORMAT = f"{CALL}{SPARK}.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: dleta.\n\tat x"
+REPLACED = (
+    f"{CALL}{SPARK}.SparkException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file "
+    "/in/1.\n\tat x"
+)
+NO_PARQUET = (
+    f"{CALL}{SPARK}.SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error while "
+    "reading /in.\n\tat x"
+)
+NO_FORMAT = (
+    f"{CALL}{SPARK}.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: dleta.\n\tat x"
+)
 NO_CLASS = f"{CALL}java.lang.ClassNotFoundException: org.postgresql.Diver\n\tat x"
 NO_DRIVER = f"{CALL}java.sql.SQLException: No suitable driver\n\tat x"
-NO_DATABASE = "[FAILED_JDBC.CONNECTION] Failed JDBC jdbc:postgresql:*********(redacted) on the operation: Couldn't connect SQLSTATE: HV000"
+NO_DATABASE = (
+    "[FAILED_JDBC.CONNECTION] Failed JDBC jdbc:postgresql:*********(redacted) on the operation: Couldn't "
+    "connect SQLSTATE: HV000"
+)
 NO_PATH = "[PATH_NOT_FOUND] Path does not exist: hdfs://nn1/in. SQLSTATE: 42K03"
 BAD_LINE = (
     f"{CALL}{SPARK}.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file /in/1.csv.\n"

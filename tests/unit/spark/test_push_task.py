@@ -21,7 +21,9 @@ def task_of(root: Path, column: str) -> PushTask:
     stream = StreamSpec("t-push", 1, f"k {column}, {DELETED} boolean", ("k",))
     LogSystem("log", SystemBinding("log", {"root": str(root)})).admin.create([stream])
     bindings = bindings_to_json({"log": SystemBinding("log", {"root": str(root)})})
-    return PushTask(str(root), bindings, "log", dataclasses.asdict(stream), ("k",), (), "runs/a/push/stages/push/1.1", 0, "monday")
+    return PushTask(
+        str(root), bindings, "log", dataclasses.asdict(stream), ("k",), (), "runs/a/push/stages/push/1.1", 0, "monday"
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,18 +19,26 @@ from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.stand_ins import Attempt, Session
 
-HEAD = "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n[PYTHON_EXCEPTION] An exception was thrown"
+HEAD = (
+    "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n[PYTHON_EXCEPTION] An "
+    "exception was thrown"
+)
 OTHER_PYTHON = (
     f"{HEAD} from the Python worker: Traceback (most recent call last):\n"
-    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that "
-    "in driver: 3.11, PySpark cannot run with different minor versions.\nPlease check environment variables PYSPARK_PYTHON and "
+    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
+    "version: 3.12 than that "
+    "in driver: 3.11, PySpark cannot run with different minor versions.\nPlease check environment variables "
+    "PYSPARK_PYTHON and "
     "PYSPARK_DRIVER_PYTHON are correctly set.\n SQLSTATE: 38000"
 )
 NO_PYARROW = (
     f"{HEAD} from the Python worker: Traceback (most recent call last):\n    import pyarrow as pa\n"
     "ModuleNotFoundError: No module named 'pyarrow'\n SQLSTATE: 38000"
 )
-DIED = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times: SparkException: Python worker exited unexpectedly (crashed)"
+DIED = (
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times: SparkException: Python worker exited "
+    "unexpectedly (crashed)"
+)
 
 
 HANDLE = StageHandle("app", "run", "stage", Generation(1, 1), 1)
@@ -62,7 +70,9 @@ def run(frame: Frame, tmp_path: Path, attempt: Attempt | None = None) -> None:
     spark: Any = None
     job: Any = frame
     plan: Any = None
-    run_job(StageContext(Server(), open_filesystem(str(tmp_path)), {}, {}, plan, attempt, {}), spark, program, lambda: job)
+    run_job(
+        StageContext(Server(), open_filesystem(str(tmp_path)), {}, {}, plan, attempt, {}), spark, program, lambda: job
+    )
 
 
 def failure(text: str, tmp_path: Path) -> SamzaError:
@@ -74,7 +84,9 @@ def failure(text: str, tmp_path: Path) -> SamzaError:
 def test_names_the_package_that_the_workers_lack(tmp_path: Path) -> None:
     error = failure(NO_PYARROW, tmp_path)
     assert isinstance(error, RuntimeMissing)
-    assert error.sentence == "The Python workers of the Spark Connect server sc://spark:15002 lack the package 'pyarrow'."
+    assert (
+        error.sentence == "The Python workers of the Spark Connect server sc://spark:15002 lack the package 'pyarrow'."
+    )
     assert "pip install pyarrow" in error.hint
 
 

@@ -68,7 +68,9 @@ def files(tmp_path: Path) -> LocalFilesystem:
 
 
 @pytest.fixture
-def standbys(files: LocalFilesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, Standbys]]:
+def standbys(
+    files: LocalFilesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Driver, Standbys]]:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     driver: Any = Driver()
     placement = Placement(2, copies=2)
@@ -87,7 +89,9 @@ def left(files: LocalFilesystem, task: int, epoch: int) -> Any:
     return state
 
 
-def test_each_tasks_state_goes_to_the_other_host(standbys: tuple[Driver, Standbys], files: LocalFilesystem, tmp_path: Path) -> None:
+def test_each_tasks_state_goes_to_the_other_host(
+    standbys: tuple[Driver, Standbys], files: LocalFilesystem, tmp_path: Path
+) -> None:
     driver, made = standbys
     states = [left(files, task, 0) for task in range(2)]
     made.after(0, {0: 0, 1: 0})
@@ -95,7 +99,9 @@ def test_each_tasks_state_goes_to_the_other_host(standbys: tuple[Driver, Standby
     assert driver.rounds == [["executor_a_0", "executor_b_1"]] or driver.rounds == [["executor_b_1", "executor_a_0"]]
     for task, state in enumerate(states):
         restored = Restored()
-        read_snapshot(files, state, None, task_host_files(str(tmp_path / "host"), files.root, FOLDER.path, task), restored)
+        read_snapshot(
+            files, state, None, task_host_files(str(tmp_path / "host"), files.root, FOLDER.path, task), restored
+        )
         assert (restored.host > 0, restored.root) == (True, 0)
     assert made.bytes == sum(state["table:t"]["rows"]["bytes"] for state in states)
 
@@ -111,7 +117,9 @@ def test_what_is_there_is_not_copied_again(standbys: tuple[Driver, Standbys], fi
     assert made.bytes == before > 0
 
 
-def test_a_round_at_work_is_not_waited_for_and_another_does_not_begin(standbys: tuple[Driver, Standbys], files: LocalFilesystem) -> None:
+def test_a_round_at_work_is_not_waited_for_and_another_does_not_begin(
+    standbys: tuple[Driver, Standbys], files: LocalFilesystem
+) -> None:
     driver, made = standbys
     driver.waits = threading.Event()
     left(files, 0, 0)
@@ -123,7 +131,9 @@ def test_a_round_at_work_is_not_waited_for_and_another_does_not_begin(standbys: 
     assert len(driver.rounds) == 1
 
 
-def test_a_round_that_fails_or_comes_too_late_harms_nobody(standbys: tuple[Driver, Standbys], files: LocalFilesystem) -> None:
+def test_a_round_that_fails_or_comes_too_late_harms_nobody(
+    standbys: tuple[Driver, Standbys], files: LocalFilesystem
+) -> None:
     driver, made = standbys
     made.after(7, {0: 7})  # its manifest is gone already
     wait(made)

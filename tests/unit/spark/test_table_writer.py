@@ -24,7 +24,9 @@ def told(table: SparkTable, *, exists: bool = False) -> tuple[dict[str, Any], li
     options: dict[str, Any] = {}
     for call in frame.write.options.call_args_list:
         options |= call.kwargs
-    return options, [f"{call[0]}{call[1] or ''}" for call in frame.write.method_calls if call[0] not in ("options", "option")]
+    return options, [
+        f"{call[0]}{call[1] or ''}" for call in frame.write.method_calls if call[0] not in ("options", "option")
+    ]
 
 
 def test_delta_gets_the_transaction_by_which_it_knows_a_repeat() -> None:
@@ -35,13 +37,22 @@ def test_delta_gets_the_transaction_by_which_it_knows_a_repeat() -> None:
 @pytest.mark.parametrize(
     ("table", "calls"),
     [
-        (SparkTable("out", "lake", format="orc", path="/lake/out"), ["format('orc',)", "mode('append',)", "save('/lake/out',)"]),
+        (
+            SparkTable("out", "lake", format="orc", path="/lake/out"),
+            ["format('orc',)", "mode('append',)", "save('/lake/out',)"],
+        ),
         (
             SparkTable("out", "lake", path="/lake/out", mode="overwrite_partitions", partition_by=("day",)),
             ["format('parquet',)", "partitionBy('day',)", "mode('overwrite',)", "save('/lake/out',)"],
         ),
-        (SparkTable("out", "db", format="jdbc", table="t", mode="overwrite"), ["format('jdbc',)", "mode('overwrite',)", "save"]),
-        (SparkTable("out", "hive", table="t", format="orc"), ["format('orc',)", "mode('append',)", "saveAsTable('t',)"]),
+        (
+            SparkTable("out", "db", format="jdbc", table="t", mode="overwrite"),
+            ["format('jdbc',)", "mode('overwrite',)", "save"],
+        ),
+        (
+            SparkTable("out", "hive", table="t", format="orc"),
+            ["format('orc',)", "mode('append',)", "saveAsTable('t',)"],
+        ),
     ],
 )
 def test_each_place_is_written_in_its_way(table: SparkTable, calls: list[str]) -> None:

@@ -46,9 +46,13 @@ def found(store: ColumnarTable, keys: pa.Array) -> list[int | None]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_finds_what_a_dict_would_whatever_is_written_deleted_and_kept(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_finds_what_a_dict_would_whatever_is_written_deleted_and_kept(
+    kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     arrow, keys = KINDS[kind]
-    steps = st.lists(st.lists(st.tuples(st.none() | keys, st.integers(0, 9), st.booleans()), max_size=30), min_size=1, max_size=4)
+    steps = st.lists(
+        st.lists(st.tuples(st.none() | keys, st.integers(0, 9), st.booleans()), max_size=30), min_size=1, max_size=4
+    )
 
     @settings(max_examples=60, deadline=None)
     @given(steps=steps, asked=st.lists(st.none() | keys, max_size=100))
@@ -57,7 +61,9 @@ def test_finds_what_a_dict_would_whatever_is_written_deleted_and_kept(kind: str,
         nulls = 0
         store = ColumnarTable.of(table(arrow, []), ["key"])
         for rows in steps:
-            store = store.changed(table(arrow, [(k, v) for k, v, _ in rows]), np.array([gone for *_, gone in rows], bool))
+            store = store.changed(
+                table(arrow, [(k, v) for k, v, _ in rows]), np.array([gone for *_, gone in rows], bool)
+            )
             nulls += sum(k is None for k, *_ in rows)
             for k, v, gone in rows:
                 if k is not None:
@@ -120,7 +126,9 @@ def test_a_value_with_equal_first_bytes_is_another_key() -> None:
 
 def test_what_has_outlived_its_time_goes() -> None:
     at = [datetime.datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-    rows = pa.table({"key": [1, 2, 3, 4], "value": [1, 2, 3, 4], "at": pa.array([*at, None], pa.timestamp("us", "UTC"))})
+    rows = pa.table(
+        {"key": [1, 2, 3, 4], "value": [1, 2, 3, 4], "at": pa.array([*at, None], pa.timestamp("us", "UTC"))}
+    )
     left = ColumnarTable.of(rows, ["key"]).since("at", at[1])
     assert found(left, pa.array([1, 2, 3, 4])) == [None, 2, 3, 4]
 

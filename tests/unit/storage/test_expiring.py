@@ -25,7 +25,11 @@ Make = Callable[[Callable[[], int]], ExpiringStore]
 @pytest.fixture(params=["memory", "rocksdb"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     def inner() -> KeyValueStore:
-        return MemoryStore(with_times(LAYOUT)) if request.param == "memory" else RocksStore(with_times(LAYOUT), str(tmp_path))
+        return (
+            MemoryStore(with_times(LAYOUT))
+            if request.param == "memory"
+            else RocksStore(with_times(LAYOUT), str(tmp_path))
+        )
 
     return lambda clock: ExpiringStore(LAYOUT, inner(), TTL, clock)
 

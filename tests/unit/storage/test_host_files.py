@@ -12,7 +12,14 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.storage.host_files import UNUSED_SECONDS, HostFiles, sweep_host
-from airflow_samza.storage.snapshots import KnownTables, Restored, prefetch, read_snapshot, snapshot_files, write_snapshot
+from airflow_samza.storage.snapshots import (
+    KnownTables,
+    Restored,
+    prefetch,
+    read_snapshot,
+    snapshot_files,
+    write_snapshot,
+)
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 ROWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
@@ -34,12 +41,18 @@ def restored(files: LocalFilesystem, described: Any, host: HostFiles, known: Kno
     return counts
 
 
-def test_what_a_host_has_written_is_read_there_and_elsewhere_from_the_root(files: LocalFilesystem, tmp_path: Path) -> None:
+def test_what_a_host_has_written_is_read_there_and_elsewhere_from_the_root(
+    files: LocalFilesystem, tmp_path: Path
+) -> None:
     here, there, known = on(tmp_path, "here"), on(tmp_path, "there"), KnownTables()
     described = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, known=known, host=here)
     assert restored(files, described, here, known).facts().keys() >= {"restored_from_memory_bytes", "restore_seconds"}
     assert restored(files, described, here, known).memory > 0
-    near, far, again = restored(files, described, here), restored(files, described, there), restored(files, described, there)
+    near, far, again = (
+        restored(files, described, here),
+        restored(files, described, there),
+        restored(files, described, there),
+    )
     assert (near.host > 0, near.root) == (True, 0)
     assert (far.host, far.root) == (0, near.host)
     assert (again.host, again.root) == (near.host, 0)
@@ -77,7 +90,9 @@ def forged(content: bytes, like: bytes) -> bytes:
     for bit in range(32):
         pivot = next((row for row in rows if row[0] >> bit & 1), None)
         assert pivot is not None
-        rows = [(row[0] ^ pivot[0], row[1] ^ pivot[1]) if row[0] >> bit & 1 else row for row in rows if row is not pivot]
+        rows = [
+            (row[0] ^ pivot[0], row[1] ^ pivot[1]) if row[0] >> bit & 1 else row for row in rows if row is not pivot
+        ]
         if wanted >> bit & 1:
             wanted, free = wanted ^ pivot[0], free ^ pivot[1]
     return content[:place] + free.to_bytes(4, "little")

@@ -287,7 +287,9 @@ def _race(folder: str, start: Any, results: Any) -> None:
 
 
 @pytest.mark.parametrize("locks", [True, False])
-def test_processes_that_race_all_get_the_same_whole_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
+def test_processes_that_race_all_get_the_same_whole_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool
+) -> None:
     """With locks each is built once; without, whoever renames first wins."""
     if not locks:
         monkeypatch.setattr(local_store, "fcntl", None)

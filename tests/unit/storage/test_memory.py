@@ -50,5 +50,7 @@ def test_a_store_that_has_grown_too_large_is_refused_when_it_is_kept() -> None:
     store.put("a", (1,))
     assert store.kept()["base"].num_rows == 1
     store.put_all((f"k{n}", (n,)) for n in range(100))
-    with pytest.raises(StoreError, match=r"'counts' holds \d+ bytes in one task, and stores.counts.max.bytes allows 1000"):
+    with pytest.raises(
+        StoreError, match=r"'counts' holds \d+ bytes in one task, and stores.counts.max.bytes allows 1000"
+    ):
         store.kept()

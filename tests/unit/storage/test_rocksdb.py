@@ -1,4 +1,7 @@
-"""What RocksDB adds to a store: versions on the host, changes instead of snapshots, limits, and one writer at a time."""
+"""What RocksDB adds to a store.
+
+Versions on the host, changes instead of snapshots, limits, and one writer at a time.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,11 @@ def test_an_epoch_keeps_what_has_changed_and_now_and_then_a_new_base(tmp_path: P
     store.delete("k0002")
     second = store.kept()
     assert second["base"] is first["base"]
-    assert second["changes-1"].to_pydict() == {"key.key": ["k0001", "k0002"], "value.value": [-1, None], "deleted": [False, True]}
+    assert second["changes-1"].to_pydict() == {
+        "key.key": ["k0001", "k0002"],
+        "value.value": [-1, None],
+        "deleted": [False, True],
+    }
     assert store.kept() == second
     store.put_all((f"k{n:04}", (0,)) for n in range(50))
     assert {name: table.num_rows for name, table in store.kept().items()} == {"base": 100}
@@ -66,7 +73,9 @@ def test_a_row_is_written_a_few_times_however_many_epochs_there_are(tmp_path: Pa
     assert written < 100 + 7 * 1000
 
 
-def test_the_next_epoch_on_the_host_goes_on_from_the_version_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_epoch_on_the_host_goes_on_from_the_version_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = filled(tmp_path)
     store.kept()
     store.put("k0001", (-1,))
@@ -189,7 +198,9 @@ def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
 def test_a_value_that_is_too_large_is_refused_with_its_key_and_size(tmp_path: Path) -> None:
     store = RocksStore(TEXTS, str(tmp_path), most_value_bytes=100)
     store.put(1, ("x" * 50,))
-    with pytest.raises(StoreError, match=r"'texts' is given a value of \d+ bytes for the key 2, and 100 is the most") as caught:
+    with pytest.raises(
+        StoreError, match=r"'texts' is given a value of \d+ bytes for the key 2, and 100 is the most"
+    ) as caught:
         store.put(2, ("x" * 101,))
     assert "stores.texts.max.value.bytes" in caught.value.hint
     assert store.get(2) is None
@@ -205,7 +216,9 @@ def test_a_store_that_grows_too_large_is_refused_and_one_that_is_written_over_is
     store = RocksStore(TEXTS, str(tmp_path), most_bytes=2000)
     for turn in range(100):
         store.put(turn % 5, ("x" * 100,))
-    with pytest.raises(StoreError, match=r"'texts' would hold \d+ bytes in one task, and stores.texts.max.bytes allows 2000"):
+    with pytest.raises(
+        StoreError, match=r"'texts' would hold \d+ bytes in one task, and stores.texts.max.bytes allows 2000"
+    ):
         store.put_all((key, ("x" * 100,)) for key in range(100))
     store.delete(0)
     store.delete(1)
@@ -214,7 +227,9 @@ def test_a_store_that_grows_too_large_is_refused_and_one_that_is_written_over_is
 
 def test_only_one_at_a_time_opens_a_folder(tmp_path: Path) -> None:
     first = open_database(str(tmp_path / "db"), "counts")
-    with pytest.raises(StoreError, match=r"'counts' in .* is open in another process, and only one at a time may write it"):
+    with pytest.raises(
+        StoreError, match=r"'counts' in .* is open in another process, and only one at a time may write it"
+    ):
         open_database(str(tmp_path / "db"), "counts")
     first.close()
     open_database(str(tmp_path / "db"), "counts").close()
@@ -241,7 +256,9 @@ def test_attempts_of_many_processes_at_one_version_do_not_meet(tmp_path: Path) -
     store.close()
     context = multiprocessing.get_context("spawn")
     start, results = context.Event(), context.Queue()
-    processes = [context.Process(target=_attempt, args=(str(tmp_path), kept, number, start, results)) for number in range(4)]
+    processes = [
+        context.Process(target=_attempt, args=(str(tmp_path), kept, number, start, results)) for number in range(4)
+    ]
     for process in processes:
         process.start()
     start.set()

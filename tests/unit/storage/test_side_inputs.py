@@ -144,7 +144,9 @@ def test_a_second_write_takes_the_place_of_the_first(file: OffsetsFile, tmp_path
     ],
     ids=["another offset", "torn", "empty", "no object", "another format"],
 )
-def test_a_damaged_file_is_worth_nothing_and_said(file: OffsetsFile, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Any) -> None:
+def test_a_damaged_file_is_worth_nothing_and_said(
+    file: OffsetsFile, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Any
+) -> None:
     file.write(LocalOffsets({A: 123}, {}))
     path = path_of(tmp_path)
     path.write_text(damage(path.read_text()))
@@ -155,7 +157,9 @@ def test_a_damaged_file_is_worth_nothing_and_said(file: OffsetsFile, tmp_path: P
 
 
 @pytest.mark.parametrize(("age", "is_fresh"), [(STALE_SECONDS - 1, True), (STALE_SECONDS, False)])
-def test_a_store_that_has_not_read_for_a_day_is_stale(file: OffsetsFile, tmp_path: Path, age: float, is_fresh: bool) -> None:
+def test_a_store_that_has_not_read_for_a_day_is_stale(
+    file: OffsetsFile, tmp_path: Path, age: float, is_fresh: bool
+) -> None:
     file.write(LocalOffsets({A: 5}, {}))
     written = path_of(tmp_path).stat().st_mtime
     assert (file.read(written + age) is not None) is is_fresh

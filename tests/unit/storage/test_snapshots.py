@@ -1,4 +1,7 @@
-"""A task's state on disk: what was written is read again, unchanged tables are not written twice, and damage is named."""
+"""A task's state on disk.
+
+What was written is read again, unchanged tables are not written twice, and damage is named.
+"""
 
 from __future__ import annotations
 

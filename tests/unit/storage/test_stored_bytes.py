@@ -1,4 +1,7 @@
-"""Keys and values as bytes: what is written comes back, columns and single rows give the same bytes, and keys keep their order."""
+"""Keys and values as bytes.
+
+What is written comes back, columns and single rows give the same bytes, and keys keep their order.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ NESTED: dict[str, st.SearchStrategy[Any]] = {
     "double": st.floats(allow_nan=False),
     "float": st.floats(allow_nan=False, width=32),
     "array<string>": st.lists(st.none() | st.text("ab\0")),
-    "map<string,decimal(5,1)>": st.lists(st.tuples(st.text("ab", min_size=1), st.none() | st.decimals(-9, 9, places=1))),
+    "map<string,decimal(5,1)>": st.lists(
+        st.tuples(st.text("ab", min_size=1), st.none() | st.decimals(-9, 9, places=1))
+    ),
     "struct<a:int,b:array<struct<at:timestamp_ntz,flag:boolean,day:date,bytes:binary>>>": st.fixed_dictionaries(
         {
             "a": st.none() | st.integers(-5, 5),
@@ -41,7 +46,12 @@ NESTED: dict[str, st.SearchStrategy[Any]] = {
             | st.lists(
                 st.none()
                 | st.fixed_dictionaries(
-                    {"at": st.datetimes(), "flag": st.booleans(), "day": st.none() | st.dates(), "bytes": st.binary(max_size=3)}
+                    {
+                        "at": st.datetimes(),
+                        "flag": st.booleans(),
+                        "day": st.none() | st.dates(),
+                        "bytes": st.binary(max_size=3),
+                    }
                 ),
                 max_size=3,
             ),
@@ -81,7 +91,9 @@ def test_values_come_back_and_columns_give_the_same_bytes(kind: str) -> None:
     def check(rows: list[tuple[Any, ...]]) -> None:
         data = [codec.encoded(row) for row in rows]
         assert [codec.decoded(one) for one in data] == rows
-        columns = [pa.array([row[place] for row in rows], field.type.to_arrow()) for place, field in enumerate(schema.fields)]
+        columns = [
+            pa.array([row[place] for row in rows], field.type.to_arrow()) for place, field in enumerate(schema.fields)
+        ]
         assert codec.encoded_columns(columns).to_pylist() == data
         assert codec.encoded_columns([column.slice(1) for column in columns]).to_pylist() == data[1:]
 
@@ -98,4 +110,11 @@ def test_more_than_eight_columns_have_their_nulls_told_apart() -> None:
 
 def test_a_decimal_keeps_its_digits() -> None:
     price = decimal.Decimal("1.50")
-    assert str(ValueBytes(Schema.of("p decimal(9,2)")).decoded(ValueBytes(Schema.of("p decimal(9,2)")).encoded((price,)))[0]) == "1.50"
+    assert (
+        str(
+            ValueBytes(Schema.of("p decimal(9,2)")).decoded(ValueBytes(Schema.of("p decimal(9,2)")).encoded((price,)))[
+                0
+            ]
+        )
+        == "1.50"
+    )

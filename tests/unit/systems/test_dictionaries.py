@@ -12,7 +12,14 @@ from airflow_samza.partitioner import partition_of
 from airflow_samza.systems.dictionaries import GrowingDictionary, decoded
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.system import ColumnBound, MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    ColumnBound,
+    MessageRun,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+)
 
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, country string")
 COUNTRIES = ["nl", "de", None, "fr"]
@@ -20,7 +27,9 @@ COUNTRIES = ["nl", "de", None, "fr"]
 
 def encoded(first: int, rows: int, words: list[str | None] = COUNTRIES) -> pa.RecordBatch:
     ids = range(first, first + rows)
-    return pa.record_batch({"id": pa.array(ids, pa.int64()), "country": pa.array([words[n % len(words)] for n in ids]).dictionary_encode()})
+    return pa.record_batch(
+        {"id": pa.array(ids, pa.int64()), "country": pa.array([words[n % len(words)] for n in ids]).dictionary_encode()}
+    )
 
 
 def written(tmp_path: Path, batches: list[pa.RecordBatch]) -> LogSystem:
@@ -33,7 +42,9 @@ def written(tmp_path: Path, batches: list[pa.RecordBatch]) -> LogSystem:
     return log
 
 
-def read(log: LogSystem, partition: int, *, dictionaries: bool, columns: list[str] | None = None) -> list[pa.RecordBatch]:
+def read(
+    log: LogSystem, partition: int, *, dictionaries: bool, columns: list[str] | None = None
+) -> list[pa.RecordBatch]:
     ssp = SystemStreamPartition("log", STREAM.name, partition)
     found = log.consumer(STREAM).read(ssp, None, columns, dictionaries=dictionaries)
     return [envelope.batch for envelope in found if isinstance(envelope, MessageRun)]
@@ -60,7 +71,12 @@ def test_single_columns_of_encoded_batches_can_be_read(tmp_path: Path) -> None:
         for batch in read(log, place, dictionaries=True, columns=["country"])
         for row in batch.to_pylist()
     }
-    ids = [row["id"] for place in range(3) for batch in read(log, place, dictionaries=True, columns=["id"]) for row in batch.to_pylist()]
+    ids = [
+        row["id"]
+        for place in range(3)
+        for batch in read(log, place, dictionaries=True, columns=["id"])
+        for row in batch.to_pylist()
+    ]
     assert names == {"nl", "de", "fr", "es", "it", None}
     assert sorted(ids) == list(range(200))
 
@@ -69,7 +85,9 @@ def test_a_dictionary_that_does_not_pay_is_not_kept(tmp_path: Path) -> None:
     words: list[str | None] = [f"w{number}" for number in range(90)]
     log = written(tmp_path, [encoded(0, 100, words)])
     assert not any(
-        pa.types.is_dictionary(batch.schema.field("country").type) for place in range(3) for batch in read(log, place, dictionaries=True)
+        pa.types.is_dictionary(batch.schema.field("country").type)
+        for place in range(3)
+        for batch in read(log, place, dictionaries=True)
     )
 
 
@@ -105,7 +123,9 @@ FILE = StreamSpec("views", partitions=1, schema="id bigint, country string, name
 
 
 def rows_of(lake: FilesSystem, *bounds: ColumnBound, dictionaries: bool = False) -> list[pa.RecordBatch]:
-    found = lake.consumer(FILE).read(SystemStreamPartition("lake", "views", 0), None, None, bounds, dictionaries=dictionaries)
+    found = lake.consumer(FILE).read(
+        SystemStreamPartition("lake", "views", 0), None, None, bounds, dictionaries=dictionaries
+    )
     return [envelope.batch for envelope in found if isinstance(envelope, MessageRun)]
 
 
@@ -136,6 +156,8 @@ def test_texts_that_repeat_are_read_with_their_dictionary_where_it_is_asked_for(
     ],
     ids=str,
 )
-def test_row_groups_are_left_out_that_cannot_fulfil_a_bound(lake: FilesSystem, bound: ColumnBound, groups: list[int]) -> None:
+def test_row_groups_are_left_out_that_cannot_fulfil_a_bound(
+    lake: FilesSystem, bound: ColumnBound, groups: list[int]
+) -> None:
     found = [row["id"] for batch in rows_of(lake, bound) for row in batch.to_pylist()]
     assert found == [number for group in groups for number in range(2000 * group, 2000 * group + 2000)]

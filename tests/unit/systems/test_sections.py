@@ -48,7 +48,9 @@ def test_compaction_keeps_sections_apart(log: LogSystem) -> None:
     read = seen(log, "monday")
     assert [message.timestamp for message in read if isinstance(message, WatermarkMessage)] == [0, 1, 2]
     compact(log.topic("shared"))
-    assert [(section.mark, section.offsets, section.is_complete, section.progress) for section in log.sections(SPEC)] == before
+    assert [
+        (section.mark, section.offsets, section.is_complete, section.progress) for section in log.sections(SPEC)
+    ] == before
     assert seen(log, "monday") == read
     assert [n for n in seen(log, "tuesday", 1) if isinstance(n, int)] == [101, 101, 111, 111, 121, 121]
 

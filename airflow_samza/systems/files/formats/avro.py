@@ -109,7 +109,8 @@ class AvroInput:
                 self._schema = pa.schema([_field(field, named, file) for field in root["fields"]])
             except RecursionError:
                 raise SchemaError(
-                    f"File {file.shown} of stream {file.stream!r} has an Avro type that contains itself, which no column can hold.",
+                    f"File {file.shown} of stream {file.stream!r} has an Avro type that contains itself, which no "
+                    "column can hold.",
                     hint="Write the file with a schema that is not recursive.",
                     file=file.shown,
                     stream=file.stream,
@@ -120,7 +121,9 @@ class AvroInput:
         """The columns of the file."""
         return self._schema
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch]:
         """All rows of the file."""
         target = pa.schema([self._schema.field(name) for name in names])
         while True:
@@ -150,7 +153,9 @@ def _damage_as_value_error() -> Iterator[None]:
 def _batch(rows: list[Any], target: pa.Schema) -> pa.RecordBatch:
     if not target.names:
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], ["_"]).select([])
-    return pa.RecordBatch.from_arrays([pa.array([_arrow_value(r[f.name], f.type) for r in rows], f.type) for f in target], schema=target)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([_arrow_value(r[f.name], f.type) for r in rows], f.type) for f in target], schema=target
+    )
 
 
 def _arrow_value(value: Any, kind: pa.DataType) -> Any:
@@ -160,7 +165,8 @@ def _arrow_value(value: Any, kind: pa.DataType) -> Any:
         return [(key, _arrow_value(item, kind.item_type)) for key, item in value.items()]
     if types.is_struct(kind):
         return {
-            kind.field(place).name: _arrow_value(value[kind.field(place).name], kind.field(place).type) for place in range(kind.num_fields)
+            kind.field(place).name: _arrow_value(value[kind.field(place).name], kind.field(place).type)
+            for place in range(kind.num_fields)
         }
     return [_arrow_value(item, kind.value_type) for item in value]
 
@@ -176,8 +182,10 @@ def _kind(schema: Any, named: dict[str, Any], file: InputFile, path: str) -> tup
         members = [member for member in schema if member != "null"]
         if len(members) != 1:
             raise SchemaError(
-                f"File {file.shown} of stream {file.stream!r} has column {path!r} as a union of {len(members)} Avro types.",
-                hint='Only unions of "null" and one other type have a column type; write the file with one of the types.',
+                f"File {file.shown} of stream {file.stream!r} has column {path!r} as a union of {len(members)} Avro "
+                "types.",
+                hint='Only unions of "null" and one other type have a column type; write the file with one of the '
+                "types.",
                 file=file.shown,
                 stream=file.stream,
                 column=path,
@@ -201,7 +209,8 @@ def _kind(schema: Any, named: dict[str, Any], file: InputFile, path: str) -> tup
         items = _kind(schema["items"], named, file, path)[0]
         if types.is_null(items) or (types.is_struct(items) and not items.num_fields) or _is_empty(schema["items"]):
             raise SchemaError(
-                f"File {file.shown} of stream {file.stream!r} has column {path!r} as an array of Avro values that take no bytes.",
+                f"File {file.shown} of stream {file.stream!r} has column {path!r} as an array of Avro values that "
+                "take no bytes.",
                 hint="A few bytes could stand for any number of them; write the file without the column.",
                 file=file.shown,
                 stream=file.stream,
@@ -232,7 +241,10 @@ class AvroOutput:
         """Appends records."""
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             part = batch.slice(start, _BATCH_ROWS)
-            columns = [[_avro_value(value, kind) for value in part.column(place).to_pylist()] for place, (_, kind) in enumerate(self.kinds)]
+            columns = [
+                [_avro_value(value, kind) for value in part.column(place).to_pylist()]
+                for place, (_, kind) in enumerate(self.kinds)
+            ]
             names = [name for name, _ in self.kinds]
             for values in zip(*columns, strict=True):
                 self.writer.write(dict(zip(names, values, strict=True)))
@@ -249,7 +261,8 @@ def _avro_value(value: Any, kind: pa.DataType) -> Any:
         return {key: _avro_value(item, kind.item_type) for key, item in value}
     if types.is_struct(kind):
         return {
-            kind.field(place).name: _avro_value(value[kind.field(place).name], kind.field(place).type) for place in range(kind.num_fields)
+            kind.field(place).name: _avro_value(value[kind.field(place).name], kind.field(place).type)
+            for place in range(kind.num_fields)
         }
     return [_avro_value(item, kind.value_type) for item in value]
 
@@ -277,7 +290,13 @@ def _avro_plain(kind: pa.DataType, path: str) -> Any:
         return {"type": "array", "items": _avro(kind.value_type, f"{path}item_")}
     if types.is_integer(kind):
         return "long" if kind.bit_width == 64 else "int"
-    simple = {pa.bool_(): "boolean", pa.float32(): "float", pa.float64(): "double", pa.string(): "string", pa.binary(): "bytes"}
+    simple = {
+        pa.bool_(): "boolean",
+        pa.float32(): "float",
+        pa.float64(): "double",
+        pa.string(): "string",
+        pa.binary(): "bytes",
+    }
     return simple[kind]
 
 

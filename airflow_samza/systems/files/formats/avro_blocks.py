@@ -23,7 +23,10 @@ _STEP = 2**20
 
 
 class BlockSource:
-    """A file as the library reads it: a block that would unpack to too much is a ``ValueError`` before it is unpacked."""
+    """A file as the library reads it.
+
+    A block that would unpack to too much is a ``ValueError`` before it is unpacked.
+    """
 
     def __init__(self, source: pa.NativeFile) -> None:
         self.source = source
@@ -42,9 +45,14 @@ class BlockSource:
 
 
 def unpacks_to_more(data: bytes, codec: str, limit: int) -> bool:
-    """Whether packed bytes unpack to more than a limit; what they unpack to is thrown away. Damaged ones are the library's to refuse."""
+    """Whether packed bytes unpack to more than a limit; what they unpack to is thrown away.
+
+    Damaged ones are the library's to refuse.
+    """
     if codec == "deflate":
-        return len(data) * _DEFLATE_RATIO > limit and _grows(zlib.decompressobj(-15), data, limit, lambda found: found.unconsumed_tail)
+        return len(data) * _DEFLATE_RATIO > limit and _grows(
+            zlib.decompressobj(-15), data, limit, lambda found: found.unconsumed_tail
+        )
     if codec == "bzip2":
         return _grows(bz2.BZ2Decompressor(), data, limit, lambda found: b"")
     if codec == "xz":

@@ -1,7 +1,7 @@
 """From the columns a file has to the columns a stream declares: what may be cast, and the refusal of everything else.
 
-Silent: equal types, wider types, dictionaries, other units and zones of one instant. Checked value by value: narrower types.
-A naive timestamp in a file is taken as UTC when the stream declares ``timestamp``.
+Silent: equal types, wider types, dictionaries, other units and zones of one instant. Checked value by value: narrower
+types. A naive timestamp in a file is taken as UTC when the stream declares ``timestamp``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from airflow_samza.systems.files.formats.utf8 import is_text
 class Conformer:
     """Makes the batches of one file those of the stream: ``wanted`` columns, of which the file has ``names``.
 
-    With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may be no UTF-8, which
-    is refused like a value of another type.
+    With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may
+    be no UTF-8, which is refused like a value of another type.
     """
 
     file: str
@@ -82,8 +82,10 @@ class Conformer:
             if not field.nullable and column.null_count:
                 row = pc.index(pc.is_null(column), True).as_py()
                 raise SchemaError(
-                    f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which is declared not null"
-                    f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number {row + 1} of them).",
+                    f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which is "
+                    "declared not null"
+                    f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number "
+                    f"{row + 1} of them).",
                     hint="Declare the column nullable (in a dataclass: `| None`), or repair the file.",
                     file=self.file,
                     stream=self.stream,
@@ -111,16 +113,23 @@ class Conformer:
         )
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if column.type.equals(field.type) or (self.dictionaries and is_encoded_as(column, field.type) and not column.dictionary.null_count):
+        if column.type.equals(field.type) or (
+            self.dictionaries and is_encoded_as(column, field.type) and not column.dictionary.null_count
+        ):
             return column
         try:
             return cast(column, field.type, truncate=self.options.truncate_timestamps)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
-                f"File {self.file} of stream {self.stream!r} has values in column {field.name!r} ({shown(column.type)}) that do not fit"
+                f"File {self.file} of stream {self.stream!r} has values in column {field.name!r} "
+                f"({shown(column.type)}) that do not fit"
                 f" the declared {shown(field.type)}: {plainly(str(error).splitlines()[0])}.",
                 hint=f"Declare {field.name!r} as {shown(column.type)}"
-                + (', or set the stream\'s option truncate_timestamps="true".' if types.is_timestamp(field.type) else "."),
+                + (
+                    ', or set the stream\'s option truncate_timestamps="true".'
+                    if types.is_timestamp(field.type)
+                    else "."
+                ),
                 file=self.file,
                 stream=self.stream,
                 column=field.name,
@@ -161,9 +170,15 @@ def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
             return False
         inner = {found.field(place).name: found.field(place).type for place in range(found.num_fields)}
         fields = [wanted.field(place) for place in range(wanted.num_fields)]
-        return all(_fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields)
+        return all(
+            _fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields
+        )
     if types.is_map(wanted):
-        return types.is_map(found) and _fits(found.key_type, wanted.key_type, options) and _fits(found.item_type, wanted.item_type, options)
+        return (
+            types.is_map(found)
+            and _fits(found.key_type, wanted.key_type, options)
+            and _fits(found.item_type, wanted.item_type, options)
+        )
     if types.is_list(wanted):
         is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
         return is_list and _fits(found.value_type, wanted.value_type, options)
@@ -183,7 +198,8 @@ def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
 def _refuse_type(file: str, stream: str, column: str, found: pa.DataType, wanted: pa.DataType) -> NoReturn:
     raise SchemaError(
         f"File {file} of stream {stream!r} has column {column!r} as {shown(found)}, declared is {shown(wanted)}.",
-        hint=f"Declare {column!r} as {shown(found)} and convert it in the application, or write the file with the declared type.",
+        hint=f"Declare {column!r} as {shown(found)} and convert it in the application, or write the file with the "
+        "declared type.",
         file=file,
         stream=stream,
         column=column,
@@ -195,7 +211,11 @@ def _refuse_type(file: str, stream: str, column: str, found: pa.DataType, wanted
 def _refuse_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:
     near = difflib.get_close_matches(field.name.lower(), [name.lower() for name in found.names], 1)
     alike = next((name for name in found.names if near and name.lower() == near[0]), None)
-    way_out = 'set the stream\'s option allow_missing_columns="true" to read it as null' if field.nullable else "declare it nullable first"
+    way_out = (
+        'set the stream\'s option allow_missing_columns="true" to read it as null'
+        if field.nullable
+        else "declare it nullable first"
+    )
     raise SchemaError(
         f"File {file} of stream {stream!r} has no column {field.name!r}, declared is {shown(field.type)};"
         f" it has {', '.join(found.names) or 'none'}.",

@@ -1,7 +1,8 @@
 """CSV: parsed by the declared schema, columns found by the header's names (without a header: by their order).
 
-A file is read from its start to its end, because a quoted value may hold line ends; with ``multiline=false`` it is split at line ends.
-An empty value without quotes is null, with quotes it is empty text. Written with a header, text quoted, times as ISO 8601.
+A file is read from its start to its end, because a quoted value may hold line ends; with ``multiline=false`` it is
+split at line ends. An empty value without quotes is null, with quotes it is empty text. Written with a header, text
+quoted, times as ISO 8601.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class CsvInput:
         """The columns as they are parsed."""
         return self._schema
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch | Unreadable]:
         """The rows of the file, or those whose lines start in the bytes [start, end)."""
         if self.file.size == 0 or not self.header:
             return
@@ -127,7 +130,9 @@ class CsvInput:
         if end is not None and end <= self.head.body:
             return
         first = start if start > self.head.body else 0
-        blocks = line_blocks(self.file, first, end, block_bytes=BLOCK_BYTES, ending=self.head.line_end, longest=LONGEST_RECORD)
+        blocks = line_blocks(
+            self.file, first, end, block_bytes=BLOCK_BYTES, ending=self.head.line_end, longest=LONGEST_RECORD
+        )
         for block in blocks:
             before = max(0, self.head.body - block.offset)
             if before < len(block.data):
@@ -166,7 +171,10 @@ class CsvInput:
             yield from self._sorted_out([held], target)
 
     def _is_one_per_line(self, rows: int, data: bytes) -> bool:
-        """Whether that many rows of data mean that no line end is part of a value: then the data end where a record ends."""
+        """Whether that many rows of data mean that no line end is part of a value.
+
+        Then the data end where a record ends.
+        """
         if rows != count_lines(data, blank=True) and (len(self.header) == 1 or rows != count_lines(data, blank=False)):
             return False
         return self.dialect.has_ended(last_line(data))
@@ -253,10 +261,14 @@ class CsvInput:
 
     def _refusal(self, bad: _Bad) -> SamzaError:
         if bad.column is None:
-            return damaged(self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})")
+            return damaged(
+                self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})"
+            )
         return SchemaError(
-            f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column {bad.column!r}: {bad.reason}.",
-            hint="Declare the column with a type that holds the value, set null_value= if the text means null, or repair the file.",
+            f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column "
+            f"{bad.column!r}: {bad.reason}.",
+            hint="Declare the column with a type that holds the value, set null_value= if the text means null, or "
+            "repair the file.",
             file=self.file.shown,
             stream=self.file.stream,
             column=bad.column,
@@ -276,7 +288,9 @@ class CsvInput:
             elif not self.file.tolerant:
                 raise self._refusal(piece)
         rows = pa.Table.from_batches(found, pa.schema([field.with_nullable(True) for field in texts]))
-        return pa.schema([pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)])
+        return pa.schema(
+            [pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)]
+        )
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

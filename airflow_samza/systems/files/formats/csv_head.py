@@ -44,7 +44,11 @@ def read_head(file: InputFile, dialect: Dialect, *, header: bool, named: bool) -
             if is_whole or not more or not named:
                 break
             if len(data) > _LONGEST:
-                raise damaged(file, "csv", f"its first record has more than {_LONGEST // 2**20} MiB, or a quote that is never closed")
+                raise damaged(
+                    file,
+                    "csv",
+                    f"its first record has more than {_LONGEST // 2**20} MiB, or a quote that is never closed",
+                )
     if not record or not named:
         return Head([], len(data) if header else begin, line_end(data))
     if not dialect.is_closed(record):

@@ -67,7 +67,13 @@ class CsvOutput:
             column = pc.replace_substring(column, dialect.quote, (dialect.escape or dialect.quote) + dialect.quote)
             return pc.binary_join_element_wise(dialect.quote, column, dialect.quote, "")
         same = pc.equal(column, self.options.null_value)
-        self._refuse(column, same, name, "text that is written like null", "set quote, for example quote='\"', or another null_value")
+        self._refuse(
+            column,
+            same,
+            name,
+            "text that is written like null",
+            "set quote, for example quote='\"', or another null_value",
+        )
         for special in (*self.special, "\r", "\n"):
             if dialect.escape:
                 column = pc.replace_substring(column, special, dialect.escape + special)

@@ -1,7 +1,7 @@
 """Where records of CSV begin and end, exactly as Arrow's parser sees it.
 
-A quote opens a quoted value only where a value begins; twice, it stands for itself; what follows the closing one belongs to the value.
-An escape takes the next character as it is. CR, LF and CRLF end a record outside of quotes.
+A quote opens a quoted value only where a value begins; twice, it stands for itself; what follows the closing one
+belongs to the value. An escape takes the next character as it is. CR, LF and CRLF end a record outside of quotes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Dialect:
         return re.compile(value + rb"(?:" + d + value + rb")*(?P<end>\r\n|[\r\n]|\Z)")
 
     def records(self, data: bytes) -> Iterator[bytes]:
-        """The records with their line ends, blank lines too; the last one may lack it, or be open: then it is all that is left."""
+        """The records with their line ends, blank lines too.
+
+        The last one may lack it, or be open: then it is all that is left.
+        """
         for start, end, _ in self._spans(data):
             yield data[start:end]
 
@@ -69,14 +72,18 @@ class Dialect:
         if not self.escape and (plain := self._plain_quotes(data)) is not None:
             places, opening = plain
             cut = _last_line_end(data, len(data))
-            # A line end lies outside of values where the quotes before it are even; inside, its record began before the last that opened.
+            # A line end lies outside of values where the quotes before it are even; inside, its record began before the
+            # last that opened.
             while np.searchsorted(places, cut) % 2:
                 cut = _last_line_end(data, int(opening[np.searchsorted(opening, cut) - 1]))
             return cut
         return max((end for _, end, ended in self._spans(data) if ended), default=0)
 
     def _plain_quotes(self, data: bytes) -> tuple[Any, Any] | None:
-        """The places of all quotes and of those that open a value; None unless each opens or ends a value or is one of a pair."""
+        """The places of all quotes and of those that open a value.
+
+        None unless each opens or ends a value or is one of a pair.
+        """
         array = np.frombuffer(data, np.uint8)
         places = np.flatnonzero(array == ord(self.quote))
         border = np.zeros(256, bool)

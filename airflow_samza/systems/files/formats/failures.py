@@ -19,7 +19,10 @@ def is_missing(error: BaseException) -> bool:
 
 
 def is_of_storage(error: OSError) -> bool:
-    """Whether the storage failed, rather than the content being damaged: Arrow reports damage as an OSError without a number."""
+    """Whether the storage failed, rather than the content being damaged.
+
+    Arrow reports damage as an OSError without a number.
+    """
     return error.errno is not None or type(error) is not OSError
 
 
@@ -41,14 +44,16 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
         )
     if number in _IN_THE_WAY or isinstance(error, NotADirectoryError | IsADirectoryError | FileExistsError):
         return TopicError(
-            f"Stream {stream!r} cannot {doing} {path}: a file is where a directory should be, or the other way round ({error}).",
+            f"Stream {stream!r} cannot {doing} {path}: a file is where a directory should be, or the other way round "
+            f"({error}).",
             hint="Move away what is in its place, or give the stream another path.",
             **facts,
         )
     if is_missing(error) and doing == "write":
         return TopicError(
             f"The storage does not let {path} of stream {stream!r} be made: {error}.",
-            hint="Bind the system to another root, or give the stream another path=; directories are made where they may be.",
+            hint="Bind the system to another root, or give the stream another path=; directories are made where they "
+            "may be.",
             **facts,
         )
     if is_missing(error):

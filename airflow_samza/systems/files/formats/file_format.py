@@ -37,8 +37,8 @@ class TimeRange(NamedTuple):
 class InputFile:
     """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read.
 
-    With ``dictionaries`` texts that repeat may come dictionary-encoded. Of a ``tolerant`` one records that cannot be read come as
-    :class:`Unreadable`.
+    With ``dictionaries`` texts that repeat may come dictionary-encoded. Of a ``tolerant`` one records that cannot be
+    read come as :class:`Unreadable`.
     """
 
     filesystem: pafs.FileSystem
@@ -70,7 +70,10 @@ class OpenFile(Protocol):
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch] | Iterator[pa.RecordBatch | Unreadable]:
-        """The rows of a part of the file, with these columns; rows outside of ``within`` may be left out, never others."""
+        """The rows of a part of the file, with these columns.
+
+        Rows outside of ``within`` may be left out, never others.
+        """
         ...
 
     def close(self) -> None:
@@ -170,7 +173,8 @@ def changed(shown: str, stream: str, what: str) -> TopicError:
     """The error of a file that is not the one the plan saw."""
     return TopicError(
         f"File {shown} of stream {stream!r} changed since the plan: {what}.",
-        hint="Clear the plan task, so that a new plan takes the files as they are now; do not change files while a run reads them.",
+        hint="Clear the plan task, so that a new plan takes the files as they are now; do not change files while a "
+        "run reads them.",
         file=shown,
         stream=stream,
     )

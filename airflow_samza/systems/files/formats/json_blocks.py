@@ -1,8 +1,9 @@
 """What has to hold for a block of lines before Arrow's JSON parser may see it.
 
-That parser takes more than lines of objects: several values on a line, one over several lines, ``null`` for an object, bytes that are no
-UTF-8. It dies of a signal when the first value of a block is ``null``, and, looking for types, of too many values inside of one another.
-Whether a line is read may not depend on who reads it, so everything that Python's parser would refuse goes to that one.
+That parser takes more than lines of objects: several values on a line, one over several lines, ``null`` for an object,
+bytes that are no UTF-8. It dies of a signal when the first value of a block is ``null``, and, looking for types, of too
+many values inside of one another. Whether a line is read may not depend on who reads it, so everything that Python's
+parser would refuse goes to that one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import Any
 import numpy as np
 
 DEEPEST = 500
-"""Arrays and objects inside of one another that are read. Python's parser ends somewhere below a thousand, depending on who calls it."""
+"""Arrays and objects inside of one another that are read.
+
+Python's parser ends somewhere below a thousand, depending on who calls it.
+"""
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
@@ -28,7 +32,10 @@ _STEP[[ord("]"), ord("}")]] = -1
 
 
 def count_objects(data: bytes) -> int | None:
-    """The lines of a block that are not blank, if Arrow may read it: when it finds as many rows, each line was one object."""
+    """The lines of a block that are not blank, if Arrow may read it.
+
+    When it finds as many rows, each line was one object.
+    """
     body = data.strip(b" \t\r\n")
     array = np.frombuffer(body, np.uint8)
     ends = np.flatnonzero(array == _LF)
@@ -47,7 +54,10 @@ def count_objects(data: bytes) -> int | None:
 
 
 def _are_objects(array: Any, ends: Any) -> bool:
-    """Whether each line begins and ends like an object. Then no value goes on over a line end, and ``null`` is no line."""
+    """Whether each line begins and ends like an object.
+
+    Then no value goes on over a line end, and ``null`` is no line.
+    """
     if not len(array) or array[0] != ord("{") or array[-1] != ord("}"):
         return False
     last = array[ends - 1]

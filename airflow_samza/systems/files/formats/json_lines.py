@@ -1,8 +1,8 @@
 """JSON lines: one object per line, read in blocks of whole lines by Arrow's parser, and by Python where that gives up.
 
-Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A missing key
-is null, a key that is not declared is left out. Python's parser is exact on what Arrow's refuses (nested times, maps, numbers
-as ``1.0`` for an integer, NaN) and says which line and column is wrong.
+Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A
+missing key is null, a key that is not declared is left out. Python's parser is exact on what Arrow's refuses (nested
+times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and column is wrong.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class JsonLinesFormat:
         for field in schema:
             if _has_odd_map(field.type):
                 raise SchemaError(
-                    f"Column {field.name!r} of stream {stream!r} is a map whose keys are not strings, which JSON cannot hold.",
+                    f"Column {field.name!r} of stream {stream!r} is a map whose keys are not strings, which JSON "
+                    "cannot hold.",
                     hint="Cast the keys to string, or write Parquet.",
                     stream=stream,
                     column=field.name,
@@ -92,7 +93,9 @@ class JsonLinesInput:
         """The columns as they are parsed."""
         return self._schema
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch | Unreadable]:
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch | Unreadable]:
         """The lines that start in the bytes [start, end)."""
         target = pa.schema([self._schema.field(name) for name in names])
         by_arrow = _is_for_arrow(target)
@@ -116,7 +119,9 @@ class JsonLinesInput:
         """The lines that start in the bytes [start, end), ended by LF, without a mark at the beginning of the file."""
         for block in line_blocks(self.file, start, end, ending=self._line_end):
             data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
-            data = data.replace(b"\r", b"\n") if self._line_end == b"\r" else data  # in JSON a CR is never part of a value
+            data = (
+                data.replace(b"\r", b"\n") if self._line_end == b"\r" else data
+            )  # in JSON a CR is never part of a value
             if data.strip() or block.cut:
                 yield Block(block.offset + len(block.data) - len(data), data, block.cut)
 
@@ -140,7 +145,10 @@ class JsonLinesInput:
 
 
 def read_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
-    """The rows of a block of lines, in columns that may be null; a line that cannot be read is a ValueError or an error of Arrow."""
+    """The rows of a block of lines, in columns that may be null.
+
+    A line that cannot be read is a ValueError or an error of Arrow.
+    """
     return _decoded(block, target, _is_for_arrow(target))
 
 
@@ -191,7 +199,10 @@ def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
 
 
 def _is_for_arrow(target: pa.Schema) -> bool:
-    """Whether Arrow reads all columns: nested values of JSON's own types; others inside of them, and maps, are Python's."""
+    """Whether Arrow reads all columns: nested values of JSON's own types.
+
+    Others inside of them, and maps, are Python's.
+    """
     return all(is_text_leaf(field.type) or _is_plain(field.type) for field in target)
 
 
@@ -215,7 +226,10 @@ def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
         if not target.names:
             return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"]).select([])
         columns = [table.column(field.name).combine_chunks() for field in target]
-        parsed = [parse_text(c, field.type) if is_text_leaf(field.type) else c for c, field in zip(columns, target, strict=True)]
+        parsed = [
+            parse_text(c, field.type) if is_text_leaf(field.type) else c
+            for c, field in zip(columns, target, strict=True)
+        ]
     except pa.ArrowInvalid:
         return None
     if any(_holds_infinite(column) for column in columns):

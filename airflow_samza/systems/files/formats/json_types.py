@@ -59,7 +59,9 @@ def _is_readable(line: bytes) -> bool:
 
 
 def _found(data: bytes) -> pa.Schema:
-    return pajson.read_json(pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)).schema
+    return pajson.read_json(
+        pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    ).schema
 
 
 def _objects(file: InputFile, block: Block) -> bytes:

@@ -72,12 +72,17 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
                 for line in block.data.split(b"\n"):
                     from_lines(Block(offset, line), target)
                     offset += len(line) + 1
-            raise BadValue(f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset) from None
+            raise BadValue(
+                f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset
+            ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
 
 
 def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
-    """The object that a line is, numbers with a fraction as decimals; of a key that comes twice the last value counts."""
+    """The object that a line is, numbers with a fraction as decimals.
+
+    Of a key that comes twice the last value counts.
+    """
     if is_too_deep(line):
         raise BadValue(f"no JSON (more than {DEEPEST} arrays and objects inside of one another)", offset=offset)
     try:
@@ -86,7 +91,9 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
             found = json.loads(text, parse_float=Decimal)
         except ValueError:
             # Arrow also knows numbers of thousands of digits, and other words for what is no number.
-            words = _OTHER_WORDS.sub(lambda match: match[0] if match[0][0] == '"' else match[1] + "Infinity" if match[2] else "NaN", text)
+            words = _OTHER_WORDS.sub(
+                lambda match: match[0] if match[0][0] == '"' else match[1] + "Infinity" if match[2] else "NaN", text
+            )
             found = json.loads(words, parse_float=Decimal, parse_int=Decimal)
     except (ValueError, RecursionError) as error:
         raise BadValue(f"no JSON ({error})", offset=offset) from None
@@ -194,7 +201,9 @@ def to_lines(batch: pa.RecordBatch) -> bytes:
     parts.append("}\n" if parts else "{}\n")
     if len(parts) == 1:
         return b"{}\n" * int(batch.num_rows)
-    lines = pc.binary_join_element_wise(*(pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in [*parts, ""]))
+    lines = pc.binary_join_element_wise(
+        *(pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in [*parts, ""])
+    )
     return concatenated(lines)
 
 
@@ -246,7 +255,9 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if types.is_list(kind):
         return [_plain(item, kind.value_type) for item in value]
     if types.is_floating(kind):
-        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
     if types.is_decimal(kind):
         return format(value, "f")  # as text: a number would lose digits in parsers that know doubles only
     if types.is_binary(kind):

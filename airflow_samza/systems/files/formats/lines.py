@@ -1,4 +1,6 @@
-"""Text in blocks of whole lines. A line belongs to the byte range in which it starts, so ranges cut anywhere lose and double nothing.
+"""Text in blocks of whole lines.
+
+A line belongs to the byte range in which it starts, so ranges cut anywhere lose and double nothing.
 
 Lines end with LF or CRLF. A file whose first bytes have CR and no LF is one whose lines end with CR alone.
 """
@@ -25,7 +27,10 @@ _LOOKED_AT = 64 * 2**10
 
 
 class Block(NamedTuple):
-    """Whole lines, and the offset of the first in the (decompressed) file; ``cut``: the beginning of one that is too long to be read."""
+    """Whole lines, and the offset of the first in the (decompressed) file.
+
+    ``cut``: the beginning of one that is too long to be read.
+    """
 
     offset: int
     data: bytes
@@ -53,7 +58,10 @@ def line_blocks(
     ending: bytes = b"\n",
     longest: int = LONGEST_LINE,
 ) -> Iterator[Block]:
-    """The lines that start in [start, end); the last one may lack its line end. No more is held than a block and the longest line."""
+    """The lines that start in [start, end); the last one may lack its line end.
+
+    No more is held than a block and the longest line.
+    """
     if start == 0 and end is None:
         with file.sequential() as source:
             yield from _Lines(source, 0, block_bytes, ending, longest).blocks(None)
@@ -88,7 +96,11 @@ class _Lines:
             self.held = self.held + data if self.held else data
             last = end is not None and self.offset + len(self.held) >= end
             # The range's last line ends at the first line end from the range's last byte on; until it is read, go on.
-            place = self.held.find(self.ending, max(0, end - 1 - self.offset)) if last and end is not None else self.held.rfind(self.ending)
+            place = (
+                self.held.find(self.ending, max(0, end - 1 - self.offset))
+                if last and end is not None
+                else self.held.rfind(self.ending)
+            )
             if place >= 0:
                 yield self._given(place + 1)
                 if last:

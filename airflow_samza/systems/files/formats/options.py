@@ -30,10 +30,11 @@ CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 class FileOptions:
     """What ``StreamSpec.options`` may say of files.
 
-    ``allow_missing_columns``: a nullable column that a file lacks is null. ``allow_missing_path``: a literal path that does
-    not exist is an empty input. ``truncate_timestamps``: finer units lose what microseconds cannot hold. ``multiline``: a
-    quoted CSV value may hold line ends, so a CSV file is read whole; without them it is split. ``delimiter``, ``quote``,
-    ``escape``, ``header`` and ``null_value`` are CSV's. ``compression`` is the codec of written Parquet, ORC and Avro.
+    ``allow_missing_columns``: a nullable column that a file lacks is null. ``allow_missing_path``: a literal path that
+    does not exist is an empty input. ``truncate_timestamps``: finer units lose what microseconds cannot hold.
+    ``multiline``: a quoted CSV value may hold line ends, so a CSV file is read whole; without them it is split.
+    ``delimiter``, ``quote``, ``escape``, ``header`` and ``null_value`` are CSV's. ``compression`` is the codec of
+    written Parquet, ORC and Avro.
     """
 
     allow_missing_columns: bool = False
@@ -119,7 +120,10 @@ def format_name(value: str, *, of: str) -> str:
     name = _FORMAT_NAMES.get(name, name)
     if name not in FORMATS:
         raise ConfigError(
-            f"{of} has the unknown format {value!r}.", hint=f"Formats of files are {', '.join(FORMATS)}.", key="format", value=value
+            f"{of} has the unknown format {value!r}.",
+            hint=f"Formats of files are {', '.join(FORMATS)}.",
+            key="format",
+            value=value,
         )
     return name
 
@@ -156,4 +160,8 @@ def declared_partitions(value: object, *, of: str) -> int:
 
 def storage_options(options: Mapping[str, object]) -> dict[str, object]:
     """What of a binding's options goes to the filesystem."""
-    return {name: value for name, value in options.items() if name not in ("root", "format", "partitions") and value is not None}
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in ("root", "format", "partitions") and value is not None
+    }

@@ -60,7 +60,9 @@ class OrcInput:
         """The columns of the file."""
         return self.orc.schema
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of stripes [start, end)."""
         count = self.orc.nstripes
         if end is not None and end > count:
@@ -74,13 +76,17 @@ class OrcInput:
                 yield batch.slice(row, BATCH_ROWS)
 
     def _refuse_huge(self, columns: int) -> None:
-        """Refuses stripes that no memory holds: they are read as a whole, and a few bytes can stand for any number of equal rows."""
+        """Refuses stripes that no memory holds.
+
+        They are read as a whole, and a few bytes can stand for any number of equal rows.
+        """
         rows = self.orc.nrows // max(self.orc.nstripes, 1)
         if rows * columns * 8 > LARGEST_STRIPE:
             raise SchemaError(
                 f"File {self.file.shown} of stream {self.file.stream!r} has stripes of {rows} rows,"
                 f" which take more than {LARGEST_STRIPE // 2**30} GiB when they are read.",
-                hint="Write the file with smaller stripes, or as Parquet, which is read in pieces; declare only columns that are needed.",
+                hint="Write the file with smaller stripes, or as Parquet, which is read in pieces; declare only "
+                "columns that are needed.",
                 file=self.file.shown,
                 stream=self.file.stream,
             )
@@ -109,7 +115,10 @@ class OrcOutput:
 
 
 def _from_start(column: pa.Array) -> pa.Array:
-    """The column, copied when it is nested and part of a longer one: Arrow's writer takes the longer one's nulls for the part's."""
+    """The column, copied when it is nested and part of a longer one.
+
+    Arrow's writer takes the longer one's nulls for the part's.
+    """
     return pc.take(column, np.arange(len(column))) if _is_part(column) and column.type.num_fields else column
 
 

@@ -1,8 +1,8 @@
 """Files into partitions, always the same way: all units in path order on one line of bytes, cut into equal lengths.
 
-A unit is what cannot be cut: a row group, a stripe, a whole file; text that may be cut at line ends is cut anywhere and its
-reader goes on to the next line end. A unit belongs to the partition in which its middle lies, so partitions differ from the
-mean by at most one unit, neighbouring units stay together, and order is kept.
+A unit is what cannot be cut: a row group, a stripe, a whole file; text that may be cut at line ends is cut anywhere and
+its reader goes on to the next line end. A unit belongs to the partition in which its middle lies, so partitions differ
+from the mean by at most one unit, neighbouring units stay together, and order is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class Unit(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What one partition reads of one file: ``[start, end)`` row groups, stripes or bytes; ``end`` None reads to the end."""
+    """What one partition reads of one file.
+
+    ``[start, end)`` row groups, stripes or bytes; ``end`` None reads to the end.
+    """
 
     file: int
     start: int

@@ -1,4 +1,7 @@
-"""Parquet: read by row groups, with column projection and row-group statistics; written with snappy and row groups of 128k rows."""
+"""Parquet: read by row groups, with column projection and row-group statistics.
+
+Written with snappy and row groups of 128k rows.
+"""
 
 from __future__ import annotations
 
@@ -89,8 +92,11 @@ class ParquetInput:
         metadata = self.parquet.metadata
         check_columns(metadata, file.size)
         repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
-        # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by page instead.
-        large = any(compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups))
+        # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by
+        # page instead.
+        large = any(
+            compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups)
+        )
         if repeating or large:
             self.parquet = pq.ParquetFile(
                 self.source,
@@ -112,7 +118,9 @@ class ParquetInput:
         scale = _scale(kind)
         return [group for group in left if scale is None or _may_lie(metadata.row_group(group), within, scale)]
 
-    def batches(self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of row groups [start, end)."""
         count = self.parquet.metadata.num_row_groups
         if end is not None and end > count:
@@ -135,7 +143,10 @@ class ParquetInput:
 
 
 def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups that are read at once: what Arrow has read ahead it lets go of only when it has read all that it was asked for."""
+    """Row groups that are read at once.
+
+    What Arrow has read ahead it lets go of only when it has read all that it was asked for.
+    """
     some: list[int] = []
     size = 0
     for group in groups:
@@ -164,7 +175,10 @@ def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> i
 
 
 def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
-    """The columns of texts of so few values that their dictionaries are worth keeping: their places take little more than a byte."""
+    """The columns of texts of so few values that their dictionaries are worth keeping.
+
+    Their places take little more than a byte.
+    """
     if not metadata.num_row_groups:
         return []
     group = metadata.row_group(0)
@@ -235,7 +249,9 @@ class ParquetOutput:
         table = pa.Table.from_batches(self.held, self.schema)
         if self.writer is None:
             dictionaries = dictionary_columns(table)
-            self.writer = pq.ParquetWriter(self.sink, self.schema, compression=self.compression, use_dictionary=dictionaries)
+            self.writer = pq.ParquetWriter(
+                self.sink, self.schema, compression=self.compression, use_dictionary=dictionaries
+            )
         if self.rows:
             self.writer.write_table(table, row_group_size=self.rows)
         self.held, self.rows, self.size = [], 0, 0
@@ -248,12 +264,18 @@ class ParquetOutput:
 
 
 def dictionary_columns(table: pa.Table) -> bool | list[str]:
-    """The columns whose values repeat often enough for a dictionary: building one that is thrown away doubles the cost of writing.
+    """The columns whose values repeat often enough for a dictionary.
 
-    Looked for among the first rows: counting all would cost a tenth of the writing. A column that repeats only over more rows than these
-    is written plain. True, every column, when some are nested: what they hold is not counted here.
+    Building one that is thrown away doubles the cost of writing.
+
+    Looked for among the first rows: counting all would cost a tenth of the writing. A column that repeats only over
+    more rows than these is written plain. True, every column, when some are nested: what they hold is not counted here.
     """
     if not table.num_rows or any(field.type.num_fields for field in table.schema):
         return True
     looked_at = table.slice(0, _LOOKED_AT)
-    return [name for name in table.column_names if pc.count_distinct(looked_at.column(name)).as_py() * _REPEATS <= looked_at.num_rows]
+    return [
+        name
+        for name in table.column_names
+        if pc.count_distinct(looked_at.column(name)).as_py() * _REPEATS <= looked_at.num_rows
+    ]

@@ -1,7 +1,8 @@
 """Looks through the footer of a Parquet file where a mistake is an error: elsewhere Arrow ends the process.
 
-``metadata.row_group(…).column(…)`` calls code that throws at a damaged or encrypted column, and pyarrow does not catch that. The reader of
-batches does. So a reader is made over a file that holds nothing: it takes all columns into account, and fails when it asks for bytes.
+``metadata.row_group(…).column(…)`` calls code that throws at a damaged or encrypted column, and pyarrow does not catch
+that. The reader of batches does. So a reader is made over a file that holds nothing: it takes all columns into account,
+and fails when it asks for bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def check_columns(metadata: pq.FileMetaData, size: int) -> None:
     except OSError as error:
         if _NOTHING not in str(error):
             raise
-        # Arrow keeps the error with what it has read ahead, and the frames of its traceback keep that: a circle that nobody would open.
+        # Arrow keeps the error with what it has read ahead, and the frames of its traceback keep that: a circle that
+        # nobody would open.
         error.__traceback__ = None
 
 

@@ -25,7 +25,9 @@ def may_fulfil(group: pq.RowGroupMetaData, bounds: Sequence[ColumnBound]) -> boo
     if not group.num_rows:
         return True
     columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
-    return not any(bound.column in columns and _ruled_out(columns[bound.column], bound, group.num_rows) for bound in bounds)
+    return not any(
+        bound.column in columns and _ruled_out(columns[bound.column], bound, group.num_rows) for bound in bounds
+    )
 
 
 def _ruled_out(column: pq.ColumnChunkMetaData, bound: ColumnBound, rows: int) -> bool:

@@ -14,16 +14,27 @@ _PACKED = {
     b"PK\x03\x04": ("zip", ""),
 }
 
-_OTHERS = {b"PAR1": "Parquet", b"ORC\x01": "ORC", b"Obj\x01": "Avro", b"\xff\xfe": "text in UTF-16", b"\xfe\xff": "text in UTF-16"}
+_OTHERS = {
+    b"PAR1": "Parquet",
+    b"ORC\x01": "ORC",
+    b"Obj\x01": "Avro",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
 
 
 def refuse_binary(file: InputFile, format_name: str, data: bytes) -> None:
     """Refuses a text file whose first bytes are those of something else."""
     for magic, (name, ending) in _PACKED.items():
         if data.startswith(magic):
-            known = f"Name it {ending}, so that it is unpacked while it is read." if ending else "Unpack it, or pack it with gzip (.gz)."
+            known = (
+                f"Name it {ending}, so that it is unpacked while it is read."
+                if ending
+                else "Unpack it, or pack it with gzip (.gz)."
+            )
             raise TopicError(
-                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is packed with {name}.",
+                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is packed with "
+                f"{name}.",
                 hint=known,
                 file=file.shown,
                 stream=file.stream,

@@ -25,7 +25,9 @@ def parse_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return pc.cast(column, kind)
     if types.is_binary(kind):
         try:
-            return pa.array([None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()], kind)
+            return pa.array(
+                [None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()], kind
+            )
         except ValueError as error:
             raise pa.ArrowInvalid(f"text that is not base64: {error}") from error
     return pc.cast(column, kind)

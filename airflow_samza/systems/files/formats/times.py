@@ -15,7 +15,10 @@ _DAY = 86_400_000_000
 
 
 class Times(NamedTuple):
-    """The first and the last point in time that a format holds, in microseconds since 1970 in UTC; whether dates are bound by it, too."""
+    """The first and the last point in time that a format holds, in microseconds since 1970 in UTC.
+
+    Whether dates are bound by it, too.
+    """
 
     first: int
     last: int
@@ -54,10 +57,16 @@ def _refuse(column: pa.Array, times: Times, name: str, stream: str, format_name:
 
 
 def _raise(micros: int, times: Times, name: str, stream: str, format_name: str) -> None:
-    first, last = (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=bound) for bound in (times.first, times.last))
+    first, last = (
+        datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=bound) for bound in (times.first, times.last)
+    )
     near = f"{micros // _DAY} days from 1970"
     if FOUR_DIGITS.first <= micros <= FOUR_DIGITS.last:
-        near = (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+        near = (
+            (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros))
+            .isoformat()
+            .replace("+00:00", "Z")
+        )
     raise SchemaError(
         f"Column {name!r} of stream {stream!r} has a time ({near}) that {format_name} does not read back:"
         f" it holds times from {first.date().isoformat()} to {last.date().isoformat()}.",

@@ -1,4 +1,7 @@
-"""Records that cannot be read, where whoever reads asks for them instead of an error: as they lie in the file, and what is wrong."""
+"""Records that cannot be read, where whoever reads asks for them instead of an error.
+
+As they lie in the file, and what is wrong.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,10 @@ from pyarrow import types
 
 
 def is_text(column: pa.Array) -> bool:
-    """Whether all text in a column, at any depth, is UTF-8. Values are looked through together: one by one it takes ten times as long."""
+    """Whether all text in a column, at any depth, is UTF-8.
+
+    Values are looked through together: one by one it takes ten times as long.
+    """
     kind = column.type
     if types.is_string(kind):
         return not len(column) or _is_plain(column) or _is_valid(column)

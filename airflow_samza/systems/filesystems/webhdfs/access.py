@@ -1,7 +1,7 @@
 """Who asks HDFS: a user's name, or a delegation token, which is a secret.
 
-Both come from a connection's options, or from where Hadoop's own clients find them: ``HADOOP_USER_NAME``, and the file of tokens that
-``hdfs fetchdt`` writes and YARN gives its containers (``HADOOP_TOKEN_FILE_LOCATION``).
+Both come from a connection's options, or from where Hadoop's own clients find them: ``HADOOP_USER_NAME``, and the file
+of tokens that ``hdfs fetchdt`` writes and YARN gives its containers (``HADOOP_TOKEN_FILE_LOCATION``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which NameNodes a URL means, and which path on them.
 
-``webhdfs://host:port/path`` and ``swebhdfs://`` (over TLS) name the HTTP address of a NameNode, or of several with commas between them;
-``hdfs://`` names the address of its RPC, or a nameservice, as Hadoop's own clients do. What stands for what is looked up in the
-cluster's configuration (``HADOOP_CONF_DIR``); without one a NameNode listens where Hadoop's default says.
+``webhdfs://host:port/path`` and ``swebhdfs://`` (over TLS) name the HTTP address of a NameNode, or of several with
+commas between them; ``hdfs://`` names the address of its RPC, or a nameservice, as Hadoop's own clients do. What stands
+for what is looked up in the cluster's configuration (``HADOOP_CONF_DIR``); without one a NameNode listens where
+Hadoop's default says.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def parse_address(url: str, environment: Mapping[str, str] | None = None) -> tup
     scheme, authority = parts.scheme.lower(), parts.netloc
     if "@" in authority:
         raise ConfigError(
-            f"The URL {scheme}://{authority.rpartition('@')[2]}{parts.path} names a user, and plans and logs show URLs.",
+            f"The URL {scheme}://{authority.rpartition('@')[2]}{parts.path} names a user, and plans and logs show "
+            "URLs.",
             hint="Leave the user out; set HADOOP_USER_NAME, or the login of the system's connection.",
             key="root",
         )
@@ -70,7 +72,11 @@ def parse_address(url: str, environment: Mapping[str, str] | None = None) -> tup
     namenodes = _of_nameservice(authority, settings, secure)
     if not namenodes:
         known = _of_rpc(authority, settings, secure) if scheme == "hdfs" else ""
-        hosts = [known] if known else [_with_port(host, secure, keep=scheme != "hdfs") for host in authority.split(",") if host]
+        hosts = (
+            [known]
+            if known
+            else [_with_port(host, secure, keep=scheme != "hdfs") for host in authority.split(",") if host]
+        )
         namenodes = tuple(f"{'https' if secure else 'http'}://{host}" for host in hosts)
     return Address(namenodes, f"{scheme}://{authority}"), path if path == "/" else path.rstrip("/")
 
@@ -110,7 +116,8 @@ def _of_nameservice(name: str, settings: Mapping[str, str], secure: bool) -> tup
     if not found:
         raise ConfigError(
             f"HADOOP_CONF_DIR knows the nameservice {name!r}, and no address of its NameNodes.",
-            hint=f"Set dfs.ha.namenodes.{name} and dfs.namenode.http-address.{name}.<NameNode> in hdfs-site.xml, or write webhdfs://host:port.",
+            hint=f"Set dfs.ha.namenodes.{name} and dfs.namenode.http-address.{name}.<NameNode> in hdfs-site.xml, or "
+            "write webhdfs://host:port.",
             key="root",
             value=name,
         )
@@ -128,7 +135,10 @@ def _of_rpc(authority: str, settings: Mapping[str, str], secure: bool) -> str:
 
 
 def _with_port(authority: str, secure: bool, *, keep: bool) -> str:
-    """A host with the port of its HTTP interface: its own (``keep``), or the default, since another protocol's port tells nothing."""
+    """A host with the port of its HTTP interface.
+
+    Its own (``keep``), or the default, since another protocol's port tells nothing.
+    """
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):  # an IPv6 address without a port
         host, port = authority, ""

@@ -122,7 +122,9 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
             raise FileNotFoundError(2, "No such file or directory", path)
         if info.type == pafs.FileType.Directory:
             raise IsADirectoryError(21, "Is a directory", path)
-        return pa.PythonFile(RangeReader(int(info.size), lambda offset, length: self._read(path, offset, length)), mode="r")
+        return pa.PythonFile(
+            RangeReader(int(info.size), lambda offset, length: self._read(path, offset, length)), mode="r"
+        )
 
     def _read(self, path: str, offset: int, length: int) -> bytes:
         with _as_os_errors():

@@ -1,7 +1,7 @@
 """WebHDFS: the few requests that we make, tried again while that can help, and refusals turned into our errors.
 
-A request goes to the NameNode that answered last; one that is down or standby passes it on to the next. What carries data goes to the
-DataNode that the NameNode names. Failures that may pass are tried again for ``patience`` seconds.
+A request goes to the NameNode that answered last; one that is down or standby passes it on to the next. What carries
+data goes to the DataNode that the NameNode names. Failures that may pass are tried again for ``patience`` seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 40.0
 """How long what may pass is tried again: a standby NameNode takes over within ten to thirty seconds."""
 
-_TIMEOUT = httpx.Timeout(60.0, connect=10.0)  # a NameNode that collects garbage is silent for long; one that is there accepts at once
+_TIMEOUT = httpx.Timeout(
+    60.0, connect=10.0
+)  # a NameNode that collects garbage is silent for long; one that is there accepts at once
 
 _Result = TypeVar("_Result")
 
@@ -59,7 +61,10 @@ class FileStatus(NamedTuple):
 
 
 class WebHdfsClient:
-    """Requests to one HDFS as one user. Paths are absolute. Threads may share it, and a forked process gets connections of its own."""
+    """Requests to one HDFS as one user.
+
+    Paths are absolute. Threads may share it, and a forked process gets connections of its own.
+    """
 
     def __init__(self, address: Address, access: Access, patience: float = PATIENCE_SECONDS) -> None:
         self.address = address
@@ -79,7 +84,9 @@ class WebHdfsClient:
 
     def list(self, path: str) -> tuple[FileStatus, ...]:
         """What lies in a directory; a file stands for itself, with no name. A missing one is FileNotFoundError."""
-        return tuple(_status(each) for each in self._answer("GET", path, "LISTSTATUS", "list")["FileStatuses"]["FileStatus"])
+        return tuple(
+            _status(each) for each in self._answer("GET", path, "LISTSTATUS", "list")["FileStatuses"]["FileStatus"]
+        )
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """The bytes from an offset on, which the file must have."""
@@ -105,10 +112,12 @@ class WebHdfsClient:
         self._persist(create, "write", shown or path)
 
     def rename(self, source: str, target: str, *, overwrite: bool = False, shown: str = "") -> bool:
-        """Moves a file; whether that was done. It is not where there is something at the target, or no directory above it.
+        """Moves a file; whether that was done.
 
-        With ``overwrite`` a file at the target is replaced. An answer that is lost is made up for by looking: nobody but this caller
-        may know the source's name.
+        It is not where there is something at the target, or no directory above it.
+
+        With ``overwrite`` a file at the target is replaced. An answer that is lost is made up for by looking: nobody
+        but this caller may know the source's name.
         """
         more = {"destination": target, **({"renameoptions": "OVERWRITE"} if overwrite else {})}
         unsure = False
@@ -140,8 +149,12 @@ class WebHdfsClient:
         """Deletes a file, or a directory with all in it; nothing there is fine."""
         self._answer("DELETE", path, "DELETE", "delete", {"recursive": str(recursive).lower()})
 
-    def _answer(self, method: str, path: str, operation: str, doing: str, more: Mapping[str, str] | None = None) -> dict[str, Any]:
-        answer: dict[str, Any] = self._persist(lambda: self._once(method, path, operation, more or {}).json(), doing, path)
+    def _answer(
+        self, method: str, path: str, operation: str, doing: str, more: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        answer: dict[str, Any] = self._persist(
+            lambda: self._once(method, path, operation, more or {}).json(), doing, path
+        )
         return answer
 
     def _persist(self, attempt: Callable[[], _Result], doing: str, path: str) -> _Result:
@@ -185,7 +198,9 @@ class WebHdfsClient:
                 return response
         raise failed or _standby(standby)
 
-    def _at_datanode(self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None) -> httpx.Response:
+    def _at_datanode(
+        self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None
+    ) -> httpx.Response:
         """A request to the DataNode that a NameNode has named; its URL is taken as it is, with what it carries."""
         node = f"the DataNode {httpx.URL(place).netloc.decode()}"
         if not isinstance(content, bytes | None):
@@ -223,14 +238,23 @@ class WebHdfsClient:
         raise refusal
 
     def _connected(self) -> httpx.Client:
-        if self._http is None or self._pid != os.getpid():  # a connection must not be shared with the process that forked this one
-            secure = self.address.namenodes[0].startswith("https:")  # reading the certificates of this machine takes 0.1 s
-            self._http = httpx.Client(timeout=_TIMEOUT, verify=self.access.verify if secure else False, follow_redirects=False)
+        if (
+            self._http is None or self._pid != os.getpid()
+        ):  # a connection must not be shared with the process that forked this one
+            secure = self.address.namenodes[0].startswith(
+                "https:"
+            )  # reading the certificates of this machine takes 0.1 s
+            self._http = httpx.Client(
+                timeout=_TIMEOUT, verify=self.access.verify if secure else False, follow_redirects=False
+            )
             self._pid = os.getpid()
         return self._http
 
 
-_DOWN = "Is HDFS running, and is this the HTTP address of its NameNode? Nothing that was committed is lost; try again when it is back."
+_DOWN = (
+    "Is HDFS running, and is this the HTTP address of its NameNode? Nothing that was committed is lost; try again "
+    "when it is back."
+)
 _STANDBY = "StandbyException"
 _BLOCK = 1 << 20
 
@@ -247,7 +271,9 @@ def _standby(namenodes: list[str]) -> _MayPass:
 
 
 def _status(found: Mapping[str, Any]) -> FileStatus:
-    return FileStatus(str(found["pathSuffix"]), found["type"] == "DIRECTORY", int(found["length"]), int(found["modificationTime"]))
+    return FileStatus(
+        str(found["pathSuffix"]), found["type"] == "DIRECTORY", int(found["length"]), int(found["modificationTime"])
+    )
 
 
 def _reason(error: Exception) -> str:

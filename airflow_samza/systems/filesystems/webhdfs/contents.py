@@ -1,4 +1,7 @@
-"""Files of HDFS as Python file objects: one that is read in ranges, one that is written as a whole when it is closed."""
+"""Files of HDFS as Python file objects.
+
+One that is read in ranges, one that is written as a whole when it is closed.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A root on HDFS: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over WebHDFS.
 
-A file that must not be there yet is written under a temporary name and renamed: HDFS decides under its lock whether the target exists,
-and the boolean in its answer says who has won.
+A file that must not be there yet is written under a temporary name and renamed: HDFS decides under its lock whether the
+target exists, and the boolean in its answer says who has won.
 """
 
 from __future__ import annotations
@@ -25,11 +25,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLON = "%3A"
-"""What stands for a colon, which HDFS allows in no name. Names that we percent-encode keep theirs, so the two do not meet."""
+"""What stands for a colon, which HDFS allows in no name.
+
+Names that we percent-encode keep theirs, so the two do not meet.
+"""
 
 
-def open_webhdfs(url: str, options: Mapping[str, object] | None = None, *, patience: float = PATIENCE_SECONDS) -> WebHdfsFilesystem:
-    """The filesystem of a root such as ``webhdfs://namenode:9870/samza``; options are ``user``, ``token`` and ``ssl_verify``."""
+def open_webhdfs(
+    url: str, options: Mapping[str, object] | None = None, *, patience: float = PATIENCE_SECONDS
+) -> WebHdfsFilesystem:
+    """The filesystem of a root such as ``webhdfs://namenode:9870/samza``.
+
+    Options are ``user``, ``token`` and ``ssl_verify``.
+    """
     address, path = parse_address(url)
     return WebHdfsFilesystem(shared_client(address, find_access(options), patience, os.getpid()), path)
 
@@ -64,7 +72,9 @@ class WebHdfsFilesystem:
     def _path(self, path: str) -> str:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts:
-            raise TopicError(f"The path {path!r} leaves the root {self.root}.", hint="Use a path below the root.", path=path)
+            raise TopicError(
+                f"The path {path!r} leaves the root {self.root}.", hint="Use a path below the root.", path=path
+            )
         return str(self._directory / pure).replace(":", _COLON)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
@@ -90,7 +100,9 @@ class WebHdfsFilesystem:
         status = self._client.status(target)
         if status is not None and status.is_directory:
             location = self._client.address.url(target)
-            raise TopicError(f"The storage refused to write {location}: Is a directory.", hint="Use another path.", path=location)
+            raise TopicError(
+                f"The storage refused to write {location}: Is a directory.", hint="Use another path.", path=location
+            )
         return status is not None
 
     def put(self, path: str, data: bytes) -> None:  # noqa: D102
@@ -109,7 +121,9 @@ class WebHdfsFilesystem:
 
     def list(self, directory: str) -> list[str]:  # noqa: D102
         return sorted(
-            status.name.replace(_COLON, ":") for status in self._entries(directory) if not status.name.startswith(TEMPORARY_PREFIX)
+            status.name.replace(_COLON, ":")
+            for status in self._entries(directory)
+            if not status.name.startswith(TEMPORARY_PREFIX)
         )
 
     def _entries(self, directory: str) -> tuple[FileStatus, ...]:
@@ -138,7 +152,9 @@ class WebHdfsFilesystem:
         if size == 0:
             return pa.BufferReader(b"")
         target = self._path(path)
-        return pa.PythonFile(RangeReader(size, lambda offset, length: self._client.read(target, offset, length)), mode="r")
+        return pa.PythonFile(
+            RangeReader(size, lambda offset, length: self._client.read(target, offset, length)), mode="r"
+        )
 
     def rename(self, source: str, target: str) -> None:  # noqa: D102
         self._client.make_dirs(str(PurePosixPath(self._path(target)).parent))

@@ -8,7 +8,8 @@ from airflow_samza.errors import SamzaError, StorageFull, TopicError
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 
 _MAY_PASS = {
-    "SafeModeException": "HDFS leaves safe mode by itself when enough DataNodes have reported; hdfs dfsadmin -safemode get tells.",
+    "SafeModeException": "HDFS leaves safe mode by itself when enough DataNodes have reported; hdfs dfsadmin "
+    "-safemode get tells.",
     "RetriableException": "The NameNode is starting; try again.",
     "NotReplicatedYetException": "The DataNodes are behind; try again.",
     "LeaseExpiredException": "Another attempt wrote the same file; try again.",
@@ -17,12 +18,22 @@ _MAY_PASS = {
 }
 """Kinds of refusals that may pass, and what to do when they do not."""
 
-_FULL = frozenset({"QuotaExceededException", "DSQuotaExceededException", "NSQuotaExceededException", "QuotaByStorageTypeExceededException"})
+_FULL = frozenset(
+    {
+        "QuotaExceededException",
+        "DSQuotaExceededException",
+        "NSQuotaExceededException",
+        "QuotaByStorageTypeExceededException",
+    }
+)
 _NOT_LET_IN = frozenset({"SecurityException", "AuthenticationException", "InvalidToken", "Unauthorized"})
 
 
 class Refusal(Exception):
-    """An answer other than yes: the server's kind of exception (``FileNotFoundException``) and the first line of its message."""
+    """An answer other than yes.
+
+    The server's kind of exception (``FileNotFoundException``) and the first line of its message.
+    """
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(kind, reason)
@@ -62,13 +73,22 @@ def refuse(refusal: Refusal, doing: str, path: str, location: str, access: Acces
     if refusal.kind in _FULL:
         return StorageFull(
             f"There is no room left to {doing} {location}: {refusal.reason}.",
-            hint="Free space under the root (airflow-samza topics expire), or have the directory's quota raised; then try again.",
+            hint="Free space under the root (airflow-samza topics expire), or have the directory's quota raised; then "
+            "try again.",
             path=location,
         )
     kind: type[SamzaError] = TopicError
     hint = "Check the path and HDFS's own logs; nothing that was committed is lost by trying again."
     if refusal.kind == "AccessControlException":
-        hint = f"This was asked by {access.name}: set HADOOP_USER_NAME, or the connection's login, or have the path's rights changed."
+        hint = (
+            f"This was asked by {access.name}: set HADOOP_USER_NAME, or the connection's login, or have the path's "
+            "rights changed."
+        )
     elif refusal.kind in _NOT_LET_IN:
-        hint = "Give a delegation token (HADOOP_TOKEN_FILE_LOCATION, or the connection's password), or a fresh one if it has expired."
-    return kind(f"The storage refused to {doing} {location}: {refusal.reason}.", hint=hint, path=location, kind=refusal.kind)
+        hint = (
+            "Give a delegation token (HADOOP_TOKEN_FILE_LOCATION, or the connection's password), or a fresh one if "
+            "it has expired."
+        )
+    return kind(
+        f"The storage refused to {doing} {location}: {refusal.reason}.", hint=hint, path=location, kind=refusal.kind
+    )

@@ -19,7 +19,10 @@ from airflow_samza.task.messages.user_errors import wrong_shape
 
 
 class Output:
-    """Messages on their way to one output stream. They are written when :meth:`flush` is called, or enough have come (``as_they_come``)."""
+    """Messages on their way to one output stream.
+
+    They are written when :meth:`flush` is called, or enough have come (``as_they_come``).
+    """
 
     def __init__(self, spec: TaskSpec, stream: StreamDescriptor, writer: OutputWriter) -> None:
         self.as_they_come = True
@@ -37,7 +40,8 @@ class Output:
         if self._writer is None:
             if not dataclasses.is_dataclass(message) or isinstance(message, type):
                 raise SchemaError(
-                    f"The task sends {type(message).__name__} messages to {self._stream.stream_id!r}, whose columns nobody has said.",
+                    f"The task sends {type(message).__name__} messages to {self._stream.stream_id!r}, whose columns "
+                    "nobody has said.",
                     hint="Declare app.output_stream(…, schema=…), or send dataclass instances.",
                     stream=self._stream.stream_id,
                 )
@@ -84,8 +88,10 @@ class Collector:
         """Sends a message to an output stream, by its id."""
         if stream not in self._outputs:
             raise UnknownName(
-                f"The task sends to {stream!r}, which is no output stream of the application ({SourceLocation.of_caller()}).",
-                hint=f"{did_you_mean(stream, self._outputs)}Its outputs are {', '.join(sorted(self._outputs)) or 'none'}.",
+                f"The task sends to {stream!r}, which is no output stream of the application "
+                f"({SourceLocation.of_caller()}).",
+                hint=f"{did_you_mean(stream, self._outputs)}Its outputs are "
+                f"{', '.join(sorted(self._outputs)) or 'none'}.",
                 name=stream,
             )
         if key is not None and not self._streams[stream].key:

@@ -71,7 +71,8 @@ class TaskTable:
         """Writes a row; None deletes. A pushed table is read-only (SEMANTICS S6)."""
         if self._table.kind is not TableKind.LOCAL:
             raise StoreError(
-                f"The task writes to the table {self._table.table_id!r}, which is {self._table.kind.value} and read-only.",
+                f"The task writes to the table {self._table.table_id!r}, which is {self._table.kind.value} and "
+                "read-only.",
                 hint="Write to an app.local_table(…).",
                 table=self._table.table_id,
             )
@@ -94,7 +95,8 @@ class TaskTable:
         if parts != (key if isinstance(key, tuple) else (key,)):
             shown = parts if len(parts) > 1 else parts[0]
             refuse(
-                f"The task puts a row whose key is {quoted(shown)} under the key {quoted(key)} into the table {self._table.table_id!r}",
+                f"The task puts a row whose key is {quoted(shown)} under the key {quoted(key)} into the table "
+                f"{self._table.table_id!r}",
                 hint=f"The key of a row stands in {', '.join(self._store.key)}: put it under that.",
                 kind=StoreError,
                 table=self._table.table_id,
@@ -134,7 +136,8 @@ class TaskTable:
             wrong = keys[0]
         refuse(
             f"The table {self._table.table_id!r} is asked for the key {quoted(wrong, 80)}",
-            hint=f"Its key is {', '.join(f'{name} {self._store.schema[name].type.ddl()}' for name in self._store.key)}.",
+            hint="Its key is "
+            f"{', '.join(f'{name} {self._store.schema[name].type.ddl()}' for name in self._store.key)}.",
             kind=StoreError,
             table=self._table.table_id,
         )

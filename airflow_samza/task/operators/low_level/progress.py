@@ -1,4 +1,7 @@
-"""What a low-level task waits for in time, and how far it has come: timers, the watermark, the next call of ``window``."""
+"""What a low-level task waits for in time, and how far it has come.
+
+Timers, the watermark, the next call of ``window``.
+"""
 
 from __future__ import annotations
 

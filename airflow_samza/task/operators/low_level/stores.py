@@ -21,7 +21,10 @@ from airflow_samza.task.messages.values import nested_conversion, python_values
 
 
 class TaskStore:
-    """One store of one task (``KeyValueStore`` of the API). What is put is checked against the declaration at once, with the line."""
+    """One store of one task (``KeyValueStore`` of the API).
+
+    What is put is checked against the declaration at once, with the line.
+    """
 
     def __init__(self, declared: StoreDescriptor, store: KeyValueStore) -> None:
         self._declared = declared
@@ -42,7 +45,10 @@ class TaskStore:
         return {self._shown_key(key): self._values.shown(value) for key, value in found.items()}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now; None leaves that end open."""
+        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+
+        None leaves that end open.
+        """
         bounds = [None if bound is None else self._key(bound) for bound in (first, last)]
         return ((self._shown_key(key), self._values.shown(value)) for key, value in self._store.range(*bounds))
 
@@ -206,5 +212,6 @@ _EXACT = {
 }
 
 _BOUNDS = {
-    name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64))
+    name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for name, bits in (("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64))
 }

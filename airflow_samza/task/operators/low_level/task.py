@@ -36,11 +36,14 @@ _STORE = "store-"
 class LowLevelTask(Operator[TaskSpec]):
     """Calls the user's task. The run loop says where a batch comes from (:attr:`origin`) before it pushes it.
 
-    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch; :attr:`left` says how many messages that are.
-    The task is told its context when the first thing is to be done, as by then everything is restored.
+    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch; :attr:`left` says how many
+    messages that are. The task is told its context when the first thing is to be done, as by then everything is
+    restored.
     """
 
-    def __init__(self, spec: TaskSpec, inputs: Mapping[str, Schema], writers: Mapping[str, OutputWriter], context: Context) -> None:
+    def __init__(
+        self, spec: TaskSpec, inputs: Mapping[str, Schema], writers: Mapping[str, OutputWriter], context: Context
+    ) -> None:
         super().__init__(spec, next(iter(inputs.values())), None)
         self.context = context
         self.origin: tuple[StreamDescriptor, int, int] | None = None
@@ -75,7 +78,12 @@ class LowLevelTask(Operator[TaskSpec]):
             config = self._config
             timeout = config.callback_timeout_ms
             self._calls = AsyncCalls(
-                self._loop, self._processed, config.max_concurrency, ordered=False, timeout_ms=timeout, stop=self._stopped
+                self._loop,
+                self._processed,
+                config.max_concurrency,
+                ordered=False,
+                timeout_ms=timeout,
+                stop=self._stopped,
             )
             self._calls.keeps_failures = self.bad is not None
         elif self.bad is not None:
@@ -141,7 +149,11 @@ class LowLevelTask(Operator[TaskSpec]):
             except USER_ERRORS as error:
                 for output, count in zip(outputs, before, strict=True):
                     output.take_back(count)
-                bad.reject(batch.slice(done, 1), [callable_failed(self.spec, self._task.process, envelope.message, error)], [done])
+                bad.reject(
+                    batch.slice(done, 1),
+                    [callable_failed(self.spec, self._task.process, envelope.message, error)],
+                    [done],
+                )
             done += 1
             for output in outputs:
                 if output.taken() >= CHUNK:
@@ -188,9 +200,15 @@ class LowLevelTask(Operator[TaskSpec]):
             if stream.key:
                 columns = [part.column(name).to_pylist() for name in stream.key]
                 keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-            times = part.column(stream.timestamp).to_pylist() if stream.timestamp in part.schema.names else [None] * len(messages)
+            times = (
+                part.column(stream.timestamp).to_pylist()
+                if stream.timestamp in part.schema.names
+                else [None] * len(messages)
+            )
             for place, message in enumerate(messages):
-                yield IncomingMessageEnvelope(name, partition, offset + place, keys[place], message, system, times[place])
+                yield IncomingMessageEnvelope(
+                    name, partition, offset + place, keys[place], message, system, times[place]
+                )
             offset += part.num_rows
 
     # -- time ----------------------------------------------------------------------------------------------------------
@@ -261,7 +279,10 @@ class LowLevelTask(Operator[TaskSpec]):
         return ()
 
     def finish(self) -> None:
-        """Send what is still collected; the last thing before the outputs end. What was written to tables is there, too."""
+        """Send what is still collected; the last thing before the outputs end.
+
+        What was written to tables is there, too.
+        """
         for table in self.context.own_tables:
             table.flush()
         for output in self._outputs.values():
@@ -269,7 +290,11 @@ class LowLevelTask(Operator[TaskSpec]):
 
     def metrics(self) -> Mapping[str, float]:
         """Calls of remote tables."""
-        return {name: value for table in self.context.remote_tables for name, value in table.metrics(self.spec.op_id).items()}
+        return {
+            name: value
+            for table in self.context.remote_tables
+            for name, value in table.metrics(self.spec.op_id).items()
+        }
 
     def close(self) -> None:
         """Close the task, and give back what it held."""
@@ -305,7 +330,11 @@ class LowLevelTask(Operator[TaskSpec]):
         for name, store in self.context.stores.items():
             whole = f"{_STORE}{name}"
             if whole in tables:
-                changes = {part.removeprefix(f"{whole}."): table for part, table in tables.items() if part.startswith(f"{whole}.")}
+                changes = {
+                    part.removeprefix(f"{whole}."): table
+                    for part, table in tables.items()
+                    if part.startswith(f"{whole}.")
+                }
                 store.restore({BASE: tables[whole], **changes})
         self._progress.restore(tables)
 

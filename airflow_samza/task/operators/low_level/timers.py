@@ -27,7 +27,9 @@ _MOST = 1_000_000
 
 
 class TaskTimers:
-    """The timers of one task (``Timers``). ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none.
+    """The timers of one task (``Timers``).
+
+    ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none.
 
     ``any``: whether there is one. ``listener`` says whether the task has ``on_timer``.
     """
@@ -39,7 +41,10 @@ class TaskTimers:
         self.processing = END_OF_TIME
         self.ending = False
         self._times: dict[tuple[str, Any], int] = {}
-        self._waiting: dict[str, list[tuple[int, Any, Any]]] = {EVENT: [], PROCESSING: []}  # heaps; what was moved or taken back stays
+        self._waiting: dict[str, list[tuple[int, Any, Any]]] = {
+            EVENT: [],
+            PROCESSING: [],
+        }  # heaps; what was moved or taken back stays
 
     def set(self, key: Any, time: int | datetime, *, kind: str = EVENT) -> None:
         """Asks for a call at a time; the same key again moves the timer."""
@@ -86,7 +91,9 @@ class TaskTimers:
         """All timers, by kind, time and key."""
         rows = sorted((kind, time, _order(key), json.dumps(key)) for (kind, key), time in self._times.items())
         columns = [[row[0] for row in rows], [row[3] for row in rows], [row[1] for row in rows]]
-        return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
+        return pa.Table.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+        )
 
     def restore(self, table: pa.Table) -> None:
         """Takes over what :meth:`snapshot` gave."""
@@ -96,10 +103,14 @@ class TaskTimers:
 
     def _refuse_endless(self, key: Any) -> None:
         since = (
-            "The input has ended, and the timer {} has fired {} times since" if self.ending else "The timer {} has fired {} times in a row"
+            "The input has ended, and the timer {} has fired {} times since"
+            if self.ending
+            else "The timer {} has fired {} times in a row"
         )
         end = (
-            "when context.timers.ending is true, or when there is nothing left to wait for" if self.ending else "for a time that has passed"
+            "when context.timers.ending is true, or when there is nothing left to wait for"
+            if self.ending
+            else "for a time that has passed"
         )
         refuse(
             f"{since.format(repr(key), _MOST)}, set again each time",

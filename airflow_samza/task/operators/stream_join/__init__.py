@@ -1,1 +1,4 @@
-"""The join of two streams within a time to live, on whole batches: rows are buffered in sorted runs and meet when work is worth it."""
+"""The join of two streams within a time to live, on whole batches.
+
+Rows are buffered in sorted runs and meet when work is worth it.
+"""

@@ -90,7 +90,9 @@ def messages_of(table: pa.Table) -> pa.RecordBatch:
     """The messages in a table of :meth:`Buffer.table`."""
     import pyarrow as pa
 
-    kept = {name.removeprefix("message."): table.column(name) for name in table.column_names if name.startswith("message.")}
+    kept = {
+        name.removeprefix("message."): table.column(name) for name in table.column_names if name.startswith("message.")
+    }
     together = pa.table({name: column.combine_chunks() for name, column in kept.items()})
     return together.combine_chunks().to_batches()[0]
 

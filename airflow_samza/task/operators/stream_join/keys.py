@@ -1,4 +1,7 @@
-"""Join keys as whole numbers: equal keys have equal numbers. Where different keys may share one, the pairs found are compared."""
+"""Join keys as whole numbers: equal keys have equal numbers.
+
+Where different keys may share one, the pairs found are compared.
+"""
 
 from __future__ import annotations
 

@@ -20,24 +20,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WORK = 1 << 16
-"""Rows that wait before they are joined, at least; also a quarter of what is buffered, so that each row is sorted few times."""
+"""Rows that wait before they are joined, at least.
+
+Also a quarter of what is buffered, so that each row is sorted few times.
+"""
 
 _SIDES = ("left", "right")
 
 
 class StreamJoin(Operator[StreamJoinSpec]):
-    """Messages of two streams with equal keys, whose times differ by at most the ttl; outer joins also those that never met any.
+    """Messages of two streams with equal keys, whose times differ by at most the ttl.
 
-    Times are event times where the spec names their columns, else the time of arrival. A message waits until the watermark (else the
-    clock) is past its time and the ttl: nothing may come any more that would join it. One that is older than the watermark is late:
-    dropped and counted, as by a window. A null in the key or the time joins nothing.
+    Outer joins also those that never met any.
+
+    Times are event times where the spec names their columns, else the time of arrival. A message waits until the
+    watermark (else the clock) is past its time and the ttl: nothing may come any more that would join it. One that is
+    older than the watermark is late: dropped and counted, as by a window. A null in the key or the time joins nothing.
 
     Rows are gathered and joined together: when they are many, when event time moves on, and at the end of an epoch.
     """
 
     takes_sides = True
 
-    def __init__(self, spec: StreamJoinSpec, left: Schema, right: Schema, output: Schema, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, spec: StreamJoinSpec, left: Schema, right: Schema, output: Schema, clock: Callable[[], int]
+    ) -> None:
         super().__init__(spec, left, output)
         self.late = 0
         self._schemas = left, right
@@ -52,7 +59,9 @@ class StreamJoin(Operator[StreamJoinSpec]):
         self._waiting: tuple[list[Any], list[Any]] = ([], [])
         self._waiting_rows = 0
         self._watermark = NONE_YET
-        self._results: Results = Beside(spec, right, output) if spec.function is None else Called(spec, left, right, output)
+        self._results: Results = (
+            Beside(spec, right, output) if spec.function is None else Called(spec, left, right, output)
+        )
 
     def start(self) -> None:
         """Says what becomes of pairs on which the function fails."""
@@ -91,7 +100,9 @@ class StreamJoin(Operator[StreamJoinSpec]):
         column = self._times[side]
         if column is None:
             return batch, as_rows(np.full(batch.num_rows, self._clock() * 1000))
-        times = micros(batch.column(column), self._schemas[side][column].type, f"column {column!r} of {self.spec.title}")
+        times = micros(
+            batch.column(column), self._schemas[side][column].type, f"column {column!r} of {self.spec.title}"
+        )
         if self._watermark == NONE_YET:
             return batch, times
         on_time = pc.fill_null(pc.greater_equal(times, self._watermark * 1000), True)
@@ -140,7 +151,9 @@ class StreamJoin(Operator[StreamJoinSpec]):
         for mine, theirs in candidates(asking, asked, self._reach):
             rows, others = as_rows(mine), as_rows(theirs)
             if not self._exact:
-                same = equal_rows(self._keys[side].values(asking.rows, rows), self._keys[1 - side].values(asked.rows, others))
+                same = equal_rows(
+                    self._keys[side].values(asking.rows, rows), self._keys[1 - side].values(asked.rows, others)
+                )
                 if not same.all():
                     mine, theirs = mine[same], theirs[same]
                     rows, others = as_rows(mine), as_rows(theirs)
@@ -197,7 +210,10 @@ class StreamJoin(Operator[StreamJoinSpec]):
         import pyarrow as pa
 
         assert not self._waiting_rows, "settle comes before snapshot"
-        found = {name: buffer.table(schema.to_arrow()) for name, buffer, schema in zip(_SIDES, self._buffers, self._schemas, strict=True)}
+        found = {
+            name: buffer.table(schema.to_arrow())
+            for name, buffer, schema in zip(_SIDES, self._buffers, self._schemas, strict=True)
+        }
         return {**found, "watermark": pa.table({"ms": pa.array([self._watermark], pa.int64())})}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
@@ -207,7 +223,13 @@ class StreamJoin(Operator[StreamJoinSpec]):
             table = tables[name]
             if not table.num_rows:
                 continue
-            rows = Conformer(self._schemas[side], f"what {self.spec.title} kept of its {name} stream").conform(messages_of(table))
+            rows = Conformer(self._schemas[side], f"what {self.spec.title} kept of its {name} stream").conform(
+                messages_of(table)
+            )
             times = table.column("time").combine_chunks().to_numpy(zero_copy_only=False)
-            matched = table.column("matched").combine_chunks().to_numpy(zero_copy_only=False).copy() if self._outer[side] else None
+            matched = (
+                table.column("matched").combine_chunks().to_numpy(zero_copy_only=False).copy()
+                if self._outer[side]
+                else None
+            )
             self._buffers[side].add(self._made(rows, times, matched, side))

@@ -1,4 +1,7 @@
-"""What comes out of a stream join: the columns of both sides put together, or what the user's function makes of both messages."""
+"""What comes out of a stream join.
+
+The columns of both sides put together, or what the user's function makes of both messages.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 class Results(Protocol):
     """Makes batches of joined rows."""
 
-    def pairs(self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array) -> Iterator[pa.RecordBatch]:
+    def pairs(
+        self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
         """Those of pairs, given as row numbers."""
         ...
 
@@ -30,14 +35,19 @@ class Results(Protocol):
 
 
 class Beside:
-    """The left columns, then the right ones without the right key. The key columns hold the key of whichever side is there."""
+    """The left columns, then the right ones without the right key.
+
+    The key columns hold the key of whichever side is there.
+    """
 
     def __init__(self, spec: StreamJoinSpec, right: Schema, output: Schema) -> None:
         self._arrow = output.to_arrow()
         self._added = [name for name in right.names if name not in spec.right_key]
         self._key_of = dict(zip(spec.left_key, spec.right_key, strict=True))
 
-    def pairs(self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array) -> Iterator[pa.RecordBatch]:
+    def pairs(
+        self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
         """Both sides' columns."""
         columns = [*left.take(left_rows).columns, *right.select(self._added).take(right_rows).columns]
         yield self._batch(columns)
@@ -59,7 +69,10 @@ class Beside:
     def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
         import pyarrow as pa
 
-        wanted = [c if c.type.equals(field.type) else c.cast(field.type) for c, field in zip(columns, self._arrow, strict=True)]
+        wanted = [
+            c if c.type.equals(field.type) else c.cast(field.type)
+            for c, field in zip(columns, self._arrow, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(wanted, schema=self._arrow)
 
 
@@ -84,10 +97,14 @@ class Called:
         self._readers = MessageReader(left), MessageReader(right)
         self._writer = MessageWriter(output)
 
-    def pairs(self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array) -> Iterator[pa.RecordBatch]:
+    def pairs(
+        self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
         """The function's results, in batches."""
         for start in range(0, len(left_rows), CHUNK):
-            yield from self._results(left.take(left_rows.slice(start, CHUNK)), right.take(right_rows.slice(start, CHUNK)))
+            yield from self._results(
+                left.take(left_rows.slice(start, CHUNK)), right.take(right_rows.slice(start, CHUNK))
+            )
 
     def alone(self, rows: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
         """The function's results with None for the other side."""
@@ -106,7 +123,10 @@ class Called:
             return
         made, wrong = self._tolerantly(*sides)
         for place, error in sorted(wrong.items()):
-            rows = {name: None if batch is None else batch.slice(place, 1) for name, batch in (("left", left), ("right", right))}
+            rows = {
+                name: None if batch is None else batch.slice(place, 1)
+                for name, batch in (("left", left), ("right", right))
+            }
             self.bad.reject_pair(rows, error)
         if made is not None:
             yield made
@@ -124,7 +144,9 @@ class Called:
         for number, shape in misshapen:
             both = _Both(left[fine[number]], right[fine[number]])
             expected = self._writer.expected
-            wrong[fine[number]] = wrong_shape(self._spec, self._function, results[number][0], expected, message=both, why=shape.why)
+            wrong[fine[number]] = wrong_shape(
+                self._spec, self._function, results[number][0], expected, message=both, why=shape.why
+            )
         return made, dict(wrong)
 
     def _called(self, left: list[Any], right: list[Any]) -> pa.RecordBatch:
@@ -140,4 +162,6 @@ class Called:
         except ShapeError as error:
             at = error.index
             both = _Both(left[at], right[at])
-            raise wrong_shape(self._spec, function, results[at], self._writer.expected, message=both, why=error.why) from None
+            raise wrong_shape(
+                self._spec, function, results[at], self._writer.expected, message=both, why=error.why
+            ) from None

@@ -1,7 +1,10 @@
-"""Buffered rows of one side: runs, each in the order of key and time, merged as they become as long as their predecessor.
+"""Buffered rows of one side.
 
-A row is looked up by one number, made of its key and its time, so that the partners of a row are one range of a run. Where key and
-time together need more than 63 bits the time is taken coarsely, or the key hashed, and what was found is looked at again.
+Runs, each in the order of key and time, merged as they become as long as their predecessor.
+
+A row is looked up by one number, made of its key and its time, so that the partners of a row are one range of a run.
+Where key and time together need more than 63 bits the time is taken coarsely, or the key hashed, and what was found is
+looked at again.
 """
 
 from __future__ import annotations
@@ -46,10 +49,13 @@ def as_mask(flags: Flags) -> pa.Array:
 class Run:
     """Rows with their keys' numbers and times (µs), all in one order, and what is needed to find them.
 
-    ``matched`` says which rows have had a partner; None where nobody asks. Rows before ``least_time`` are there no more.
+    ``matched`` says which rows have had a partner; None where nobody asks. Rows before ``least_time`` are there no
+    more.
     """
 
-    def __init__(self, rows: pa.RecordBatch, keys: Longs, times: Longs, matched: Flags | None, before: Longs | None = None) -> None:
+    def __init__(
+        self, rows: pa.RecordBatch, keys: Longs, times: Longs, matched: Flags | None, before: Longs | None = None
+    ) -> None:
         import numpy as np
 
         self.rows = rows
@@ -79,7 +85,10 @@ class Run:
         return len(self.keys)
 
     def find(self, keys: Longs, times: Longs, reach: int) -> tuple[Longs, Longs, Longs]:
-        """For keys and times, best in order: which of them may have partners here, from where on in :attr:`order`, and how many."""
+        """For keys and times, best in order.
+
+        Which of them may have partners here, from where on in :attr:`order`, and how many.
+        """
         import numpy as np
 
         if self.folded:
@@ -130,7 +139,10 @@ def merged(one: Run, other: Run) -> Run:
 
 
 def candidates(asking: Run, asked: Run, reach: int) -> Iterator[tuple[Longs, Longs]]:
-    """The rows of two runs that have the same number and times at most ``reach`` apart, in pieces; all where keys are hashed."""
+    """The rows of two runs that have the same number and times at most ``reach`` apart, in pieces.
+
+    All where keys are hashed.
+    """
     import numpy as np
 
     in_order = asking.order

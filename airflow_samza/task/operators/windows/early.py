@@ -1,7 +1,9 @@
-"""Early results: when a window has one before it is closed, by the number of messages or by the clock, and what is left in it then.
+"""Early results.
 
-A result holds what came since the last one, or, accumulating, all so far. Nothing is emitted for a window in which nothing is new, but
-for the last result of an accumulating one.
+When a window has one before it is closed, by the number of messages or by the clock, and what is left in it then.
+
+A result holds what came since the last one, or, accumulating, all so far. Nothing is emitted for a window in which
+nothing is new, but for the last result of an accumulating one.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ NOT_DUE = -1
 
 
 class EarlyResults:
-    """The early results of one operator; windows are tables with :data:`EARLY_COLUMNS`, the messages' parts in the columns ``parts``."""
+    """The early results of one operator.
+
+    Windows are tables with :data:`EARLY_COLUMNS`, the messages' parts in the columns ``parts``.
+    """
 
     def __init__(self, window: WindowSpec, parts: list[str]) -> None:
         self.every = window.early_every
@@ -74,7 +79,10 @@ class EarlyResults:
         return table
 
     def counted(self, windows: pa.Table, results: Any, pending: Any, now: int) -> pa.Table:
-        """Windows that have got messages: ``results`` is how many results each has had since, ``pending`` its new messages before them."""
+        """Windows that have got messages.
+
+        ``results`` is how many results each has had since, ``pending`` its new messages before them.
+        """
         import numpy as np
         import pyarrow as pa
 

@@ -42,8 +42,8 @@ def placed_in_slices(batch: pa.RecordBatch, times: Any, slices: Grid) -> pa.Reco
 class FixedWindows:
     """Tumbling or hopping windows that give one result each, when they are closed.
 
-    Where windows overlap evenly, partial results are kept of *slices*, which are a hop long, and put together when a window is closed:
-    so a message is counted once, however many windows it is in. A tumbling window is one slice.
+    Where windows overlap evenly, partial results are kept of *slices*, which are a hop long, and put together when a
+    window is closed: so a message is counted once, however many windows it is in. A tumbling window is one slice.
     """
 
     def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator]) -> None:
@@ -129,7 +129,9 @@ class FixedWindows:
         names = part_names(self._keys, len(parts))
         ends = pa.array(self._grid.ends(keys[-1].to_numpy()))
         table = by_end(pa.table([*keys, ends, *parts], [*names[: self._keys], START, END, *names[self._keys :]]))
-        return Results(table, self._grouping.final([table.column(name).combine_chunks() for name in names[self._keys :]]), True)
+        return Results(
+            table, self._grouping.final([table.column(name).combine_chunks() for name in names[self._keys :]]), True
+        )
 
     def due(self, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""

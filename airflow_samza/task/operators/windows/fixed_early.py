@@ -1,7 +1,7 @@
 """Open tumbling and hopping windows with early results.
 
-By number: after exactly so many messages, wherever batches begin and end. So the messages of a batch are grouped once more, by the
-result that they belong to, and where results accumulate each takes in the ones before it.
+By number: after exactly so many messages, wherever batches begin and end. So the messages of a batch are grouped once
+more, by the result that they belong to, and where results accumulate each takes in the ones before it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ class EarlyFixedWindows:
         self._open = left if others is None else pa.concat_tables([others, left.select(others.column_names)])
 
     def _running(self, owner: Any, parts: list[pa.Array]) -> list[pa.Array]:
-        """Parts of results, each with those of the same window before it: doubled steps, so that it takes few passes."""
+        """Parts of results, each with those of the same window before it.
+
+        Doubled steps, so that it takes few passes.
+        """
         import numpy as np
         import pyarrow as pa
 
@@ -94,12 +97,16 @@ class EarlyFixedWindows:
             step *= 2
         return parts
 
-    def _left(self, windows: pa.Table, owner: Any, parts: list[pa.Array], done: Any, full: Any, pending: Any, now: int) -> pa.Table:
+    def _left(
+        self, windows: pa.Table, owner: Any, parts: list[pa.Array], done: Any, full: Any, pending: Any, now: int
+    ) -> pa.Table:
         """The windows that have had messages, as they are now."""
         import numpy as np
         import pyarrow as pa
 
-        last = np.append(np.flatnonzero(owner[1:] != owner[:-1]), len(owner) - 1)  # the last result of each window, begun or done
+        last = np.append(
+            np.flatnonzero(owner[1:] != owner[:-1]), len(owner) - 1
+        )  # the last result of each window, begun or done
         kept = [part.take(pa.array(last)) for part in parts]
         if not self._early.accumulating and done[last].any():
             empty = pa.array(np.arange(windows.num_rows), mask=done[last])
@@ -109,7 +116,9 @@ class EarlyFixedWindows:
 
     def _results(self, windows: pa.Table, *, final: bool) -> Results:
         table = by_end(windows)
-        return Results(table, self._grouping.final([table.column(name).combine_chunks() for name in self._parts]), final)
+        return Results(
+            table, self._grouping.final([table.column(name).combine_chunks() for name in self._parts]), final
+        )
 
     def close(self, watermark: int | None) -> Iterator[Results]:
         """See :class:`OpenWindows`."""

@@ -78,16 +78,25 @@ class Fold:
         try:
             batch = self._writer.write(values)
         except ShapeError as error:
-            raise wrong_shape(self._spec, self._function, values[error.index], self._writer.expected, why=error.why) from None
+            raise wrong_shape(
+                self._spec, self._function, values[error.index], self._writer.expected, why=error.why
+            ) from None
         return dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def kept(self, values: Mapping[int, Any]) -> dict[str, pa.Table]:
-        """Return values by number as tables: those of the result's own class by column, plain ones as text, and only the others pickled."""
+        """Return values by number as tables.
+
+        Those of the result's own class by column, plain ones as text, and only the others pickled.
+        """
         import cloudpickle
         import pyarrow as pa
 
         plain = self._result.python_class or Row
-        own = {number: value for number, value in values.items() if type(value) is plain or (plain is Row and isinstance(value, Row))}
+        own = {
+            number: value
+            for number, value in values.items()
+            if type(value) is plain or (plain is Row and isinstance(value, Row))
+        }
         others = {number: value for number, value in values.items() if number not in own}
         tables = {}
         if own:
@@ -101,14 +110,20 @@ class Fold:
                 pickled[number] = cloudpickle.dumps(value)
         for name, kept, kind in (("plain", plain_ones, pa.string()), ("pickled", pickled, pa.binary())):
             if kept:
-                tables[name] = pa.table({_ROW: pa.array(list(kept), pa.int64()), "value": pa.array(list(kept.values()), kind)})
+                tables[name] = pa.table(
+                    {_ROW: pa.array(list(kept), pa.int64()), "value": pa.array(list(kept.values()), kind)}
+                )
         return tables
 
     def _tell_pickled(self, why: NotPlain) -> None:
         if not self._told_pickled:
             self._told_pickled = True
             title = self._spec.title
-            logger.warning("The fold of %s keeps values that only pickle keeps (%s): who may write the root can run code here.", title, why)
+            logger.warning(
+                "The fold of %s keeps values that only pickle keeps (%s): who may write the root can run code here.",
+                title,
+                why,
+            )
 
     def restored(self, tables: Mapping[str, pa.Table]) -> dict[int, Any]:
         """What :meth:`kept` gave."""

@@ -1,8 +1,9 @@
 """Where tumbling and hopping windows start and end. Times are int64 microseconds since 1970 (UTC).
 
-Without a zone they start at whole multiples of the hop since 1970, as Spark's ``window()``. In a zone they start where the zone's wall
-clock says so: windows of whole days at local midnight (so a day may have 23 or 25 hours), shorter ones whenever the clock shows a
-multiple of the hop, or jumps over one. A window is then as many hops long as its length has.
+Without a zone they start at whole multiples of the hop since 1970, as Spark's ``window()``. In a zone they start where
+the zone's wall
+clock says so: windows of whole days at local midnight (so a day may have 23 or 25 hours), shorter ones whenever the
+clock shows a multiple of the hop, or jumps over one. A window is then as many hops long as its length has.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _EPOCH = _NAIVE.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 _FIRST_DAY, _LAST_DAY = -719_160, 2_932_893
-"""3 January 1 and 28 December 9999: beyond them Python knows no wall clock, and zones keep the offset that they have there."""
+"""3 January 1 and 28 December 9999.
+
+Beyond them Python knows no wall clock, and zones keep the offset that they have there.
+"""
 
 _DAYS_KEPT = 100
 """Days whose starts stay at hand; what runs for months must not keep them all."""
@@ -36,7 +40,10 @@ class Grid(Protocol):
     """The windows of one kind."""
 
     def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
-        """Row numbers and window starts: each row once per window that it is in, in the order of the rows; None: once each."""
+        """Row numbers and window starts: each row once per window that it is in, in the order of the rows.
+
+        None: once each.
+        """
         ...
 
     def ends(self, starts: Longs) -> Longs:
@@ -63,13 +70,18 @@ def grid_of(window: WindowSpec) -> Grid:
 def slices_of(window: WindowSpec, aggregations: Sequence[Aggregation]) -> Grid | None:
     """The pieces, one hop long, of which windows are put together; None where they cannot be.
 
-    A hopping window may not be so many hops long; and where the order counts in which messages came, pieces do not tell it.
+    A hopping window may not be so many hops long; and where the order counts in which messages came, pieces do not tell
+    it.
     """
     assert window.duration_ms is not None
     if window.hop_ms is None:
         return grid_of(window)
     ordered = any(aggregation.function in ("first", "last", "collect") for aggregation in aggregations)
-    return None if ordered or window.duration_ms % window.hop_ms else grid_of(replace(window, duration_ms=window.hop_ms, hop_ms=None))
+    return (
+        None
+        if ordered or window.duration_ms % window.hop_ms
+        else grid_of(replace(window, duration_ms=window.hop_ms, hop_ms=None))
+    )
 
 
 class FixedGrid:
@@ -108,7 +120,10 @@ class FixedGrid:
 
 
 class ZonedGrid:
-    """Windows that follow the wall clock of a zone; ``length`` is a multiple of ``hop``, which is whole days or divides one."""
+    """Windows that follow the wall clock of a zone.
+
+    ``length`` is a multiple of ``hop``, which is whole days or divides one.
+    """
 
     def __init__(self, length: int, hop: int, zone: str) -> None:
         import pendulum
@@ -187,7 +202,10 @@ class ZonedGrid:
         return sorted({begin, *(self._at_change(at, begin, end) for at in shown if begin <= at < end)})
 
     def _instant(self, day: int, wall: int, fold: int) -> int:
-        """When the wall clock shows a time: the first or second time by ``fold``, which chooses the offset for one that it skips."""
+        """When the wall clock shows a time.
+
+        The first or second time by ``fold``, which chooses the offset for one that it skips.
+        """
         known = min(max(day, _FIRST_DAY), _LAST_DAY)
         if known != day:
             return self._instant(known, wall, fold) + (day - known) * DAY_US
@@ -200,7 +218,10 @@ class ZonedGrid:
         return (moment.utcoffset() or datetime.timedelta(0)) // _MICROSECOND
 
     def _at_change(self, at: int, begin: int, end: int) -> int:
-        """The time itself where the clock shows a multiple of the hop then; else the moment at which it jumped over one."""
+        """The time itself where the clock shows a multiple of the hop then.
+
+        Else the moment at which it jumped over one.
+        """
         if (at + self._offset(at)) % DAY_US % self._hop == 0:
             return at
         low, high = begin, end - 1  # in whole seconds: the offset of begin holds at low, not any more at high

@@ -13,15 +13,21 @@ START, END = "start", "end"
 """Columns of windows, int64 microseconds; before them stand the key ``k0`` …, behind them the parts ``p0`` …"""
 
 PANE, PENDING, DUE, SEEN = "pane", "pending", "due", "seen"
-"""Columns of windows with early results: the number of the next one, the messages since the last one, when one is due (ms; -1: not),
-and the window's turn among those that were opened."""
+"""Columns of windows with early results.
+
+The number of the next one, the messages since the last one, when one is due (ms; -1: not), and the window's turn among
+those that were opened.
+"""
 
 EARLY_COLUMNS = (PANE, PENDING, DUE, SEEN)
 
 
 @dataclass(frozen=True)
 class Results:
-    """Windows to emit: ``table`` has the columns above, ``values`` the finished columns by name; ``final`` when the windows are closed."""
+    """Windows to emit: ``table`` has the columns above, ``values`` the finished columns by name.
+
+    ``final`` when the windows are closed.
+    """
 
     table: pa.Table
     values: Mapping[str, Any]
@@ -36,7 +42,10 @@ class OpenWindows(Protocol):
         ...
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
-        """Takes messages in, that are not late; early results that are complete with them. ``now``: the clock, in ms."""
+        """Takes messages in, that are not late; early results that are complete with them.
+
+        ``now``: the clock, in ms.
+        """
         ...
 
     def close(self, watermark: int | None) -> Iterator[Results]:
@@ -61,7 +70,10 @@ class OpenWindows(Protocol):
 
 
 def codes_of(keys: Sequence[pa.Array], rows: int) -> Any:
-    """A number from 0 for each distinct key, in the order in which they come (numpy int64 per row); equal keys have equal bits."""
+    """A number from 0 for each distinct key, in the order in which they come (numpy int64 per row).
+
+    Equal keys have equal bits.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -69,7 +81,11 @@ def codes_of(keys: Sequence[pa.Array], rows: int) -> Any:
     if not keys or not rows:
         return np.zeros(rows, np.int64)
     names = [f"k{place}" for place in range(len(keys))]
-    grouped = pa.table([*keys, pa.array(np.arange(rows))], [*names, "row"]).group_by(names, use_threads=False).aggregate([("row", "list")])
+    grouped = (
+        pa.table([*keys, pa.array(np.arange(rows))], [*names, "row"])
+        .group_by(names, use_threads=False)
+        .aggregate([("row", "list")])
+    )
     lists = grouped.column("row_list").combine_chunks()
     lengths = pc.list_value_length(lists).to_numpy()
     members = lists.flatten().to_numpy()

@@ -18,11 +18,19 @@ def made_of_slices(spec: WindowOperatorSpec) -> bool:
     """Whether a window's results can be put together of partial results of slices, whoever made them."""
     window = spec.window
     whole = spec.fold is not None or bool(spec.side_outputs) or window.is_early
-    return window.duration_ms is not None and window.time == "event" and not whole and slices_of(window, spec.aggregations) is not None
+    return (
+        window.duration_ms is not None
+        and window.time == "event"
+        and not whole
+        and slices_of(window, spec.aggregations) is not None
+    )
 
 
 class Placing:
-    """Puts the start of its slice behind each message; ``without_time`` counts the messages that have none and are left out."""
+    """Puts the start of its slice behind each message.
+
+    ``without_time`` counts the messages that have none and are left out.
+    """
 
     def __init__(self, spec: WindowOperatorSpec, messages: Schema) -> None:
         slices = slices_of(spec.window, spec.aggregations)

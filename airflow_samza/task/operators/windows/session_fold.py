@@ -1,4 +1,7 @@
-"""Sessions with a fold of the user's. Two sessions can become one, and two folded values cannot: so their messages are kept until then."""
+"""Sessions with a fold of the user's.
+
+Two sessions can become one, and two folded values cannot: so their messages are kept until then.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ class FoldedSessions:
         kind = DataType("struct", children=tuple(field.type for field in inputs.fields), names=inputs.names)
         collected = Field(_MESSAGE, DataType("array", children=(kind,)))
         messages = Accumulator(Aggregation("collect", _MESSAGE, _MESSAGE), kind, collected, placed=True)
-        self._sessions = SessionWindows(spec, [messages], gap_ms, EarlyResults(spec.window, ["p0", "p1"]) if early else None)
+        self._sessions = SessionWindows(
+            spec, [messages], gap_ms, EarlyResults(spec.window, ["p0", "p1"]) if early else None
+        )
 
     def late(self, times: Any, watermark: int) -> Any:
         """See :class:`OpenWindows`."""
@@ -38,7 +43,9 @@ class FoldedSessions:
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
-        return self._folded(self._sessions.add(batch.append_column(_MESSAGE, batch.to_struct_array()), times, watermark, now))
+        return self._folded(
+            self._sessions.add(batch.append_column(_MESSAGE, batch.to_struct_array()), times, watermark, now)
+        )
 
     def close(self, watermark: int | None) -> Iterator[Results]:
         """See :class:`OpenWindows`."""

@@ -1,7 +1,10 @@
-"""Open sessions with aggregations: messages that lie no further apart than the gap, and the sessions that they join, become one.
+"""Open sessions with aggregations.
 
-As in Spark's ``session_window`` a session is [its first message, its last message + gap), and a message exactly at its end still
-belongs to it. A message is late when the session that it would open by itself is closed: so it does not matter what was read before.
+Messages that lie no further apart than the gap, and the sessions that they join, become one.
+
+As in Spark's ``session_window`` a session is [its first message, its last message + gap), and a message exactly at its
+end still belongs to it. A message is late when the session that it would open by itself is closed: so it does not
+matter what was read before.
 """
 
 from __future__ import annotations
@@ -28,12 +31,18 @@ class SessionWindows:
     Messages are collected, and become sessions when a result is asked for or many have come.
     """
 
-    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], gap_ms: int, early: EarlyResults | None) -> None:
+    def __init__(
+        self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], gap_ms: int, early: EarlyResults | None
+    ) -> None:
         self._spec = spec
         self._gap = gap_ms * 1000
         self._early = early
         self._grouping = Grouping(spec, accumulators)
-        self._columns = list(dict.fromkeys([*spec.key, *(a.aggregation.column for a in accumulators if a.aggregation.column is not None)]))
+        self._columns = list(
+            dict.fromkeys(
+                [*spec.key, *(a.aggregation.column for a in accumulators if a.aggregation.column is not None)]
+            )
+        )
         self._names = part_names(len(spec.key), len(self._grouping.parts))
         self._open: pa.Table | None = None
         self._raw: list[pa.RecordBatch] = []
@@ -73,7 +82,9 @@ class SessionWindows:
         if self._open is not None:
             former = self._open.num_rows
             opened = [self._open.column(f"k{place}") for place in range(len(keys))]
-            keys = [pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(opened, keys, strict=True)]
+            keys = [
+                pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(opened, keys, strict=True)
+            ]
             starts = np.concatenate([self._open.column(START).to_numpy(), starts])
             ends = np.concatenate([self._open.column(END).to_numpy(), ends])
         session, starts, ends = joined_intervals(codes_of(keys, len(starts)), starts, ends)
@@ -85,7 +96,9 @@ class SessionWindows:
         numbers = new.to_numpy()  # of every session
         firsts = _firsts(session, len(starts))[numbers]
         columns = [key.take(pa.array(firsts)) for key in keys]
-        table = pa.table([*columns, *parts, pa.array(starts[numbers]), pa.array(ends[numbers])], [*self._names, START, END])
+        table = pa.table(
+            [*columns, *parts, pa.array(starts[numbers]), pa.array(ends[numbers])], [*self._names, START, END]
+        )
         if self._early is not None:
             table = self._early.carried(table, self._open, session, former, now)
         self._open = table
@@ -155,7 +168,9 @@ class SessionWindows:
 
 
 def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
-    """Intervals of one key that overlap or touch become one: the number of the joined one for each, and starts and ends by that number.
+    """Intervals of one key that overlap or touch become one.
+
+    The number of the joined one for each, and starts and ends by that number.
 
     Numbers count from 0 in the order in which the first of their intervals stand.
     """
@@ -163,7 +178,8 @@ def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
 
     order = np.lexsort((starts, keys))
     key, start, end = keys[order], starts[order], ends[order]
-    # The greatest end so far of the same key: ends as ranks, so that key and rank fit into one number whose maximum runs on.
+    # The greatest end so far of the same key: ends as ranks, so that key and rank fit into one number whose maximum
+    # runs on.
     values, ranks = np.unique(end, return_inverse=True)
     running = np.maximum.accumulate(key * len(values) + ranks)
     reached = values[running % len(values)]

@@ -18,8 +18,8 @@ def touched_windows(
 ) -> tuple[Any, pa.Table, pa.Table | None, pa.Table | None]:
     """The windows that messages are in, of which ``keys`` are the key columns and the start.
 
-    Gives the place of each message's window among them; the windows, without parts, those that were open before first; these as they are
-    in ``opened``; and the other open ones. None stands for no windows.
+    Gives the place of each message's window among them; the windows, without parts, those that were open before first;
+    these as they are in ``opened``; and the other open ones. None stands for no windows.
     """
     import numpy as np
     import pyarrow as pa
@@ -28,7 +28,9 @@ def touched_windows(
     together = list(keys)
     if opened is not None:
         mine = [opened.column(name) for name in (*key_names, START)]
-        together = [pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(mine, keys, strict=True)]
+        together = [
+            pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(mine, keys, strict=True)
+        ]
     codes = codes_of(together, before + len(keys[0]))
     touched, firsts, window = np.unique(codes[before:], return_index=True, return_inverse=True)
     fresh = firsts[touched >= before]

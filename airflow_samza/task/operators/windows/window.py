@@ -32,11 +32,13 @@ _BEFORE_ALL = -(1 << 52)
 
 
 class Window(Operator[WindowOperatorSpec]):
-    """A row for each window and key: when the watermark, or the clock, has reached its end, and at the end of all inputs.
+    """A row for each window and key.
 
-    Rows come in the order of the windows' ends; those of one end in the order in which their keys came. ``late`` counts messages
-    all of whose windows were closed, ``without_time`` those that have no event time and so are in no window. ``combined``: partial
-    results come instead of messages (see ``combiner``).
+    When the watermark, or the clock, has reached its end, and at the end of all inputs.
+
+    Rows come in the order of the windows' ends; those of one end in the order in which their keys came. ``late`` counts
+    messages all of whose windows were closed, ``without_time`` those that have no event time and so are in no window.
+    ``combined``: partial results come instead of messages (see ``combiner``).
     """
 
     def __init__(
@@ -184,11 +186,14 @@ def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> Op
         return FoldedWindows(spec, fold, grid_of(window))
     placed = window.gap_ms is not None
     accumulators = [
-        Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name], placed=placed) for a in spec.aggregations
+        Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name], placed=placed)
+        for a in spec.aggregations
     ]
     if window.gap_ms is not None:
         parts = [f"p{place}" for place in range(sum(len(accumulator.parts) for accumulator in accumulators))]
-        return SessionWindows(spec, accumulators, window.gap_ms, EarlyResults(window, parts) if window.is_early else None)
+        return SessionWindows(
+            spec, accumulators, window.gap_ms, EarlyResults(window, parts) if window.is_early else None
+        )
     if window.is_early:
         return EarlyFixedWindows(spec, accumulators, grid_of(window))
     return FixedWindows(spec, accumulators)

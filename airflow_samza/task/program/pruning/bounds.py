@@ -1,7 +1,7 @@
 """What a stage's first conditions say of single columns of an input: for a system that can skip rows by statistics.
 
-Only what holds whatever the other columns are, and only conditions that Spark would evaluate first; everything is filtered again by the
-operators, so a bound that is left out costs time and never a row.
+Only what holds whatever the other columns are, and only conditions that Spark would evaluate first; everything is
+filtered again by the operators, so a bound that is left out costs time and never a row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _COMPARED = {"EQ": ("=", "="), "LT": ("<", ">"), "LTE": ("<=", ">="), "GT": (">"
 def input_bounds(
     operators: Sequence[OperatorSpec], compiled: Mapping[str, CompiledOperator], whole: Mapping[str, Schema]
 ) -> dict[str, tuple[ColumnBound, ...]]:
-    """Per input stream of a stage, what its messages must fulfil to be of use; streams of which nothing is known are left out.
+    """Per input stream of a stage, what its messages must fulfil to be of use.
+
+    Streams of which nothing is known are left out.
 
     ``whole`` are the schemas of the inputs by operator id.
     """
@@ -70,7 +72,10 @@ def _bounds(node: Any, schema: Schema) -> Iterator[ColumnBound]:
         node = node.this
     word = type(node).__name__
     if word in _COMPARED:
-        for one, other, symbol in ((node.this, node.expression, _COMPARED[word][0]), (node.expression, node.this, _COMPARED[word][1])):
+        for one, other, symbol in (
+            (node.this, node.expression, _COMPARED[word][0]),
+            (node.expression, node.this, _COMPARED[word][1]),
+        ):
             field = _field(one, schema)
             value = _value(other, field[1]) if field is not None else None
             if field is not None and value is not None:

@@ -1,4 +1,6 @@
-"""Which columns of what an operator gives are read behind it: known from keys, aggregations and SQL, never from Python callables.
+"""Which columns of what an operator gives are read behind it.
+
+Known from keys, aggregations and SQL, never from Python callables.
 
 A set of column names in lower case (Spark's SQL does not tell cases apart); None stands for all columns.
 """
@@ -30,11 +32,13 @@ Columns = frozenset[str] | None
 NONE: Columns = frozenset()
 
 
-def columns_used(operators: Sequence[OperatorSpec], topics: Mapping[str, Columns], *, times: bool = False) -> dict[str, Columns]:
+def columns_used(
+    operators: Sequence[OperatorSpec], topics: Mapping[str, Columns], *, times: bool = False
+) -> dict[str, Columns]:
     """By operator id, the columns of its output that other operators read. ``operators`` come after their inputs.
 
-    ``topics`` are the columns that go through streams; a stream that is not there takes all. ``times``: whoever reads inputs (a chooser of
-    the user's) asks for their event times.
+    ``topics`` are the columns that go through streams; a stream that is not there takes all. ``times``: whoever reads
+    inputs (a chooser of the user's) asks for their event times.
     """
     used: dict[str, Columns] = {operator.op_id: _watermarks(operator) for operator in operators}
     for operator in operators if times else ():
@@ -96,7 +100,9 @@ def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]
         read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
         return lowered([column for column in read if column is not None])
     if isinstance(operator, TableJoinSpec) and operator.function is None:
-        return both(used, lowered([*operator.key, *([operator.time_column] if operator.time_column is not None else [])]))
+        return both(
+            used, lowered([*operator.key, *([operator.time_column] if operator.time_column is not None else [])])
+        )
     if isinstance(operator, StreamJoinSpec) and operator.function is None:
         times = [time for time in (operator.left_time, operator.right_time) if time is not None]
         return both(used, lowered([*operator.left_key, *operator.right_key, *times]))

@@ -25,7 +25,10 @@ from airflow_samza.task.program.schemas import CATALYST, CompiledOperator
 
 
 def flow_notes(
-    spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator], contents: Mapping[str, TopicContent]
+    spec: ApplicationSpec,
+    plan: ExecutionPlan,
+    compiled: Mapping[str, CompiledOperator],
+    contents: Mapping[str, TopicContent],
 ) -> dict[str, dict[str, str]]:
     """Per stage and stream, what less than whole streams and whole messages is read or sent, for people."""
     topics = topic_columns(spec, contents)
@@ -34,7 +37,11 @@ def flow_notes(
         members = set(stage.operators)
         operators = [operator for operator in spec.operators if operator.op_id in members]
         used = columns_used(operators, topics)
-        inputs = {o.op_id: s for o in operators if isinstance(o, InputOperatorSpec) and (s := compiled[o.op_id].schema) is not None}
+        inputs = {
+            o.op_id: s
+            for o in operators
+            if isinstance(o, InputOperatorSpec) and (s := compiled[o.op_id].schema) is not None
+        }
         bounds = input_bounds(operators, compiled, inputs)
         found: dict[str, str] = {}
         for operator in operators:
@@ -60,7 +67,9 @@ def flow_notes(
 
 def _reading(schema: Schema, used: Columns) -> list[str]:
     left = cut(schema, used)
-    return [] if left is schema else [f"reads {len(left.fields)} of {len(schema.fields)} columns: {', '.join(left.names)}"]
+    return (
+        [] if left is schema else [f"reads {len(left.fields)} of {len(schema.fields)} columns: {', '.join(left.names)}"]
+    )
 
 
 def _skipping(bounds: Sequence[ColumnBound]) -> list[str]:

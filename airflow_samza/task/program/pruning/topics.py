@@ -1,6 +1,9 @@
-"""What goes through the topics between stages: only columns that are read later, and partial results where an aggregation follows.
+"""What goes through the topics between stages.
 
-Decided once per run, on its whole plan, and kept in its record: writers and readers follow it, whatever they know of schemas by then.
+Only columns that are read later, and partial results where an aggregation follows.
+
+Decided once per run, on its whole plan, and kept in its record: writers and readers follow it, whatever they know of
+schemas by then.
 """
 
 from __future__ import annotations
@@ -8,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.operator_specs import AggregateSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec, WindowOperatorSpec
+from airflow_samza.application.operator_specs import (
+    AggregateSpec,
+    InputOperatorSpec,
+    OperatorSpec,
+    PartitionBySpec,
+    WindowOperatorSpec,
+)
 from airflow_samza.chooser.default import looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
@@ -19,7 +28,9 @@ from airflow_samza.task.program.pruning.columns import NONE, Columns, both, colu
 from airflow_samza.task.program.schemas import CompiledOperator
 
 
-def reduce_topics(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, TopicContent]:
+def reduce_topics(
+    spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]
+) -> dict[str, TopicContent]:
     """What goes through each intermediate stream, for those through which not whole messages go."""
     config = Config(spec.config)
     if config.whole_messages or looks_at_messages(config):
@@ -27,7 +38,11 @@ def reduce_topics(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[
     times = config.chooser_class is not None  # it may choose by event time, which partial results do not have
     contents = {} if times else _combined(spec, plan, compiled)
     topics = topic_columns(spec, contents)
-    whole = {stream_id for stage in plan.stages for stream_id in (*stage.side_inputs, *(stage.outputs if stage.several_epochs else ()))}
+    whole = {
+        stream_id
+        for stage in plan.stages
+        for stream_id in (*stage.side_inputs, *(stage.outputs if stage.several_epochs else ()))
+    }
     needed: dict[str, Columns] = {stream_id: None if stream_id in whole else NONE for stream_id in spec.intermediates}
     for stage in reversed(plan.stages):  # readers before writers
         operators = [operator for operator in spec.operators if operator.op_id in set(stage.operators)]
@@ -59,7 +74,9 @@ def topic_columns(spec: ApplicationSpec, contents: Mapping[str, TopicContent]) -
     return found
 
 
-def _combined(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, TopicContent]:
+def _combined(
+    spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]
+) -> dict[str, TopicContent]:
     readers: dict[str, list[OperatorSpec]] = {}
     for operator in spec.operators:
         for source in operator.inputs:
@@ -77,7 +94,11 @@ def _combined(spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str,
             continue
         if isinstance(reader, WindowOperatorSpec) and not (plan.stream(stream_id).bounded and made_of_slices(reader)):
             continue  # in a stream without an end a message may be late, which partial results do not tell
-        if decomposable(reader.aggregations) and set(writer.key) <= set(reader.key) and compiled[reader.op_id].schema is not None:
+        if (
+            decomposable(reader.aggregations)
+            and set(writer.key) <= set(reader.key)
+            and compiled[reader.op_id].schema is not None
+        ):
             contents[stream_id] = TopicContent(combined_for=reader.op_id, schema=messages.ddl())
     return contents
 

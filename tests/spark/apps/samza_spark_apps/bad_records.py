@@ -27,7 +27,9 @@ def below_fifty(reading: Reading) -> bool:
 @stream_application("spark-bad-records")
 def readings(app: Any) -> None:
     bad = dead_letter(app.output_stream("bad", system="lake", path="out/bad", format="json"))
-    found = app.input_stream("readings", system="lake", schema=Reading, partitions=2, path="readings", format="json", on_error=bad)
+    found = app.input_stream(
+        "readings", system="lake", schema=Reading, partitions=2, path="readings", format="json", on_error=bad
+    )
     inverted = found.map(inverse, on_error=bad, id="inverse").partition_by("sensor", id="by-sensor")
     inverted.filter(below_fifty, on_error=bad, id="below-fifty").send_to(
         app.output_stream("small", system="lake", path="out/small", format="parquet")

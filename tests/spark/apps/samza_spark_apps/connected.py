@@ -1,4 +1,7 @@
-"""What the tests of Spark Connect run beside the contract: settings of a session, names in it, and several Catalyst sections."""
+"""What the tests of Spark Connect run beside the contract.
+
+Settings of a session, names in it, and several Catalyst sections.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the contract of sessions runs: a stage for each thing that can happen to a stage. Rows name the folder of their test's files."""
+"""What the contract of sessions runs: a stage for each thing that can happen to a stage.
+
+Rows name the folder of their test's files.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +90,11 @@ def contract(app: Any) -> None:
     def out(name: str) -> Any:
         return app.output_stream(f"{name}-out", system="lake", path=f"out/{name}", format="parquet")
 
-    marks("counted").partition_by("number", id="by-number").aggregate("number", marks=count(), id="per-number").send_to(out("counted"))
-    # One task: Spark never speculates on it, so that the other core stays free, and tries are those that the test is about.
+    marks("counted").partition_by("number", id="by-number").aggregate("number", marks=count(), id="per-number").send_to(
+        out("counted")
+    )
+    # One task: Spark never speculates on it, so that the other core stays free, and tries are those that the test is
+    # about.
     marks("held", partitions=1).filter(hold).send_to(out("held"))
     marks("dying", partitions=1).filter(die_once).send_to(out("dying"))
     marks("failing", partitions=1).filter(fail_once).send_to(out("failing"))

@@ -1,4 +1,7 @@
-"""What the contract of sessions pushes: a table, the functions that make its rows, and an application that looks them up."""
+"""What the contract of sessions pushes.
+
+A table, the functions that make its rows, and an application that looks them up.
+"""
 
 from __future__ import annotations
 

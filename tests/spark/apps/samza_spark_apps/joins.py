@@ -16,10 +16,16 @@ def lag(view: Any, click: Any) -> dict[str, Any]:
 
 @stream_application("spark-joins")
 def joins(app: Any) -> None:
-    views = app.input_stream("views", system="log", schema=VIEWS, timestamp="seen").partition_by("member_id", id="views-by-member")
-    clicks = app.input_stream("clicks", system="log", schema=CLICKS, timestamp="clicked").partition_by("who", id="clicks-by-member")
+    views = app.input_stream("views", system="log", schema=VIEWS, timestamp="seen").partition_by(
+        "member_id", id="views-by-member"
+    )
+    clicks = app.input_stream("clicks", system="log", schema=CLICKS, timestamp="clicked").partition_by(
+        "who", id="clicks-by-member"
+    )
     keys = {"left_key": "member_id", "right_key": "who"}
-    views.join(clicks, id="all", how="full", ttl="10 seconds", **keys).send_to(app.output_stream("all", system="log", partitions=2))
+    views.join(clicks, id="all", how="full", ttl="10 seconds", **keys).send_to(
+        app.output_stream("all", system="log", partitions=2)
+    )
     lagging = views.join(
         clicks,
         lag,

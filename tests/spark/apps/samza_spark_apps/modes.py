@@ -34,18 +34,24 @@ def five_stages(app: Any) -> None:
 @stream_application("by-catalyst")
 def by_catalyst(app: Any) -> None:
     """A stage in whose middle Catalyst runs: windows before it, and a count behind it, keep state."""
-    visits = app.input_stream("visits", system="log", schema=Visit, timestamp="at").partition_by("country", id="by-country")
+    visits = app.input_stream("visits", system="log", schema=Visit, timestamp="at").partition_by(
+        "country", id="by-country"
+    )
     windows = visits.window(tumbling("1 minute"), key="country", visits=count(), id="per-minute")
     shown = windows.select("regexp_replace(country, 'n', 'N') AS place", "visits").where("rlike(place, '^[Nd]')")
-    shown.partition_by("place", id="by-place").aggregate("place", minutes=count(), visits=sum_("visits"), id="per-place").send_to(
-        app.output_stream("per-place", system="log", partitions=2, key="place")
-    )
+    shown.partition_by("place", id="by-place").aggregate(
+        "place", minutes=count(), visits=sum_("visits"), id="per-place"
+    ).send_to(app.output_stream("per-place", system="log", partitions=2, key="place"))
 
 
 @stream_application("flowing")
 def flowing(app: Any) -> None:
-    visits = app.input_stream("visits", system="log", schema=Visit, partitions=2, bounded=False, timestamp="at", max_delay=0)
+    visits = app.input_stream(
+        "visits", system="log", schema=Visit, partitions=2, bounded=False, timestamp="at", max_delay=0
+    )
     by_country = visits.map(longer).partition_by("country", id="by-country")
     by_country.send_to(app.output_stream("hopped", system="log", schema=Visit, partitions=2, key="country"))
-    windows = by_country.window(tumbling("1 minute"), key="country", visits=count(), dwell=sum_("dwell_ms"), id="per-minute")
+    windows = by_country.window(
+        tumbling("1 minute"), key="country", visits=count(), dwell=sum_("dwell_ms"), id="per-minute"
+    )
     windows.send_to(app.output_stream("per-minute", system="log", partitions=2, key="country"))

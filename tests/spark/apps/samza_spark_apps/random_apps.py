@@ -1,4 +1,7 @@
-"""Random applications and data for comparing the ways to run them: stages, windows, joins, aggregations, tables, several inputs."""
+"""Random applications and data for comparing the ways to run them.
+
+Stages, windows, joins, aggregations, tables, several inputs.
+"""
 
 from __future__ import annotations
 
@@ -88,13 +91,19 @@ class Plan:
         kinds = ["join", "none", *(["table"] if self.with_table else [])]
         kind = rng.choice(kinds)
         if kind == "join":
-            other = app.input_stream("other", schema=OTHER[key], **{**options, "timestamp": "then"}).partition_by(key, id="others")
+            other = app.input_stream("other", schema=OTHER[key], **{**options, "timestamp": "then"}).partition_by(
+                key, id="others"
+            )
             how = rng.choice(["inner", "left", "right", "full"])
             stream = stream.join(other, id="join", key=key, how=how, ttl=f"{rng.choice([1, 30, 120])} seconds")
             stream.send_to(app.output_stream("joined"))
         elif kind == "table":
             table = app.local_table("known", key="k", schema="k string, first bigint")
-            rows = app.input_stream("rows", schema=SCHEMA, bounded=bounded).where("k IS NOT NULL").partition_by("k", id="table-rows")
+            rows = (
+                app.input_stream("rows", schema=SCHEMA, bounded=bounded)
+                .where("k IS NOT NULL")
+                .partition_by("k", id="table-rows")
+            )
             rows.aggregate("k", id="one-row", first=min_("i")).send_to(table)
             if key != "k":
                 stream = stream.partition_by("k", id="to-table")
@@ -105,11 +114,13 @@ class Plan:
             stream = stream.partition_by(["g", "k"], id="second")
             stream.aggregate(["g", "k"], id="totals", **self._aggregations(rng)).send_to(app.output_stream("out"))
         elif last == "aggregate":
-            stream.aggregate("k" if kind == "table" else key, id="totals", **self._aggregations(rng)).send_to(app.output_stream("out"))
-        elif last == "window":
-            stream.window(self._window(rng), id="window", key="k" if kind == "table" else key, **self._aggregations(rng)).send_to(
+            stream.aggregate("k" if kind == "table" else key, id="totals", **self._aggregations(rng)).send_to(
                 app.output_stream("out")
             )
+        elif last == "window":
+            stream.window(
+                self._window(rng), id="window", key="k" if kind == "table" else key, **self._aggregations(rng)
+            ).send_to(app.output_stream("out"))
         elif last == "send":
             stream.send_to(app.output_stream("out"))
 

@@ -33,7 +33,9 @@ def scoring(app: Any) -> None:
     changes = app.side_input("profile-changes", schema=PROFILES, key="member_id", bounded=False)
     scores = app.side_input("scores", schema=SCORES, key="member_id", bounded=False)
     profiles = app.table("profiles", key="member_id", side_inputs=[changes])
-    sums = app.table("sums", key="member_id", side_inputs=[scores], schema=SCORES, processor="samza_spark_apps.side_inputs:Summing")
+    sums = app.table(
+        "sums", key="member_id", side_inputs=[scores], schema=SCORES, processor="samza_spark_apps.side_inputs:Summing"
+    )
     joined = views.join(profiles, how="left", id="with-profile").join(sums, how="left", id="with-score")
     joined.send_to(app.output_stream("scored", key="member_id"))
 

@@ -16,7 +16,9 @@ def table_to_table(app: Any) -> None:
     views = app.input_stream("views", system="warehouse", schema=VIEWS, partitions=3, format="parquet", path="views")
     long = views.where("dwell_ms > 1000")
     long.send_to(
-        app.output_stream("long", system="warehouse", format="csv", path="out/long", options={"mode": "overwrite", "header": True})
+        app.output_stream(
+            "long", system="warehouse", format="csv", path="out/long", options={"mode": "overwrite", "header": True}
+        )
     )
     per_country = long.partition_by("country", id="by-country").aggregate(
         "country", views=count(), dwell=sum_("dwell_ms"), id="per-country"
@@ -48,7 +50,9 @@ def busy_countries(spark: Any) -> Any:
 @stream_application("spark-existing-job")
 def existing_job(app: Any) -> None:
     busy = app.from_dataframe(busy_countries, id="busy", schema="country string, views bigint", partitions=2)
-    busy.select("upper(country) AS country", "views").send_to(app.output_stream("busy-out", system="warehouse", options={"table": "busy"}))
+    busy.select("upper(country) AS country", "views").send_to(
+        app.output_stream("busy-out", system="warehouse", options={"table": "busy"})
+    )
 
 
 def thirds(spark: Any) -> Any:
@@ -63,7 +67,9 @@ def counted_thirds(app: Any) -> None:
 @stream_application("spark-thirds-to-files")
 def thirds_to_files(app: Any) -> None:
     counted = app.from_dataframe(thirds, id="thirds", schema="third bigint, count bigint", partitions=2)
-    counted.send_to(app.output_stream("out", system="warehouse", format="parquet", path="thirds", options={"mode": "overwrite"}))
+    counted.send_to(
+        app.output_stream("out", system="warehouse", format="parquet", path="thirds", options={"mode": "overwrite"})
+    )
 
 
 @stream_application("spark-columns-unsaid")
@@ -75,12 +81,16 @@ def columns_unsaid(app: Any) -> None:
 @stream_application("spark-database")
 def database(app: Any) -> None:
     members = app.input_stream("members", system="db", schema="ID bigint, NAME string", partitions=2)
-    members.select("ID", "upper(NAME) AS NAME").send_to(app.output_stream("shouted", system="db", options={"mode": "overwrite"}))
+    members.select("ID", "upper(NAME) AS NAME").send_to(
+        app.output_stream("shouted", system="db", options={"mode": "overwrite"})
+    )
 
 
 @stream_application("spark-missing")
 def missing(app: Any) -> None:
-    app.input_stream("nowhere", system="warehouse", schema="a int").send_to(app.output_stream("o", system="lake", path="o", format="json"))
+    app.input_stream("nowhere", system="warehouse", schema="a int").send_to(
+        app.output_stream("o", system="lake", path="o", format="json")
+    )
 
 
 @stream_application("spark-other-columns")
@@ -96,20 +106,32 @@ def failing(spark: Any) -> Any:
 
 @stream_application("spark-failing")
 def failing_job(app: Any) -> None:
-    app.from_dataframe(failing, id="broken", schema="a int").send_to(app.output_stream("o", system="lake", path="o", format="json"))
+    app.from_dataframe(failing, id="broken", schema="a int").send_to(
+        app.output_stream("o", system="lake", path="o", format="json")
+    )
 
 
 @stream_application("spark-copies")
 def copies(app: Any) -> None:
-    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where("dwell_ms > 1000")
+    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where(
+        "dwell_ms > 1000"
+    )
     views.send_to(app.output_stream("appended", system="warehouse", format="parquet", path="appended"))
-    views.send_to(app.output_stream("replaced", system="warehouse", format="parquet", path="replaced", options={"mode": "overwrite"}))
+    views.send_to(
+        app.output_stream(
+            "replaced", system="warehouse", format="parquet", path="replaced", options={"mode": "overwrite"}
+        )
+    )
 
 
 @stream_application("spark-nothing")
 def nothing(app: Any) -> None:
-    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where("dwell_ms < 0")
-    views.send_to(app.output_stream("none", system="warehouse", format="parquet", path="none", options={"mode": "overwrite"}))
+    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where(
+        "dwell_ms < 0"
+    )
+    views.send_to(
+        app.output_stream("none", system="warehouse", format="parquet", path="none", options={"mode": "overwrite"})
+    )
     views.send_to(app.output_stream("no-more", system="warehouse", format="parquet", path="no_more"))
 
 
@@ -150,7 +172,9 @@ def named(view: View, country: Country | None) -> Named:
 @stream_application("spark-remote-table")
 def remote_table(app: Any) -> None:
     views = app.input_stream("views", system="warehouse", schema=View, partitions=2, format="parquet", path="views")
-    names = app.remote_table("names", key="country", schema=Country, reader=country_named, concurrency=4, cache_rows=100)
+    names = app.remote_table(
+        "names", key="country", schema=Country, reader=country_named, concurrency=4, cache_rows=100
+    )
     joined = views.join(names, named, how="left", id="with-name")
     joined.send_to(app.output_stream("named", system="warehouse", format="parquet", path="named"))
     written = app.remote_table("written", key="country", schema=Country, writer=write_line)
@@ -171,7 +195,14 @@ class Piped:
 @stream_application("spark-bytes")
 def table_of_bytes(app: Any) -> None:
     views = app.input_stream(
-        "lines", system="warehouse", schema=VIEWS, key="country", partitions=2, format="text", path="lines", serde="json"
+        "lines",
+        system="warehouse",
+        schema=VIEWS,
+        key="country",
+        partitions=2,
+        format="text",
+        path="lines",
+        serde="json",
     )
     some = views.where("dwell_ms > 1000").select("member_id", "country")
     some.send_to(app.output_stream("piped", system="warehouse", format="parquet", path="piped", serde=Piped))

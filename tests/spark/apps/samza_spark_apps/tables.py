@@ -1,4 +1,7 @@
-"""Applications with tables that they write: in one operator written and in another looked up; read, changed and written again."""
+"""Applications with tables that they write: in one operator written and in another looked up.
+
+Read, changed and written again.
+"""
 
 from __future__ import annotations
 

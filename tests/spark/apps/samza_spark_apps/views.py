@@ -82,9 +82,11 @@ def everything(app: Any) -> None:
         .aggregate("country", views=count(), id="no-country")
         .send_to(app.output_stream("nobody", system="lake", path="out/nobody", format="parquet"))
     )
-    views_of(app, "for-transform").transform(only_long, id="only-long").partition_by("initial", id="by-initial").aggregate(
-        "initial", views=count(), id="per-initial"
-    ).send_to(app.output_stream("per-initial", system="lake", path="out/per-initial", format="parquet"))
+    views_of(app, "for-transform").transform(only_long, id="only-long").partition_by(
+        "initial", id="by-initial"
+    ).aggregate("initial", views=count(), id="per-initial").send_to(
+        app.output_stream("per-initial", system="lake", path="out/per-initial", format="parquet")
+    )
     views_of(app, "for-wide").transform(counted, id="counted", schema="country string, count bigint").send_to(
         app.output_stream("wide", system="lake", path="out/wide", format="parquet")
     )

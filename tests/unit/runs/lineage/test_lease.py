@@ -67,7 +67,10 @@ def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carri
     with pytest.raises(StateBusy):
         carried.plan("b", patience=Patience(wait_seconds=1.2, on_wait=told.append))
     (said,) = told  # however often it has looked
-    assert re.search(r"run 'a', which is planned .* nothing was heard of it since .* UTC, and .* it counts as dead at .* UTC\.$", said)
+    assert re.search(
+        r"run 'a', which is planned .* nothing was heard of it since .* UTC, and .* it counts as dead at .* UTC\.$",
+        said,
+    )
 
 
 def test_a_process_that_plans_for_too_long_holds_nobody_up(carried: Carried) -> None:
@@ -87,7 +90,11 @@ def test_a_planned_run_that_never_starts_is_passed_by_after_a_while(carried: Car
 def runner_of(carried: Carried, run: RunPlan, seen: float) -> None:
     """A runner of a run that died, and was last heard of at a time."""
     runner = RunnerFolder(carried.folder(run.run_id), "key", 1)
-    write_once(carried.files, runner.claim, {"host": "gone", "place": "gone", "pid": 1, "started": 0.0, "claimed_at": seen - 60})
+    write_once(
+        carried.files,
+        runner.claim,
+        {"host": "gone", "place": "gone", "pid": 1, "started": 0.0, "claimed_at": seen - 60},
+    )
     write_once(carried.files, runner.heartbeat, {"at": seen})
 
 
@@ -107,7 +114,9 @@ def test_a_run_whose_runner_died_is_given_time_to_be_tried_again(carried: Carrie
 def test_a_run_that_was_passed_by_cannot_commit(carried: Carried) -> None:
     late = carried.plan("a")
     carried.whole("b", patience=Patience(grace_seconds=0))
-    with pytest.raises(StateFenced, match=r"may no longer write the state of 'app' \(fence 1\): 'b' has taken it over") as caught:
+    with pytest.raises(
+        StateFenced, match=r"may no longer write the state of 'app' \(fence 1\): 'b' has taken it over"
+    ) as caught:
         carried.run_stage(late, "views")
     assert "Clear its plan task" in caught.value.hint
     assert not any(producer.startswith("app/a/") for producer in carried.sink.published)
@@ -171,7 +180,9 @@ def test_a_half_done_run_whose_new_plan_is_refused_stays_half_done(carried: Carr
     give_back(carried.files, carried.lineage, lease)
     with pytest.raises(StateBusy, match="is held by the run 'a', which is being planned"):
         carried.plan("b")
-    write_once(carried.files, carried.lineage.lease(3, "taken"), {**lease.to_dict(), "fence": 3, "who": {}, "claimed_at": 0})  # long gone
+    write_once(
+        carried.files, carried.lineage.lease(3, "taken"), {**lease.to_dict(), "fence": 3, "who": {}, "claimed_at": 0}
+    )  # long gone
     with pytest.raises(StateBusy, match="has committed a part of its work, and was not planned anew to the end"):
         take_lease(carried.files, carried.lineage, "b", 1, Patience())
 
@@ -255,7 +266,9 @@ sys.stdin.readline()
 
 def test_of_racing_processes_one_gets_the_lease(tmp_path: Path) -> None:
     started = [
-        subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", RACE, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for name in ("a", "b", "c")
     ]
     said = []

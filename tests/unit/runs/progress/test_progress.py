@@ -18,7 +18,15 @@ from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent
 from airflow_samza.runs.records.folders import replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, SUCCEEDED, StageHandle, StageStatus, restored_bytes, stage_status
+from airflow_samza.runs.stages.stage_state import (
+    CANCELLED,
+    RUNNING,
+    SUCCEEDED,
+    StageHandle,
+    StageStatus,
+    restored_bytes,
+    stage_status,
+)
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamMetadata, StreamSpec
 
@@ -58,7 +66,15 @@ class Records:
         self.head = Heads(*[1000] * partitions)
         self.standing: dict[str, dict[int, int]] = {}
 
-    def epoch(self, number: int, tasks: dict[int, Manifest], *, stage: str = "page-views", whole: bool = False, at: float = NOON) -> Commit:
+    def epoch(
+        self,
+        number: int,
+        tasks: dict[int, Manifest],
+        *,
+        stage: str = "page-views",
+        whole: bool = False,
+        at: float = NOON,
+    ) -> Commit:
         """One epoch of a stage, committed."""
         handle = StageHandle("views", "run-1", stage, FIRST, 1)
         stream = self.run.plan.stage(stage).inputs[0]
@@ -74,7 +90,10 @@ class Records:
         done = commit(self.files, handle.folder, intent, list(tasks.values()))
         standing.update(done.standing)
         record = self.files.read(handle.folder.commit(number)).decode()
-        self.files.put(handle.folder.commit(number), record.replace(record.split('"committed_at": ')[1].split(",")[0], str(at)).encode())
+        self.files.put(
+            handle.folder.commit(number),
+            record.replace(record.split('"committed_at": ')[1].split(",")[0], str(at)).encode(),
+        )
         return done
 
     def progress(self, stage: str = "page-views", *, state: str = RUNNING, now: float = NOON) -> ProgressReport:
@@ -84,19 +103,25 @@ class Records:
         return stage_progress(self.files, {"logs": self.head}, self.run, stage, status=told, now=now)  # type: ignore[dict-item]
 
 
-def of_task(task: int, epoch: int, offset: int, *, read: int = 0, sent: int = 0, stream: str = "page-views", **more: Any) -> Manifest:
+def of_task(
+    task: int, epoch: int, offset: int, *, read: int = 0, sent: int = 0, stream: str = "page-views", **more: Any
+) -> Manifest:
     """What a task left that owns the partition of its number and has read it up to an offset."""
     marks, ends = more.pop("watermark", None), more.pop("ends", None)
     control: dict[str, Any] = {}
     if marks is not None:
         control["watermarks"] = [{"stream": stream, "partition": task, "timestamp_of_last_emission": marks}]
     if ends is not None:
-        control["end_of_stream"] = [{"stream": stream, "partition": task, "tasks": ends, "ended": more.get("ended", False)}]
+        control["end_of_stream"] = [
+            {"stream": stream, "partition": task, "tasks": ends, "ended": more.get("ended", False)}
+        ]
     checkpoint = {"offsets": {stream: {str(task): offset}}, "control": control}
     output = "by-member" if stream == "page-views" else "out"
     more.setdefault("ended", False)
     counts = {stream: {"messages": read, "control": 0, "bytes": read}}
-    return Manifest(task, epoch, f"{task}-{epoch}", 1.0, counts, {output: Staged({}, sent)}, checkpoint=checkpoint, **more)
+    return Manifest(
+        task, epoch, f"{task}-{epoch}", 1.0, counts, {output: Staged({}, sent)}, checkpoint=checkpoint, **more
+    )
 
 
 @pytest.fixture
@@ -158,7 +183,11 @@ def test_a_partition_that_has_ended_holds_no_watermark_back(records: Records) ->
 
 def test_ends_are_counted_of_the_tasks_that_write_the_topic(records: Records) -> None:
     by: dict[str, Any] = {"stream": "by-member", "read": 1}
-    records.epoch(0, {0: of_task(0, 0, 5, ends=["task-0"], **by), 1: of_task(1, 0, 9, ends=[], ended=True, **by)}, stage="by-member")
+    records.epoch(
+        0,
+        {0: of_task(0, 0, 5, ends=["task-0"], **by), 1: of_task(1, 0, 9, ends=[], ended=True, **by)},
+        stage="by-member",
+    )
     found = records.progress("by-member").partitions
     assert [(part.ends, part.ends_expected, part.ended) for part in found] == [(1, 2, False), (2, 2, True)]
     assert found[1].lag == 0
@@ -193,26 +222,36 @@ def test_late_dropped_and_dead_messages_are_summed_whichever_operator_counted_th
 
 def test_of_a_single_epoch_the_tasks_that_are_done_tell(records: Records) -> None:
     folder = StageHandle("views", "run-1", "page-views", FIRST).folder
-    intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {"by-member": "by-member"}, NOON - 4)
+    intent = Intent(
+        "page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {"by-member": "by-member"}, NOON - 4
+    )
     write_once(records.files, folder.intent(0), intent.to_dict())
     whole = Manifest(0, 0, "a", 1.0, {"page-views": {"messages": 80}}, {"by-member": Staged({}, 40)})
     write_once(records.files, folder.manifest(0, 0), whole.to_dict())
     report = records.progress()
     assert (report.tasks_done, report.tasks, report.read, report.sent) == (1, 2, 80, 40)
-    assert describe_progress(report) == ["Stage page-views: running, 1 of 2 tasks done; read 80 messages (20/s), sent 40 (10/s)"]
+    assert describe_progress(report) == [
+        "Stage page-views: running, 1 of 2 tasks done; read 80 messages (20/s), sent 40 (10/s)"
+    ]
 
 
 def test_lines_name_the_partitions_that_are_furthest_behind_and_fit_a_terminal(tmp_path: Path) -> None:
     records = Records(tmp_path, views, partitions=40)
     at = int(NOON * 1000) - 720_000
-    records.epoch(0, {task: of_task(task, 0, 1000 - task, read=1_000_000, sent=900_000, watermark=at) for task in range(40)})
+    records.epoch(
+        0, {task: of_task(task, 0, 1000 - task, read=1_000_000, sent=900_000, watermark=at) for task in range(40)}
+    )
     lines = describe_progress(records.progress())
     assert lines == [
         "Stage page-views: running, 1 epoch; read 40,000,000 messages (666,667/s), sent 36,000,000 (600,000/s)",
-        "  page-views  40 partitions, 780 behind (98.0 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old), end-of-stream 0 of 40",
-        "                partition 39: offset 961 of 1,000, 39 behind (96.1 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
-        "                partition 38: offset 962 of 1,000, 38 behind (96.2 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
-        "                partition 37: offset 963 of 1,000, 37 behind (96.3 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old)",
+        "  page-views  40 partitions, 780 behind (98.0 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old), "
+        "end-of-stream 0 of 40",
+        "                partition 39: offset 961 of 1,000, 39 behind (96.1 % read), watermark 2013-01-01 11:48:00Z "
+        "(12 min 0 s old)",
+        "                partition 38: offset 962 of 1,000, 38 behind (96.2 % read), watermark 2013-01-01 11:48:00Z "
+        "(12 min 0 s old)",
+        "                partition 37: offset 963 of 1,000, 37 behind (96.3 % read), watermark 2013-01-01 11:48:00Z "
+        "(12 min 0 s old)",
         "                36 further partitions are less behind",
     ]
     assert max(map(len, lines)) <= 140
@@ -244,7 +283,14 @@ def test_what_a_stage_waits_for_is_told(records: Records) -> None:
 
 
 def test_says_where_tasks_found_their_state() -> None:
-    facts = {"restored_from_memory_bytes": 2_000_000, "restored_from_host_bytes": 500_000, "restored_from_root_bytes": 40_000}
+    facts = {
+        "restored_from_memory_bytes": 2_000_000,
+        "restored_from_host_bytes": 500_000,
+        "restored_from_root_bytes": 40_000,
+    }
     report = ProgressReport("views", "1.1", RUNNING, 0.0, several_epochs=True, epochs=1, restored=restored_bytes(facts))
-    assert describe_progress(report)[-1] == "  state: 2.0 MB found in memory, 0.5 MB on the host, 0.0 MB read from the root"
+    assert (
+        describe_progress(report)[-1]
+        == "  state: 2.0 MB found in memory, 0.5 MB on the host, 0.0 MB read from the root"
+    )
     assert restored_bytes({"bad_records": 3}) == {}

@@ -29,7 +29,9 @@ def test_renders_the_known_placeholders(template: str, path: str) -> None:
     assert rendered(template) == path
 
 
-@pytest.mark.parametrize("template", ["{data_interval_begin}", "{0}", "{}", "{ds.year}", "{config[nothing]}", "{ds!r}", "{open", "close}"])
+@pytest.mark.parametrize(
+    "template", ["{data_interval_begin}", "{0}", "{}", "{ds.year}", "{config[nothing]}", "{ds!r}", "{open", "close}"]
+)
 def test_refuses_what_it_does_not_know_and_lists_what_it_knows(template: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rendered(template)
@@ -62,9 +64,14 @@ def test_rejects_values_of_a_run_that_are_no_plain_name(field: str, value: str, 
     assert "'views'" in caught.value.sentence
 
 
-@pytest.mark.parametrize("value", ["eu", "2026-01-01", "manual__2026-01-01T00:00:00+00:00", "Zürich & more", "%2F", "~", "a=b"])
+@pytest.mark.parametrize(
+    "value", ["eu", "2026-01-01", "manual__2026-01-01T00:00:00+00:00", "Zürich & more", "%2F", "~", "a=b"]
+)
 def test_plain_names_are_taken_as_they_are(value: str) -> None:
-    assert render_path("in/{config[x]}/{run_id}", stream="views", interval=None, run_id="r", config={"x": value}) == f"in/{value}/r"
+    assert (
+        render_path("in/{config[x]}/{run_id}", stream="views", interval=None, run_id="r", config={"x": value})
+        == f"in/{value}/r"
+    )
 
 
 @pytest.mark.parametrize(

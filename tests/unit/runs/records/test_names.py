@@ -31,7 +31,9 @@ def test_two_texts_never_become_one_name(one: str, other: str) -> None:
 
 
 def test_runs_whose_ids_differ_in_a_sign_only_have_folders_of_their_own() -> None:
-    assert run_folder("views", "manual__2026-01-01T00:00:00+00:00") != run_folder("views", "manual__2026-01-01T00:00:00-00:00")
+    assert run_folder("views", "manual__2026-01-01T00:00:00+00:00") != run_folder(
+        "views", "manual__2026-01-01T00:00:00-00:00"
+    )
 
 
 def test_generations_compare_as_numbers() -> None:
@@ -59,7 +61,9 @@ def test_no_two_streams_share_a_topic(one: tuple[str, str, str], other: tuple[st
 
 
 @given(st.tuples(TEXTS, TEXTS, TEXTS), st.tuples(TEXTS, TEXTS, TEXTS))
-def test_no_two_streams_share_a_topic_whatever_their_names_hold(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
+def test_no_two_streams_share_a_topic_whatever_their_names_hold(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
     topics = [intermediate_topic(*names, "run", Generation(1, 1)) for names in (one, other)]
     assert (topics[0] == topics[1]) == (one == other)
 

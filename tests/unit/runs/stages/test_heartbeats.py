@@ -55,8 +55,12 @@ def dead_after(seen: Heartbeats, clocks: Clocks, who: dict[str, Any], at: float)
     raise AssertionError("it was never taken for dead")
 
 
-@pytest.mark.parametrize(("who", "limit"), [(HERE, FROZEN_AFTER_SECONDS + CONFIRM_SECONDS), (ELSEWHERE, STALE_AFTER_SECONDS)])
-def test_a_runner_that_falls_silent_is_given_up_within_a_minute(clocks: Clocks, who: dict[str, Any], limit: float) -> None:
+@pytest.mark.parametrize(
+    ("who", "limit"), [(HERE, FROZEN_AFTER_SECONDS + CONFIRM_SECONDS), (ELSEWHERE, STALE_AFTER_SECONDS)]
+)
+def test_a_runner_that_falls_silent_is_given_up_within_a_minute(
+    clocks: Clocks, who: dict[str, Any], limit: float
+) -> None:
     seen = Heartbeats()
     beating(seen, clocks, who, 5)
     assert dead_after(seen, clocks, who, clocks.wall) == limit < 60

@@ -1,4 +1,7 @@
-"""Retention of a pushed table, its readers, rollbacks and compactions in every order of their steps: what is listed can be read."""
+"""Retention of a pushed table, its readers, rollbacks and compactions in every order of their steps.
+
+What is listed can be read.
+"""
 
 from __future__ import annotations
 
@@ -76,12 +79,17 @@ def sections_of(record: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def what_is_listed_can_be_read(files: MemoryFilesystem) -> None:
-    """Read from the files alone, by the rule: a version without a mark has its sections, or the one that they were compacted to."""
+    """Read from the files alone, by the rule.
+
+    A version without a mark has its sections, or the one that they were compacted to.
+    """
     for path, record in files.files.items():
         if not path.startswith(f"{FOLDER.versions}/") or f"{FOLDER.expired}/{path.rpartition('/')[2]}" in files.files:
             continue
         found = json.loads(record) if len(sections_of(record)) > 1 else {}
-        reads = found["base"] if found and found["kind"] == ROLLBACK else int(path.rpartition("/")[2].removesuffix(".json"))
+        reads = (
+            found["base"] if found and found["kind"] == ROLLBACK else int(path.rpartition("/")[2].removesuffix(".json"))
+        )
         compacted = files.files.get(FOLDER.compaction(reads)) if found else None
         sections = (tuple(json.loads(compacted)["section"]),) if compacted is not None else sections_of(record)
         for producer, generation in sections:
@@ -119,13 +127,18 @@ def compaction(number: int) -> Any:
 
 
 def nobody_loses(files: MemoryFilesystem, ended: Mapping[str, Any]) -> None:
-    """What every outcome must be like: listed versions are whole, who was let in can read, and whoever failed was told a sentence."""
+    """What every outcome must be like.
+
+    Listed versions are whole, who was let in can read, and whoever failed was told a sentence.
+    """
     for name, result in ended.items():
         assert not isinstance(result, BaseException) or isinstance(result, SamzaError), f"{name}: {result!r}"
     what_is_listed_can_be_read(files)
     pinned = ended.get("reader")
     if isinstance(pinned, TableVersion):
-        assert all(is_live(files, section) for section in pinned.read_sections), "a reader was let in, and its rows are gone"
+        assert all(is_live(files, section) for section in pinned.read_sections), (
+            "a reader was let in, and its rows are gone"
+        )
     else:
         assert pinned is None or isinstance(pinned, NoSuchVersion)
     current = table_versions.newest(files, *PLACE)  # type: ignore[arg-type]
@@ -151,8 +164,16 @@ def compacted(number: int, *kinds: str) -> dict[str, bytes]:
 
 SCENARIOS: dict[str, Any] = {
     "a reader and two expirers": (2, pushed(FULL, FULL), {"reader": reader(1), "one": expirer(1), "other": expirer(1)}),
-    "a rollback and two expirers": (1, pushed(FULL, FULL), {"rollback": back_to(1), "one": expirer(1), "other": expirer(1)}),
-    "a reader, a rollback and an expirer": (2, pushed(FULL, FULL), {"reader": reader(1), "rollback": back_to(1), "one": expirer(1)}),
+    "a rollback and two expirers": (
+        1,
+        pushed(FULL, FULL),
+        {"rollback": back_to(1), "one": expirer(1), "other": expirer(1)},
+    ),
+    "a reader, a rollback and an expirer": (
+        2,
+        pushed(FULL, FULL),
+        {"reader": reader(1), "rollback": back_to(1), "one": expirer(1)},
+    ),
     "a compaction, a reader and an expirer": (
         1,
         pushed(FULL, INCREMENTAL, FULL),
@@ -181,7 +202,12 @@ def test_what_is_listed_can_be_read_whoever_is_interrupted_where(name: str) -> N
 @pytest.mark.parametrize("actor", ["reader", "rollback", "other"])
 def test_two_actors_in_every_order_whatsoever(actor: str) -> None:
     actors = {"reader": reader(1), "rollback": back_to(1), "other": expirer(1)}
-    assert explore(pushed(FULL, FULL), {actor: actors[actor], "one": expirer(1)}, what_is_listed_can_be_read, nobody_loses).states > 100
+    assert (
+        explore(
+            pushed(FULL, FULL), {actor: actors[actor], "one": expirer(1)}, what_is_listed_can_be_read, nobody_loses
+        ).states
+        > 100
+    )
 
 
 @pytest.mark.nightly

@@ -104,7 +104,9 @@ def test_null_keys_and_duplicates_pass_when_the_push_says_so(pushes: Pushes) -> 
 
 def test_a_push_that_shrinks_by_nine_tenths_is_refused_by_default(pushes: Pushes) -> None:
     pushes.push("a", thousand())
-    with pytest.raises(PushError, match=r"100 rows, 90% fewer than the 1,000 of version 1; at most 50% fewer are allowed"):
+    with pytest.raises(
+        PushError, match=r"100 rows, 90% fewer than the 1,000 of version 1; at most 50% fewer are allowed"
+    ):
         pushes.push("b", dict.fromkeys(range(100), "gold"), max_change_ratio=None)
     assert pushes.current().push_id == "a"
 
@@ -173,7 +175,9 @@ def test_changes_that_lost_the_race_apply_behind_those_that_won(pushes: Pushes) 
 
 
 @pytest.mark.parametrize("place", ["push-before-publish", "push-after-publish", "push-after-version"])
-def test_a_push_killed_half_way_shows_nothing_and_a_retry_completes_it(pushes: Pushes, place: str, tmp_path: Path) -> None:
+def test_a_push_killed_half_way_shows_nothing_and_a_retry_completes_it(
+    pushes: Pushes, place: str, tmp_path: Path
+) -> None:
     pushes.push("a", {1: "gold"})
     request = pushes.stage(pushes.request("b"), {2: "silver"})
     killed(pushes, request, place, tmp_path)
@@ -311,7 +315,9 @@ def test_a_rollback_to_a_version_whose_rows_are_gone_is_refused_and_the_current_
     pushes.push("b", {1: "silver"})
     # As an earlier release could leave it: listed, and given up.
     pushes.system.publish(TOPIC, Publication(first.sections[0][0], GIVEN_UP, 0, {}))
-    with pytest.raises(PushError, match=r"Version 1 of table 'profiles' \(push 'a'\) is listed, and its rows are gone\."):
+    with pytest.raises(
+        PushError, match=r"Version 1 of table 'profiles' \(push 'a'\) is listed, and its rows are gone\."
+    ):
         rollback(pushes.files, "log", TOPIC.name, 1, "undo", pushes.system)
     assert pushes.current().push_id == "b"
     assert pushes.rows_of(pushes.current()) == {1: "silver"}

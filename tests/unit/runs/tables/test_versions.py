@@ -27,7 +27,9 @@ def day(number: int, hour: int = 0) -> datetime:
     return datetime(2026, 1, number, hour, tzinfo=timezone.utc)
 
 
-def drafted(files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = tables.FULL) -> TableVersion:
+def drafted(
+    files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = tables.FULL
+) -> TableVersion:
     """A push that is about to become visible: ``of`` the day that its data interval covers, ``at`` when it is made."""
     current = tables.newest(files, *PLACE)
     own = (f"pushes/profiles/{push_id}", "1.1")
@@ -50,7 +52,9 @@ def drafted(files: Filesystem, push_id: str, *, of: int | None = None, at: datet
     )
 
 
-def pushed(files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = tables.FULL) -> TableVersion:
+def pushed(
+    files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = tables.FULL
+) -> TableVersion:
     return tables.add(files, *PLACE, drafted(files, push_id, of=of, at=at, kind=kind))
 
 
@@ -128,7 +132,10 @@ def test_a_change_needs_a_version_to_change(files: Filesystem) -> None:
 def test_a_change_consists_of_its_base_and_itself(files: Filesystem) -> None:
     full, changed = pushed(files, "full", of=1), pushed(files, "more", of=2, kind=tables.INCREMENTAL)
     assert changed.sections == (*full.sections, ("pushes/profiles/more", "1.1"))
-    assert [section["producer"] for section in changed.slice["sections"]] == ["pushes/profiles/full", "pushes/profiles/more"]
+    assert [section["producer"] for section in changed.slice["sections"]] == [
+        "pushes/profiles/full",
+        "pushes/profiles/more",
+    ]
 
 
 def test_current_at_an_instant_is_by_the_data_interval_not_by_the_clock(files: Filesystem) -> None:

@@ -1,4 +1,7 @@
-"""What the end of a run, a command and a scheduled task delete: runs by number and age, and never what somebody still needs. No Spark."""
+"""What the end of a run, a command and a scheduled task delete.
+
+Runs by number and age, and never what somebody still needs. No Spark.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps"
-COUNTING, READING, PRODUCING, SUMMING = (f"{APPS}:{name}" for name in ("counting", "recounting", "producing", "summing"))
+COUNTING, READING, PRODUCING, SUMMING = (
+    f"{APPS}:{name}" for name in ("counting", "recounting", "producing", "summing")
+)
 SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
 FEW = Keep(runs=2, days=30.0)
 
@@ -203,7 +208,9 @@ class Killed(BaseException):
     """Stands for a process that is killed."""
 
 
-def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_finishes(here: Here, tmp_path: Path) -> None:
+def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_finishes(
+    here: Here, tmp_path: Path
+) -> None:
     runs(here, PRODUCING, 8)
     whole = tmp_path.with_name(f"{tmp_path.name}-whole")
     shutil.copytree(tmp_path, whole)
@@ -235,7 +242,9 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
         for name in here.log.topics():
             here.log.admin.metadata([StreamSpec(name)])
         sweep_application(here.log.filesystem, here.runtime.upkeep.systems_of, "producing", FEW, now=time.time() + 700)
-        assert (on_record(here, "producing"), here.log.topics(), here.log.filesystem.list("trash")) == wanted, f"killed at step {at}"
+        assert (on_record(here, "producing"), here.log.topics(), here.log.filesystem.list("trash")) == wanted, (
+            f"killed at step {at}"
+        )
 
 
 def _handles(plan: RunPlan) -> list[StageHandle]:
@@ -286,4 +295,6 @@ def test_the_end_of_a_run_never_fails_by_its_sweep(here: Here, monkeypatch: pyte
 
     monkeypatch.setattr("airflow_samza.launch.root_upkeep.sweep_application", full)
     here.runtime.upkeep.sweep_after("producing", FEW, told.append)
-    assert told[1] == "What has expired of producing could not be deleted, and stays for the next sweep: the disk is gone"
+    assert (
+        told[1] == "What has expired of producing could not be deleted, and stays for the next sweep: the disk is gone"
+    )

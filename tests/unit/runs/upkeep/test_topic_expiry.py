@@ -35,10 +35,14 @@ def run_plan(system: str, generation: int = 1) -> RunPlan:
         streams=(planned("views", "input"), planned("by-member", "intermediate"), planned("out", "output")),
         tables=(),
         join_groups=(),
-        stages=(Stage("first", (), ("views",), ("by-member",), task_count=1), Stage("second", (), ("by-member",), ("out",), task_count=1)),
+        stages=(
+            Stage("first", (), ("views",), ("by-member",), task_count=1),
+            Stage("second", (), ("by-member",), ("out",), task_count=1),
+        ),
     )
     streams = {
-        stream.stream_id: BoundStream(stream.stream_id, stream.role, system, StreamSpec(stream.stream_id, 1)) for stream in plan.streams
+        stream.stream_id: BoundStream(stream.stream_id, stream.role, system, StreamSpec(stream.stream_id, 1))
+        for stream in plan.streams
     }
     return RunPlan("views", "1", "module:app", "run-1", generation, plan, streams)
 

@@ -1,4 +1,7 @@
-"""Records of files that cannot be read, for who asks for them: as they lie there, at their offsets, and nothing else is lost."""
+"""Records of files that cannot be read, for who asks for them.
+
+As they lie there, at their offsets, and nothing else is lost.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ def read(
                 rows += [(envelope.offset + place, text) for place, text in enumerate(envelope.texts)]
             elif isinstance(envelope, MessageRun):
                 rows += [(envelope.offset + place, row) for place, row in enumerate(envelope.batch.to_pylist())]
-        assert [offset for offset, _ in rows] == list(range(rows[0][0] if rows else 0, (rows[0][0] if rows else 0) + len(rows)))
+        assert [offset for offset, _ in rows] == list(
+            range(rows[0][0] if rows else 0, (rows[0][0] if rows else 0) + len(rows))
+        )
         found.append(rows)
     return found
 
@@ -144,7 +149,12 @@ def test_rows_that_do_not_fit_the_schema_come_as_json(tmp_path: Path, format_nam
     producer.write(0, pa.RecordBatch.from_pylist(rows, pa.schema([("k", pa.int64()), ("s", pa.string())])))
     system.publish(stream, Publication("stage", "1.1", 0, {0: producer.finish()}))
     assert read(tmp_path, "k int not null, s string", format_name) == [
-        [(0, {"k": 1, "s": "a"}), (1, '{"k":null,"s":"b"}'), (2, '{"k":1099511627776,"s":"c"}'), (3, {"k": 4, "s": None})]
+        [
+            (0, {"k": 1, "s": "a"}),
+            (1, '{"k":null,"s":"b"}'),
+            (2, '{"k":1099511627776,"s":"c"}'),
+            (3, {"k": 4, "s": None}),
+        ]
     ]
 
 
@@ -157,7 +167,9 @@ def test_a_column_that_no_row_could_fit_is_an_error_all_the_same(tmp_path: Path)
         read(tmp_path, "k string, other string", "parquet")
 
 
-LINE = st.sampled_from([*JSON.splitlines(), '{"k": 9, "s": "ü\\n"}', "", '{"k": 1e99}', '{"k": 7, "s": "' + "x" * 50 + '"}', "\r"])
+LINE = st.sampled_from(
+    [*JSON.splitlines(), '{"k": 9, "s": "ü\\n"}', "", '{"k": 1e99}', '{"k": 7, "s": "' + "x" * 50 + '"}', "\r"]
+)
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -178,7 +190,11 @@ def test_lines_cut_anywhere_give_the_good_ones_that_are_good_by_themselves(
         except ValueError:
             fits = False
         expected.append(
-            {"k": value["k"], "s": value.get("s")} if fits else line.rstrip("\r") if line != '{"k": null}' else '{"k":null,"s":null}'
+            {"k": value["k"], "s": value.get("s")}
+            if fits
+            else line.rstrip("\r")
+            if line != '{"k": null}'
+            else '{"k":null,"s":null}'
         )
     assert found == expected
 
@@ -195,6 +211,13 @@ def test_csv_gives_the_good_records_that_are_good_by_themselves(
     with monkeypatch.context() as patched:
         patched.setattr(csv, "BLOCK_BYTES", block)
         (found,) = read(tmp_path, "k bigint, s string", "csv", options=(("multiline", "true"),))
-    known = {"1,a": (1, "a"), "2,": (2, None), '5,"a\nb"': (5, "a\nb"), '6,"q""q"': (6, 'q"q'), ",n": (None, "n"), "7,": (7, None)}
+    known = {
+        "1,a": (1, "a"),
+        "2,": (2, None),
+        '5,"a\nb"': (5, "a\nb"),
+        '6,"q""q"': (6, 'q"q'),
+        ",n": (None, "n"),
+        "7,": (7, None),
+    }
     shown = [row if isinstance(row, str) else (row["k"], row["s"]) for _, row in found]
     assert shown == [known.get(record, record) for record in records]

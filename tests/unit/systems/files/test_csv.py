@@ -1,4 +1,7 @@
-"""CSV as others write it: what is a header, a record, a number; the same rows wherever blocks are cut; bad records one by one."""
+"""CSV as others write it: what is a header, a record, a number.
+
+The same rows wherever blocks are cut; bad records one by one.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,14 @@ DDL = "a bigint, b string"
 
 
 def read(
-    root: Path, data: bytes, ddl: str | None = DDL, *, name: str = "in.csv", tolerant: bool = False, partitions: int = 1, **options: str
+    root: Path,
+    data: bytes,
+    ddl: str | None = DDL,
+    *,
+    name: str = "in.csv",
+    tolerant: bool = False,
+    partitions: int = 1,
+    **options: str,
 ) -> Any:
     """The rows; of a tolerant stream bad records as text between them."""
     (root / name).write_bytes(data)
@@ -45,10 +55,15 @@ def read(
 @pytest.mark.parametrize("multiline", ["true", "false"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("beginning", ["", "\ufeff", "{end}", "\ufeff{end}{end}", " {end}"])
-def test_a_header_is_the_first_line_that_is_not_blank(tmp_path: Path, beginning: str, end: str, multiline: str, tolerant: bool) -> None:
+def test_a_header_is_the_first_line_that_is_not_blank(
+    tmp_path: Path, beginning: str, end: str, multiline: str, tolerant: bool
+) -> None:
     text = beginning.replace("{end}", end) + end.join(["b,a", "x,1", "", "y,2", ""])
     for partitions in (1, 3):
-        assert read(tmp_path, text.encode(), multiline=multiline, tolerant=tolerant, partitions=partitions) == [(1, "x"), (2, "y")]
+        assert read(tmp_path, text.encode(), multiline=multiline, tolerant=tolerant, partitions=partitions) == [
+            (1, "x"),
+            (2, "y"),
+        ]
 
 
 def test_a_quoted_line_end_may_stand_in_a_header(tmp_path: Path) -> None:
@@ -116,10 +131,14 @@ def test_numbers_have_the_forms_that_spark_reads(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), [("double", "1e400"), ("double", "-1e400"), ("float", "1e39"), ("tinyint", "128"), ("decimal(3,1)", "1.25")]
+    ("kind", "text"),
+    [("double", "1e400"), ("double", "-1e400"), ("float", "1e39"), ("tinyint", "128"), ("decimal(3,1)", "1.25")],
 )
 def test_a_number_that_is_too_large_or_too_exact_is_no_value(tmp_path: Path, kind: str, text: str) -> None:
-    assert read(tmp_path, f"a,b\n1,x\n{text},y\n".encode(), f"a {kind}, b string", tolerant=True) == [(1, "x"), f"{text},y"]
+    assert read(tmp_path, f"a,b\n1,x\n{text},y\n".encode(), f"a {kind}, b string", tolerant=True) == [
+        (1, "x"),
+        f"{text},y",
+    ]
     with pytest.raises(SchemaError, match=f"value that does not fit column 'a': '{text}', which is no"):
         read(tmp_path, f"a,b\n1,x\n{text},y\n".encode(), f"a {kind}, b string")
 
@@ -138,7 +157,9 @@ def test_bytes_that_are_no_text_are_a_bad_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", "\n", "\n2,y\n"])
-def test_a_quote_that_is_never_closed_is_a_bad_record_also_where_the_columns_would_do(tmp_path: Path, rest: str) -> None:
+def test_a_quote_that_is_never_closed_is_a_bad_record_also_where_the_columns_would_do(
+    tmp_path: Path, rest: str
+) -> None:
     data = f'a,b\n0,w\n1,"x{rest}'.encode()
     assert read(tmp_path, data, tolerant=True) == [(0, "w"), f'1,"x{rest}'.rstrip()]
     with pytest.raises(TopicError, match="a quote that is never closed"):
@@ -146,7 +167,12 @@ def test_a_quote_that_is_never_closed_is_a_bad_record_also_where_the_columns_wou
 
 
 def test_a_quote_in_the_middle_of_a_value_opens_none(tmp_path: Path) -> None:
-    assert read(tmp_path, b'a,b\n1,5"\nq,b\n2,6" x\n3,"7\n"\n', tolerant=True) == [(1, '5"'), "q,b", (2, '6" x'), (3, "7\n")]
+    assert read(tmp_path, b'a,b\n1,5"\nq,b\n2,6" x\n3,"7\n"\n', tolerant=True) == [
+        (1, '5"'),
+        "q,b",
+        (2, '6" x'),
+        (3, "7\n"),
+    ]
 
 
 def test_without_multiline_a_quoted_line_end_is_bad_and_what_follows_is_read(tmp_path: Path) -> None:
@@ -156,7 +182,9 @@ def test_without_multiline_a_quoted_line_end_is_bad_and_what_follows_is_read(tmp
         read(tmp_path, data, multiline="false")
 
 
-def test_a_record_that_is_too_long_is_bad_and_what_follows_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_too_long_is_bad_and_what_follows_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(csv, "LONGEST_RECORD", 2000)
     monkeypatch.setattr(csv, "BLOCK_BYTES", 500)
     for long in ("x" * 3000, "x\n" * 1500, '""\n' * 1000, "a,b\n" * 800):
@@ -186,11 +214,16 @@ def test_a_small_file_that_unpacks_to_an_endless_line_takes_little_memory(tmp_pa
 
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-PARTS = st.lists(st.sampled_from(["a", "1", ",", '"', '""', '"x\ny"', "\n", "\r", "\r\n", "\\", "'", "z,z\n"]), max_size=14).map("".join)
+PARTS = st.lists(
+    st.sampled_from(["a", "1", ",", '"', '""', '"x\ny"', "\n", "\r", "\r\n", "\\", "'", "z,z\n"]), max_size=14
+).map("".join)
 
 
 @SETTINGS
-@given(text=PARTS, options=st.sampled_from([{}, {"escape": "\\"}, {"quote": ""}, {"quote": "", "escape": "\\"}, {"quote": "'"}]))
+@given(
+    text=PARTS,
+    options=st.sampled_from([{}, {"escape": "\\"}, {"quote": ""}, {"quote": "", "escape": "\\"}, {"quote": "'"}]),
+)
 def test_records_end_where_arrow_ends_them(text: str, options: dict[str, str]) -> None:
     dialect = Dialect(FileOptions(**options))  # type: ignore[arg-type]
     data = text.encode()
@@ -208,21 +241,38 @@ def test_records_end_where_arrow_ends_them(text: str, options: dict[str, str]) -
     for record in ended:
         if record.strip(b"\r\n"):
             try:
-                rows = pacsv.read_csv(pa.BufferReader(record + record), pacsv.ReadOptions(autogenerate_column_names=True), parse).num_rows
+                rows = pacsv.read_csv(
+                    pa.BufferReader(record + record), pacsv.ReadOptions(autogenerate_column_names=True), parse
+                ).num_rows
             except pa.ArrowInvalid:
                 continue  # no UTF-8 name, an empty file
             assert rows == 2
 
 
 @SETTINGS
-@given(text=PARTS, block=st.sampled_from([1, 3, 7, 4 << 20]), quote=st.sampled_from(['"', ""]), partitions=st.sampled_from([1, 3]))
-def test_where_blocks_are_cut_changes_nothing(tmp_path: Path, text: str, block: int, quote: str, partitions: int) -> None:
+@given(
+    text=PARTS,
+    block=st.sampled_from([1, 3, 7, 4 << 20]),
+    quote=st.sampled_from(['"', ""]),
+    partitions=st.sampled_from([1, 3]),
+)
+def test_where_blocks_are_cut_changes_nothing(
+    tmp_path: Path, text: str, block: int, quote: str, partitions: int
+) -> None:
     data = b"a,b\n" + text.encode()
     for multiline in ("true", "false"):
         expected = read(tmp_path, data, "a string, b string", tolerant=True, multiline=multiline, quote=quote)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(csv, "BLOCK_BYTES", block)
-            found = read(tmp_path, data, "a string, b string", tolerant=True, multiline=multiline, quote=quote, partitions=partitions)
+            found = read(
+                tmp_path,
+                data,
+                "a string, b string",
+                tolerant=True,
+                multiline=multiline,
+                quote=quote,
+                partitions=partitions,
+            )
         assert found == expected
         try:
             strict = read(tmp_path, data, "a string, b string", multiline=multiline, quote=quote)
@@ -242,7 +292,9 @@ def test_where_blocks_are_cut_changes_nothing(tmp_path: Path, text: str, block: 
         ({"null_value": "\\N", "escape": "\\"}, "null_value"),
     ],
 )
-def test_rejects_characters_that_could_be_taken_for_each_other(tmp_path: Path, options: dict[str, Any], key: str) -> None:
+def test_rejects_characters_that_could_be_taken_for_each_other(
+    tmp_path: Path, options: dict[str, Any], key: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, b"a,b\n1,x\n", **options)
     assert caught.value.facts["key"] == key

@@ -21,7 +21,15 @@ from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, 
 DDL = "a bigint, b string"
 
 
-def read(root: Path, data: bytes, ddl: str | None = DDL, *, tolerant: bool = False, partitions: int = 1, name: str = "in.json") -> Any:
+def read(
+    root: Path,
+    data: bytes,
+    ddl: str | None = DDL,
+    *,
+    tolerant: bool = False,
+    partitions: int = 1,
+    name: str = "in.json",
+) -> Any:
     """The rows; of a tolerant stream bad lines as text between them."""
     (root / name).write_bytes(data)
     stream = StreamSpec("in", partitions, ddl, path=name, tolerant=tolerant)
@@ -69,7 +77,9 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: line[:20])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_line_that_is_no_object_of_the_schema_is_a_bad_one_wherever_it_stands(tmp_path: Path, line: str, place: int) -> None:
+def test_a_line_that_is_no_object_of_the_schema_is_a_bad_one_wherever_it_stands(
+    tmp_path: Path, line: str, place: int
+) -> None:
     good = ['{"a":1,"b":"x"}', '{"a":2}']
     data = "\n".join([*good[:place], line, *good[place:]]).encode() + b"\n"
     expected: list[Any] = [(1, "x"), (2, None)]
@@ -82,14 +92,18 @@ def test_a_line_that_is_no_object_of_the_schema_is_a_bad_one_wherever_it_stands(
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80"])
 @pytest.mark.parametrize("where", [b'{"a":1,"b":"?"}', b'{"a":1,"z":"?"}', b'{"a":1,"?":2}'])
-def test_bytes_that_are_no_utf8_make_a_line_bad_in_keys_and_columns_that_are_not_read_too(tmp_path: Path, bad: bytes, where: bytes) -> None:
+def test_bytes_that_are_no_utf8_make_a_line_bad_in_keys_and_columns_that_are_not_read_too(
+    tmp_path: Path, bad: bytes, where: bytes
+) -> None:
     data = where.replace(b"?", bad) + b'\n{"a":2}\n'
     assert read(tmp_path, data, tolerant=True)[1:] == [(2, None)]
     with pytest.raises(TopicError, match=r"no JSON .*'utf-8' codec"):
         read(tmp_path, data)
 
 
-@pytest.mark.parametrize("data", [b"null\n", b'null\n{"a":1}\n', b" null", b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n"])
+@pytest.mark.parametrize(
+    "data", [b"null\n", b'null\n{"a":1}\n', b" null", b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n"]
+)
 def test_no_line_kills_the_process_that_looks_for_columns_or_reads(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "in.json").write_bytes(data)
     program = """
@@ -123,7 +137,8 @@ def test_of_a_key_that_comes_twice_the_last_value_counts(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), [("double", "1e400"), ("float", "1e39"), ("array<double>", "[1, -1e999]"), ("struct<x:float>", '{"x":4e38}')]
+    ("kind", "text"),
+    [("double", "1e400"), ("float", "1e39"), ("array<double>", "[1, -1e999]"), ("struct<x:float>", '{"x":4e38}')],
 )
 def test_a_number_that_is_too_large_does_not_become_infinite(tmp_path: Path, kind: str, text: str) -> None:
     data = f'{{"v":{text}}}\n{{"v":null}}\n'.encode()
@@ -140,7 +155,10 @@ def test_words_for_numbers_that_are_none_are_read_also_beside_a_bad_line(tmp_pat
 
 @pytest.mark.parametrize("text", ['"1_000"', '" 1"', '"NaN"', '"0x1"', '"١"'])
 def test_text_for_a_decimal_is_digits(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, f'{{"v":{text}}}\n{{"v":"1.50"}}\n'.encode(), "v decimal(10,2)", tolerant=True)[0] == f'{{"v":{text}}}'
+    assert (
+        read(tmp_path, f'{{"v":{text}}}\n{{"v":"1.50"}}\n'.encode(), "v decimal(10,2)", tolerant=True)[0]
+        == f'{{"v":{text}}}'
+    )
 
 
 def test_columns_are_found_among_lines_that_can_be_read(tmp_path: Path) -> None:
@@ -149,7 +167,8 @@ def test_columns_are_found_among_lines_that_can_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("beginning", "said"), [(b"\x1f\x8b\x08\x00", "packed with gzip"), (b'\xff\xfe{\x00"', "text in UTF-16"), (b"PAR1", "it is Parquet")]
+    ("beginning", "said"),
+    [(b"\x1f\x8b\x08\x00", "packed with gzip"), (b'\xff\xfe{\x00"', "text in UTF-16"), (b"PAR1", "it is Parquet")],
 )
 def test_rejects_a_file_that_is_no_text(tmp_path: Path, beginning: bytes, said: str) -> None:
     for tolerant in (False, True):
@@ -157,7 +176,9 @@ def test_rejects_a_file_that_is_no_text(tmp_path: Path, beginning: bytes, said: 
             read(tmp_path, beginning, tolerant=tolerant)
 
 
-def test_a_line_that_is_too_long_is_bad_and_what_follows_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_bad_and_what_follows_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(json_lines, "LONGEST_LINE", 2000)
     monkeypatch.setattr(lines, "LONGEST_LINE", 2000)
     long = '{"a":2,"b":"' + "x" * 9000 + '"}'
@@ -187,19 +208,36 @@ LINE = st.one_of(
     VALUE.map(json.dumps),
     st.text('{}[]",:\\ua1-.eNn\r ', max_size=8),
     st.sampled_from(
-        ["", "null", "{}", '{"a":1}{"a":2}', '{"z":Inf}', '{"a":1e5}', '{"b":"\x7f"}', '{"l":[1,null]}', '{"d":"1.5"}', '{"d":2.5}']
+        [
+            "",
+            "null",
+            "{}",
+            '{"a":1}{"a":2}',
+            '{"z":Inf}',
+            '{"a":1e5}',
+            '{"b":"\x7f"}',
+            '{"l":[1,null]}',
+            '{"d":"1.5"}',
+            '{"d":2.5}',
+        ]
     ),
 )
 
 
 @SETTINGS
 @given(found=st.lists(LINE, max_size=8), before=st.booleans())
-def test_whether_a_line_is_read_does_not_depend_on_its_neighbours(tmp_path: Path, found: list[str], before: bool) -> None:
+def test_whether_a_line_is_read_does_not_depend_on_its_neighbours(
+    tmp_path: Path, found: list[str], before: bool
+) -> None:
     ddl = "a bigint, b string, l array<double>, d decimal(9,2), z struct<x:float,a:boolean>"
-    alone = [repr(row) for line in found if line.strip() for row in read(tmp_path, f"{line}\n".encode(), ddl, tolerant=True)]
+    alone = [
+        repr(row) for line in found if line.strip() for row in read(tmp_path, f"{line}\n".encode(), ddl, tolerant=True)
+    ]
     together = read(tmp_path, "\n".join([*found, ""]).encode(), ddl, tolerant=True)
     assert [repr(row) for row in together] == alone
-    beside = read(tmp_path, "\n".join(["null", *found] if before else [*found, "null", ""]).encode(), ddl, tolerant=True)
+    beside = read(
+        tmp_path, "\n".join(["null", *found] if before else [*found, "null", ""]).encode(), ddl, tolerant=True
+    )
     assert [repr(row) for row in (beside[1:] if before else beside[:-1])] == alone
 
 

@@ -1,4 +1,7 @@
-"""What a format cannot hold, or Arrow cannot read, is refused with a sentence; what is written is on the disk before a record says so."""
+"""What a format cannot hold, or Arrow cannot read, is refused with a sentence.
+
+What is written is on the disk before a record says so.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,14 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats.avro_blocks import unpacks_to_more
 from airflow_samza.systems.files.formats.parquet_footer import check_columns
-from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
+from airflow_samza.systems.system import (
+    MessageRun,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+    UnreadableRun,
+)
 
 MICROS = 1_000_000
 
@@ -40,7 +50,11 @@ def written(root: Path, stream: StreamSpec, batch: pa.RecordBatch) -> None:
 
 def rows(root: Path, stream: StreamSpec) -> list[pa.RecordBatch]:
     consumer = system(root).consumer(stream, system(root).slice(stream))
-    return [found.batch for found in consumer.read(SystemStreamPartition("lake", stream.name, 0), None) if isinstance(found, MessageRun)]
+    return [
+        found.batch
+        for found in consumer.read(SystemStreamPartition("lake", stream.name, 0), None)
+        if isinstance(found, MessageRun)
+    ]
 
 
 def seconds(*when: int) -> int:
@@ -57,10 +71,13 @@ TIMES = {
 
 
 @pytest.mark.parametrize(
-    "kind", ["timestamp", "timestamp_ntz", "array<timestamp>", "map<string,timestamp_ntz>", "struct<x:array<timestamp>>"]
+    "kind",
+    ["timestamp", "timestamp_ntz", "array<timestamp>", "map<string,timestamp_ntz>", "struct<x:array<timestamp>>"],
 )
 @pytest.mark.parametrize("format_name", TIMES)
-def test_times_that_a_format_does_not_read_back_are_refused_when_they_are_written(tmp_path: Path, format_name: str, kind: str) -> None:
+def test_times_that_a_format_does_not_read_back_are_refused_when_they_are_written(
+    tmp_path: Path, format_name: str, kind: str
+) -> None:
     if format_name == "csv" and "<" in kind:
         kind = "timestamp"
     schema = Schema.of(f"v {kind}").to_arrow()
@@ -83,7 +100,9 @@ def test_times_that_a_format_does_not_read_back_are_refused_when_they_are_writte
         assert pa.Table.from_batches(rows(root, stream)).equals(pa.Table.from_batches([batch(bound)]))
         beyond = bound + (1 if number else -1)
         if -(2**63) <= beyond < 2**63:
-            with pytest.raises(SchemaError, match=f"Column 'v' of stream 'out' has a time .* that {format_name} does not read back"):
+            with pytest.raises(
+                SchemaError, match=f"Column 'v' of stream 'out' has a time .* that {format_name} does not read back"
+            ):
                 system(root).producer(stream, "task-1").write(0, batch(beyond))
 
 
@@ -108,13 +127,16 @@ def test_so_are_dates_outside_of_the_years_1_to_9999(tmp_path: Path, format_name
 def test_a_part_of_a_longer_batch_keeps_its_nulls_in_orc(tmp_path: Path) -> None:
     ddl = "s struct<x:int>, l array<int>, m map<string,int>"
     batch = pa.RecordBatch.from_pylist(
-        [{"s": {"x": n} if n % 2 else None, "l": [n] if n % 3 else None, "m": [("k", n)] if n % 5 else None} for n in range(12)],
+        [
+            {"s": {"x": n} if n % 2 else None, "l": [n] if n % 3 else None, "m": [("k", n)] if n % 5 else None}
+            for n in range(12)
+        ],
         schema=Schema.of(ddl).to_arrow(),
     )
     written(tmp_path, StreamSpec("out", 1, ddl, format="orc"), batch.slice(3, 7))
-    assert [row for found in rows(tmp_path, StreamSpec("out", 1, ddl, format="orc")) for row in found.to_pylist()] == batch.slice(
-        3, 7
-    ).to_pylist()
+    assert [
+        row for found in rows(tmp_path, StreamSpec("out", 1, ddl, format="orc")) for row in found.to_pylist()
+    ] == batch.slice(3, 7).to_pylist()
 
 
 def broken_footer(root: Path) -> bytes:
@@ -195,9 +217,13 @@ def test_files_and_their_directory_are_synced_before_the_manifest_names_them(
     described = producer.finish()
     staged = described["files"][0]["path"]
     assert (f"deep/out/{staged}", False) in synced
-    assert {("deep", False), ("deep/out", False), ("deep/out/_samza", False), ("deep/out/_samza/staging", False), (".", False)} <= set(
-        synced
-    )
+    assert {
+        ("deep", False),
+        ("deep/out", False),
+        ("deep/out/_samza", False),
+        ("deep/out/_samza/staging", False),
+        (".", False),
+    } <= set(synced)
     synced.clear()
     system(tmp_path).publish(stream, Publication("stage", "1.1", 0, {0: described}))
     assert ("deep/out", False) in synced  # the published name, before the manifest
@@ -209,7 +235,9 @@ def test_files_and_their_directory_are_synced_before_the_manifest_names_them(
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
 def test_a_file_without_rows_is_read_back_and_one_that_ends_early_is_named(tmp_path: Path, format_name: str) -> None:
     stream = StreamSpec("out", 1, "a bigint, b string", format=format_name)
-    system(tmp_path).publish(stream, Publication("stage", "1.1", 0, {0: system(tmp_path).producer(stream, "task-0").finish()}))
+    system(tmp_path).publish(
+        stream, Publication("stage", "1.1", 0, {0: system(tmp_path).producer(stream, "task-0").finish()})
+    )
     assert len(list((tmp_path / "out").glob("part-*"))) == 1
     assert rows(tmp_path, stream) == []
     if format_name in ("csv", "json"):
@@ -237,7 +265,9 @@ def test_a_block_of_avro_that_unpacks_to_too_much_is_refused_before_it_is_unpack
         if is_read:
             assert [batch.num_rows for batch in rows(tmp_path, stream)] == [1]
         else:
-            with pytest.raises(TopicError, match=r"cannot be read as avro: .*a block of \d+ bytes unpacks to more than 2 MiB"):
+            with pytest.raises(
+                TopicError, match=r"cannot be read as avro: .*a block of \d+ bytes unpacks to more than 2 MiB"
+            ):
                 rows(tmp_path, stream)
 
 
@@ -276,7 +306,11 @@ def test_an_array_of_values_without_bytes_is_refused(tmp_path: Path) -> None:
 def test_stripes_of_more_rows_than_memory_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_samza.systems.files.formats import orc
 
-    written(tmp_path, StreamSpec("out", 1, "a bigint, b bigint", format="orc"), pa.record_batch({"a": range(1000), "b": [1] * 1000}))
+    written(
+        tmp_path,
+        StreamSpec("out", 1, "a bigint, b bigint", format="orc"),
+        pa.record_batch({"a": range(1000), "b": [1] * 1000}),
+    )
     monkeypatch.setattr(orc, "LARGEST_STRIPE", 8000)
     assert rows(tmp_path, StreamSpec("out", 1, "a bigint", format="orc"))[0].num_rows == 1000
     with pytest.raises(SchemaError, match="has stripes of 1000 rows"):
@@ -285,7 +319,9 @@ def test_stripes_of_more_rows_than_memory_holds_are_refused(tmp_path: Path, monk
 
 def _as_text(column: pa.Array) -> pa.Array:
     """Bytes that are called text."""
-    return pa.StringArray.from_buffers(len(column), column.buffers()[1], column.buffers()[2], column.buffers()[0], column.null_count)
+    return pa.StringArray.from_buffers(
+        len(column), column.buffers()[1], column.buffers()[2], column.buffers()[0], column.null_count
+    )
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc"])
@@ -296,13 +332,19 @@ def test_text_that_is_no_utf8_is_a_bad_record_in_formats_that_take_any_bytes(tmp
     table = pa.table({"a": pa.array(range(6)), "s": texts, "l": pa.ListArray.from_arrays(range(7), texts)})
     path = tmp_path / f"in.{format_name}"
     pq.write_table(table, path) if format_name == "parquet" else orc.write_table(table, path)
-    for ddl, good in (("a bigint, s string", [0, 2, 3]), ("a bigint, l array<string>", [0, 2, 3]), ("a bigint", [0, 1, 2, 3, 4, 5])):
+    for ddl, good in (
+        ("a bigint, s string", [0, 2, 3]),
+        ("a bigint, l array<string>", [0, 2, 3]),
+        ("a bigint", [0, 1, 2, 3, 4, 5]),
+    ):
         stream = StreamSpec("in", 1, ddl, path=path.name, tolerant=True)
         consumer = system(tmp_path).consumer(stream, system(tmp_path).slice(stream))
         for dictionaries in (False, True):
             found = list(consumer.read(SystemStreamPartition("lake", "in", 0), None, dictionaries=dictionaries))
             read = [run for run in found if isinstance(run, MessageRun)]
-            assert [row["a"] for run in read if not isinstance(run, UnreadableRun) for row in run.batch.to_pylist()] == good
+            assert [
+                row["a"] for run in read if not isinstance(run, UnreadableRun) for row in run.batch.to_pylist()
+            ] == good
             bad = [text for run in read if isinstance(run, UnreadableRun) for text in run.texts]
             assert len(bad) == 6 - len(good)
             assert all('"a":' in text for text in bad)
@@ -313,7 +355,11 @@ def test_text_that_is_no_utf8_is_a_bad_record_in_formats_that_take_any_bytes(tmp
 def test_a_schema_of_avro_without_what_it_needs_is_damage(tmp_path: Path) -> None:
     import fastavro
 
-    schema = {"type": "record", "name": "m", "fields": [{"name": "a", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5}}]}
+    schema = {
+        "type": "record",
+        "name": "m",
+        "fields": [{"name": "a", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5}}],
+    }
     with open(tmp_path / "in.avro", "wb") as file:
         fastavro.writer(file, schema, [])
     (tmp_path / "in.avro").write_bytes((tmp_path / "in.avro").read_bytes().replace(b'"precision"', b'"precisiom"'))

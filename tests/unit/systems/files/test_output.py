@@ -17,7 +17,14 @@ from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageU
 from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats.parquet import dictionary_columns
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemProducer, SystemStreamPartition
+from airflow_samza.systems.system import (
+    MessageRun,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemProducer,
+    SystemStreamPartition,
+)
 
 STREAM = StreamSpec("out", schema="id bigint", format="parquet")
 
@@ -194,7 +201,9 @@ def test_a_higher_generation_supersedes_and_a_lower_one_is_refused(tmp_path: Pat
     assert len(facts["superseded"]) == 2
     assert visible(tmp_path) == [4]
     for stale in (first, late):
-        with pytest.raises(TopicError, match=r"Generation 1\.9 of app/run/stage cannot publish .* generation 1\.10 of it has published"):
+        with pytest.raises(
+            TopicError, match=r"Generation 1\.9 of app/run/stage cannot publish .* generation 1\.10 of it has published"
+        ):
             system(tmp_path).publish(STREAM, stale)
     assert visible(tmp_path) == ours(tmp_path) == [4]
 
@@ -236,7 +245,9 @@ def test_output_without_rows_keeps_the_directory_readable(tmp_path: Path, format
     staged = {}
     for task in (0, 1):
         producer = system(tmp_path).producer(stream, f"a{task}")
-        producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())}))
+        producer.write(
+            0, pa.RecordBatch.from_pydict({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())})
+        )
         staged[task] = producer.finish()
         assert staged[task]["files"] == []
     work = publication(staged)
@@ -272,7 +283,11 @@ def test_rows_are_gathered_into_row_groups_of_128k(tmp_path: Path) -> None:
         producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array(range(6000), pa.int64())}))
     facts = system(tmp_path).publish(STREAM, publication({0: producer.finish()}))
     metadata = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata
-    assert [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)] == [131_072, 131_072, 37_856]
+    assert [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)] == [
+        131_072,
+        131_072,
+        37_856,
+    ]
     assert metadata.row_group(0).column(0).compression == "SNAPPY"
 
 
@@ -280,7 +295,12 @@ def test_only_columns_whose_values_repeat_get_a_dictionary(tmp_path: Path) -> No
     stream = StreamSpec("out", schema="id bigint, kind string, `a.b` int", format="parquet")
     ids = list(range(1000))
     producer = system(tmp_path).producer(stream, "a")
-    producer.write(0, pa.RecordBatch.from_pydict({"id": ids, "kind": [f"k{i % 9}" for i in ids], "a.b": pa.array([1] * 1000, pa.int32())}))
+    producer.write(
+        0,
+        pa.RecordBatch.from_pydict(
+            {"id": ids, "kind": [f"k{i % 9}" for i in ids], "a.b": pa.array([1] * 1000, pa.int32())}
+        ),
+    )
     facts = system(tmp_path).publish(stream, publication({0: producer.finish()}))
     group = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata.row_group(0)
     assert [group.column(place).has_dictionary_page for place in range(3)] == [False, True, True]
@@ -410,6 +430,10 @@ def test_a_generation_that_is_no_number_is_refused(tmp_path: Path) -> None:
 def test_a_dictionary_is_written_for_columns_whose_first_rows_repeat() -> None:
     rows = 300_000
     table = pa.table(
-        {"id": pa.array(range(rows)), "country": ["nl", "de"] * (rows // 2), "late": [n if n > 200_000 else 0 for n in range(rows)]}
+        {
+            "id": pa.array(range(rows)),
+            "country": ["nl", "de"] * (rows // 2),
+            "late": [n if n > 200_000 else 0 for n in range(rows)],
+        }
     )
     assert dictionary_columns(table) == ["country", "late"]

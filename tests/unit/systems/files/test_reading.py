@@ -41,12 +41,13 @@ from airflow_samza.systems.system import (
 
 UTC = dt.timezone.utc
 FLAT = (
-    "id bigint not null, i int, ti tinyint, f float, d double, s string, b boolean, dec decimal(10,2), big decimal(38,0),"
+    "id bigint not null, i int, ti tinyint, f float, d double, s string, b boolean, dec decimal(10,2), big "
+    "decimal(38,0),"
     " ts timestamp, tn timestamp_ntz, dt date"
 )
-NESTED = (
-    FLAT
-    + ", bin binary, arr array<int>, st struct<x:int,t:timestamp,d:decimal(5,1)>, m map<string,double>, al array<struct<a:int,b:string>>"
+NESTED = FLAT + (
+    ", bin binary, arr array<int>, st struct<x:int,t:timestamp,d:decimal(5,1)>, m map<string,double>, al "
+    "array<struct<a:int,b:string>>"
 )
 ROWS: list[dict[str, Any]] = [
     {
@@ -111,7 +112,9 @@ def flat(partitions: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def write_parquet(path: Path, rows: int, *, row_group: int = 100, start: int = 0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     ids = list(range(start, start + rows))
-    pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids]}), path, row_group_size=row_group)
+    pq.write_table(
+        pa.table({"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids]}), path, row_group_size=row_group
+    )
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
@@ -121,7 +124,9 @@ def test_what_is_written_is_read_back_in_every_format(tmp_path: Path, format_nam
     ddl = FLAT if format_name == "csv" else NESTED
     schema = Schema.of(ddl).to_arrow()
     stream = StreamSpec("out put", schema=ddl, format=format_name, partitions=3)
-    batch = pa.RecordBatch.from_pylist([{k: v for k, v in row.items() if k in schema.names} for row in ROWS], schema=schema)
+    batch = pa.RecordBatch.from_pylist(
+        [{k: v for k, v in row.items() if k in schema.names} for row in ROWS], schema=schema
+    )
     producer = system.producer(stream, "attempt/1")
     producer.write(0, batch)
     producer.write(1, batch)
@@ -140,7 +145,10 @@ def test_tells_the_schema_of_the_first_file_when_none_is_declared(tmp_path: Path
     stream = StreamSpec("out", schema="id bigint, name string, at timestamp", format=format_name)
     producer = system.producer(stream, "a")
     producer.write(
-        0, pa.RecordBatch.from_pylist([{"id": 1, "name": "x", "at": dt.datetime(2024, 1, 1, tzinfo=UTC)}], stream_schema(stream))
+        0,
+        pa.RecordBatch.from_pylist(
+            [{"id": 1, "name": "x", "at": dt.datetime(2024, 1, 1, tzinfo=UTC)}], stream_schema(stream)
+        ),
     )
     system.publish(stream, Publication("p", "1", 0, {0: producer.finish()}))
     undeclared = StreamSpec("out", format=format_name)
@@ -213,7 +221,11 @@ def test_packing_loses_and_doubles_nothing_and_is_balanced(sizes: list[tuple[int
 
 
 @settings(max_examples=150, deadline=None)
-@given(lines=st.lists(st.text("ab\r", max_size=12), max_size=20), cuts=st.lists(st.integers(0, 300), max_size=6), last=st.booleans())
+@given(
+    lines=st.lists(st.text("ab\r", max_size=12), max_size=20),
+    cuts=st.lists(st.integers(0, 300), max_size=6),
+    last=st.booleans(),
+)
 def test_lines_belong_to_the_range_in_which_they_start(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], cuts: list[int], last: bool
 ) -> None:
@@ -304,9 +316,13 @@ def test_a_range_of_offsets_is_read_without_end_of_stream(tmp_path: Path) -> Non
     assert runs[0].offset == 150
 
 
-@pytest.mark.parametrize(("kind", "unit"), [("timestamp", "us"), ("timestamp", "ns"), ("timestamp", "ms"), ("bigint", ""), ("date", "")])
+@pytest.mark.parametrize(
+    ("kind", "unit"), [("timestamp", "us"), ("timestamp", "ns"), ("timestamp", "ms"), ("bigint", ""), ("date", "")]
+)
 @pytest.mark.parametrize("format_name", ["parquet", "orc"])
-def test_a_slice_by_a_timestamp_column_reads_from_start_up_to_end(tmp_path: Path, kind: str, unit: str, format_name: str) -> None:
+def test_a_slice_by_a_timestamp_column_reads_from_start_up_to_end(
+    tmp_path: Path, kind: str, unit: str, format_name: str
+) -> None:
     midnight = dt.datetime(2024, 1, 1, tzinfo=UTC)
     moments = [midnight + dt.timedelta(hours=hour) for hour in range(96)]
     values: Any = moments
@@ -325,7 +341,9 @@ def test_a_slice_by_a_timestamp_column_reads_from_start_up_to_end(tmp_path: Path
         orc.write_table(table, tmp_path / "in.orc")
     start, end = midnight + dt.timedelta(days=1), midnight + dt.timedelta(days=2)
     interval = (int(start.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000)
-    stream = StreamSpec("in", path=f"in.{format_name}", schema=f"n bigint, at {kind}", timestamp="at", interval=interval, partitions=2)
+    stream = StreamSpec(
+        "in", path=f"in.{format_name}", schema=f"n bigint, at {kind}", timestamp="at", interval=interval, partitions=2
+    )
     system = files(tmp_path)
     assert [row["n"] for row in flat(read(system, stream))] == list(range(24, 48))
     assert flat(read(system, stream, ["n"])) == [{"n": n} for n in range(24, 48)]
@@ -342,7 +360,14 @@ def test_refuses_to_slice_by_a_column_that_is_no_time(tmp_path: Path) -> None:
 
 
 def test_hidden_files_and_directories_are_no_data(tmp_path: Path) -> None:
-    for name in ("a.parquet", "sub/b.parquet", "_SUCCESS.parquet", ".c.parquet", "_temporary/d.parquet", "sub/.e/f.parquet"):
+    for name in (
+        "a.parquet",
+        "sub/b.parquet",
+        "_SUCCESS.parquet",
+        ".c.parquet",
+        "_temporary/d.parquet",
+        "sub/.e/f.parquet",
+    ):
         write_parquet(tmp_path / "in" / name, 1)
     system = files(tmp_path)
     for path in ("in", "in/**", "in/**/*.parquet", "in/"):
@@ -366,7 +391,10 @@ def test_globs_match_part_by_part(tmp_path: Path) -> None:
         write_parquet(tmp_path / name, 1)
 
     def found(path: str) -> list[str]:
-        return [file["path"].removeprefix(f"{tmp_path}/") for file in files(tmp_path).slice(StreamSpec("in", path=path))["files"]]
+        return [
+            file["path"].removeprefix(f"{tmp_path}/")
+            for file in files(tmp_path).slice(StreamSpec("in", path=path))["files"]
+        ]
 
     assert found("2024/*/a.parquet") == ["2024/01/a.parquet"]
     assert found("*/01") == ["2024/01/a.parquet", "2025/01/c.parquet"]
@@ -396,10 +424,14 @@ def test_no_file_is_an_empty_input_but_a_path_that_does_not_exist_is_refused(tmp
     system = files(tmp_path)
     for path in ("empty", "empty/*.parquet", "2024-*/x"):
         assert read(system, StreamSpec("in", path=path, partitions=2, schema="id bigint")) == [[], []]
-    with pytest.raises(TopicError, match=r"The path .*/2024/01 of stream 'in' \(system 'lake'\) does not exist") as caught:
+    with pytest.raises(
+        TopicError, match=r"The path .*/2024/01 of stream 'in' \(system 'lake'\) does not exist"
+    ) as caught:
         system.slice(StreamSpec("in", path="2024/01"))
     assert "allow_missing_path" in caught.value.hint
-    assert read(system, StreamSpec("in", path="2024/01", schema="id int", options=(("allow_missing_path", "true"),))) == [[]]
+    assert read(
+        system, StreamSpec("in", path="2024/01", schema="id int", options=(("allow_missing_path", "true"),))
+    ) == [[]]
     with pytest.raises(TopicError, match=r"The root .*nowhere"):
         files(tmp_path / "nowhere").slice(StreamSpec("in", path="*.parquet"))
     assert system.metadata([StreamSpec("gone"), StreamSpec("empty", partitions=3)]).keys() == {"empty"}
@@ -411,7 +443,9 @@ def test_the_partition_count_is_declared_never_counted(tmp_path: Path) -> None:
     assert files(tmp_path).metadata([StreamSpec("in")])["in"].partitions == 1
     assert files(tmp_path, partitions=6).metadata([StreamSpec("in")])["in"].partitions == 6
     assert files(tmp_path, partitions=6).metadata([StreamSpec("in", partitions=2)])["in"].partitions == 2
-    assert files(tmp_path).metadata([StreamSpec("in", written=True)]) == {}  # else a plan would change once its output is there
+    assert (
+        files(tmp_path).metadata([StreamSpec("in", written=True)]) == {}
+    )  # else a plan would change once its output is there
     with pytest.raises(ConfigError, match="'many' partitions"):
         files(tmp_path, partitions="many").metadata([StreamSpec("in")])
 
@@ -526,7 +560,9 @@ def test_csv_values_that_do_not_fit_are_refused_with_column(tmp_path: Path) -> N
         (pa.null(), "int", [None]),
     ],
 )
-def test_what_holds_the_same_values_is_cast_silently(tmp_path: Path, found: pa.DataType, declared: str, values: list[Any]) -> None:
+def test_what_holds_the_same_values_is_cast_silently(
+    tmp_path: Path, found: pa.DataType, declared: str, values: list[Any]
+) -> None:
     pq.write_table(pa.table({"v": pa.array(values, found)}), tmp_path / "in.parquet")
     rows = flat(read(files(tmp_path), StreamSpec("in.parquet", schema=f"v {declared}")))
     wanted = pa.array(values, found)
@@ -561,7 +597,9 @@ def test_what_holds_the_same_values_is_cast_silently(tmp_path: Path, found: pa.D
         (pa.struct([("a", pa.int32())]), "struct<a:int,b:int>", [{"a": 1}]),
     ],
 )
-def test_another_type_than_declared_is_refused_with_both(tmp_path: Path, found: pa.DataType, declared: str, values: list[Any]) -> None:
+def test_another_type_than_declared_is_refused_with_both(
+    tmp_path: Path, found: pa.DataType, declared: str, values: list[Any]
+) -> None:
     pq.write_table(pa.table({"v": pa.array(values, found)}), tmp_path / "in.parquet")
     with pytest.raises(SchemaError, match=r"File .*/in\.parquet of stream .*'v'") as caught:
         read(files(tmp_path), StreamSpec("in.parquet", schema=f"v {declared}"))
@@ -583,7 +621,9 @@ def test_a_missing_column_is_refused_unless_it_may_be_null_and_that_was_allowed(
         read(system, StreamSpec("in.parquet", schema="id bigint, Name string"))
     assert "Did you mean 'name'?" in caught.value.hint
     allowed = (("allow_missing_columns", "true"),)
-    assert flat(read(system, StreamSpec("in.parquet", schema="id bigint, x int", options=allowed))) == [{"id": 0, "x": None}]
+    assert flat(read(system, StreamSpec("in.parquet", schema="id bigint, x int", options=allowed))) == [
+        {"id": 0, "x": None}
+    ]
     with pytest.raises(SchemaError, match="has no column 'x'"):
         read(system, StreamSpec("in.parquet", schema="id bigint, x int not null", options=allowed))
 
@@ -664,7 +704,10 @@ def test_reads_and_writes_through_fsspec() -> None:
     assert system.publish(stream, publication) == system.publish(stream, publication)
     assert [row["id"] for row in flat(read(system, stream))] == [1, 2, 3]
     assert [
-        row["id"] for row in flat(read(FilesSystem("x", SystemBinding("files")), StreamSpec("o", path=f"{root}/o*", schema="id int")))
+        row["id"]
+        for row in flat(
+            read(FilesSystem("x", SystemBinding("files")), StreamSpec("o", path=f"{root}/o*", schema="id int"))
+        )
     ] == [1, 2, 3]
     memory.rm(root, recursive=True)
 
@@ -684,7 +727,11 @@ def test_a_filesystem_that_is_not_there_is_named_without_its_secrets(tmp_path: P
 
 def test_an_unknown_option_is_refused_with_the_near_one(tmp_path: Path) -> None:
     write_parquet(tmp_path / "in.parquet", 1)
-    for options, hint in (((("delimitr", ";"),), "delimiter"), ((("multiline", "maybe"),), '"true"'), ((("delimiter", "ab"),), "one")):
+    for options, hint in (
+        ((("delimitr", ";"),), "delimiter"),
+        ((("multiline", "maybe"),), '"true"'),
+        ((("delimiter", "ab"),), "one"),
+    ):
         with pytest.raises(ConfigError) as caught:
             files(tmp_path).slice(StreamSpec("in.parquet", options=options))
         assert hint in caught.value.hint
@@ -721,7 +768,9 @@ def test_a_large_file_is_not_read_ahead_as_a_whole(tmp_path: Path, group_rows: i
     random = np.random.default_rng(7)
     payload = pa.array([random.bytes(width) for _ in range(rows)])
     table = pa.table({"id": range(rows), "payload": payload})
-    pq.write_table(table, tmp_path / "large.parquet", row_group_size=group_rows, use_dictionary=False, compression="none")
+    pq.write_table(
+        table, tmp_path / "large.parquet", row_group_size=group_rows, use_dictionary=False, compression="none"
+    )
     del table, payload
     before, most, seen = pa.total_allocated_bytes(), 0, 0
     for batch in batches(tmp_path, StreamSpec("large.parquet", schema="id bigint, payload binary")):

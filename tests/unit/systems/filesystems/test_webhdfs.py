@@ -37,7 +37,9 @@ SINGLE = {
 
 
 def conf_dir(folder: Path, settings: dict[str, str]) -> dict[str, str]:
-    entries = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    entries = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
     (folder / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
     return {"HADOOP_CONF_DIR": str(folder)}
 
@@ -59,7 +61,9 @@ def conf_dir(folder: Path, settings: dict[str, str]) -> dict[str, str]:
         (HA, "webhdfs://prod/a", ["http://nn1:50070", "http://nn2:9870"]),
     ],
 )
-def test_an_address_is_looked_up_where_hadoop_looks(tmp_path: Path, settings: dict[str, str], url: str, namenodes: list[str]) -> None:
+def test_an_address_is_looked_up_where_hadoop_looks(
+    tmp_path: Path, settings: dict[str, str], url: str, namenodes: list[str]
+) -> None:
     address, path = parse_address(url, conf_dir(tmp_path, settings) if settings else {})
     assert (list(address.namenodes), path) == (namenodes, "/a")
 
@@ -152,7 +156,11 @@ class _Answers(BaseHTTPRequestHandler):
 
 @contextmanager
 def namenode(status: int, body: object) -> Iterator[str]:
-    handler = type("Handler", (_Answers,), {"status": status, "body": body if isinstance(body, bytes) else json.dumps(body).encode()})
+    handler = type(
+        "Handler",
+        (_Answers,),
+        {"status": status, "body": body if isinstance(body, bytes) else json.dumps(body).encode()},
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -174,7 +182,9 @@ def nowhere() -> str:
 
 def test_a_namenode_that_is_down_is_named() -> None:
     host = nowhere()
-    with pytest.raises(StorageUnavailable, match=f"did not read webhdfs://{host}/r/x: the NameNode http://{host} does not answer"):
+    with pytest.raises(
+        StorageUnavailable, match=f"did not read webhdfs://{host}/r/x: the NameNode http://{host} does not answer"
+    ):
         open_webhdfs(f"webhdfs://{host}/r", patience=0.2).read("x")
     assert StorageUnavailable.retryable
 
@@ -184,14 +194,18 @@ def test_standby_namenodes_pass_a_request_on_and_are_named_when_none_is_active()
     found = {"FileStatus": {"pathSuffix": "", "type": "FILE", "length": 3, "modificationTime": 5000}}
     with namenode(403, standby) as first, namenode(403, standby) as second, namenode(200, found) as active:
         assert open_webhdfs(f"webhdfs://{first},{nowhere()},{active}/r", patience=0.2).size("x") == 3
-        with pytest.raises(StorageUnavailable, match=f"standby is http://{first} and http://{second}, and no other NameNode is active"):
+        with pytest.raises(
+            StorageUnavailable, match=f"standby is http://{first} and http://{second}, and no other NameNode is active"
+        ):
             open_webhdfs(f"webhdfs://{first},{second}/r", patience=0.2).size("x")
 
 
 def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> None:
     refused = namenode(403, refusal("StandbyException", "not supported in state standby"))
     with refused as datanode, namenode(200, {"Location": f"http://{datanode}/x?op=CREATE"}) as standby:
-        with pytest.raises(StorageUnavailable, match=f"did not write .*/r/x: standby is http://{standby}, and no other"):
+        with pytest.raises(
+            StorageUnavailable, match=f"did not write .*/r/x: standby is http://{standby}, and no other"
+        ):
             open_webhdfs(f"webhdfs://{standby}/r", patience=0.2).put("x", b"1")
         with namenode(200, b"{}") as active, pytest.raises(KeyError):  # it has been asked: what it answers is no place
             open_webhdfs(f"webhdfs://{standby},{active}/r", patience=1.0).put("x", b"1")
@@ -200,9 +214,19 @@ def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> 
 @pytest.mark.parametrize(
     ("status", "body", "kind", "said"),
     [
-        (403, refusal("SafeModeException", "Cannot create /r/x. Name node is in safe mode.\nMore."), StorageUnavailable, "is in safe mode"),
+        (
+            403,
+            refusal("SafeModeException", "Cannot create /r/x. Name node is in safe mode.\nMore."),
+            StorageUnavailable,
+            "is in safe mode",
+        ),
         (403, refusal("RetriableException", "NameNode still not started"), StorageUnavailable, "still not started"),
-        (403, refusal("DSQuotaExceededException", "The DiskSpace quota of /r is exceeded"), TopicError, "no room left to read"),
+        (
+            403,
+            refusal("DSQuotaExceededException", "The DiskSpace quota of /r is exceeded"),
+            TopicError,
+            "no room left to read",
+        ),
         (
             403,
             refusal("AccessControlException", "Permission denied: user=jo"),

@@ -36,7 +36,12 @@ def body_of(data: bytes) -> bytes:
 
 def batch(rows: int, text: str = "country") -> pa.RecordBatch:
     numbers = pa.array([None if n % 7 == 0 else n for n in range(rows)], pa.int64())
-    columns = {"n": numbers, "t": [text] * rows, "l": [[n] for n in range(rows)], "d": pa.array([text] * rows).dictionary_encode()}
+    columns = {
+        "n": numbers,
+        "t": [text] * rows,
+        "l": [[n] for n in range(rows)],
+        "d": pa.array([text] * rows).dictionary_encode(),
+    }
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -52,14 +57,18 @@ def test_tells_what_a_batch_unpacks_to(compression: str | None, rows: int) -> No
 
 
 def test_refuses_a_batch_that_unpacks_to_a_thousand_times_its_size() -> None:
-    bomb = body_of(file_of(pa.RecordBatch.from_pydict({"n": pa.array([0], pa.int64()).take(pa.array([0] * (10 << 20)))})))
+    bomb = body_of(
+        file_of(pa.RecordBatch.from_pydict({"n": pa.array([0], pa.int64()).take(pa.array([0] * (10 << 20)))}))
+    )
     assert len(bomb) < 100_000
     with pytest.raises(ValueError, match=r"unpack to 83,886,08\d, and at most 255 times as many are read"):
         check_unpacked(bomb)
 
 
 def test_takes_a_large_batch_of_ordinary_data() -> None:
-    numbers = pa.array(random.Random(1).choices(range(1 << 40), k=1 << 16), pa.int64()).take(pa.array(list(range(1 << 16)) * 160))
+    numbers = pa.array(random.Random(1).choices(range(1 << 40), k=1 << 16), pa.int64()).take(
+        pa.array(list(range(1 << 16)) * 160)
+    )
     check_unpacked(body_of(file_of(pa.RecordBatch.from_pydict({"n": numbers}), compression="lz4")))
 
 
@@ -83,7 +92,11 @@ def hostile(root: Path, data: bytes, rows: int) -> LogSystem:
     record: Any = json.loads(commit.read_text())
     (segment,) = record["segments"]
     end = len(body_of(data))
-    segment |= {"bytes": len(data), "ends": [end, len(data)], "checksums": [zlib.crc32(data[:end]), zlib.crc32(data[end:])]}
+    segment |= {
+        "bytes": len(data),
+        "ends": [end, len(data)],
+        "checksums": [zlib.crc32(data[:end]), zlib.crc32(data[end:])],
+    }
     segment["rows"] = record["next"] = [rows]
     commit.write_text(json.dumps(record))
     (folder / "segments" / f"{segment['segment']}.arrow").write_bytes(data)

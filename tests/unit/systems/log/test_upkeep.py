@@ -46,10 +46,15 @@ def system(tmp_path: Path) -> LogSystem:
     return made
 
 
-def publish(system: LogSystem, epoch: int, first: int, rows: int = 4, generation: str = "1", producer: str = "stage") -> None:
+def publish(
+    system: LogSystem, epoch: int, first: int, rows: int = 4, generation: str = "1", producer: str = "stage"
+) -> None:
     writer = system.producer(STREAM, f"{producer}-{generation}-{epoch}")
     writer.write_keyed(pa.record_batch({"id": list(range(first, first + rows))}), ["id"])
-    system.publish(STREAM, Publication(producer, generation, epoch, {0: writer.finish()}, (WatermarkMessage("t", 1, timestamp=epoch),)))
+    system.publish(
+        STREAM,
+        Publication(producer, generation, epoch, {0: writer.finish()}, (WatermarkMessage("t", 1, timestamp=epoch),)),
+    )
 
 
 def everything(system: LogSystem) -> list[tuple[int, int, object]]:
@@ -79,7 +84,11 @@ def test_compaction_changes_neither_offsets_nor_contents_and_leaves_one_segment(
     swept = sweep(system.filesystem, "log", now() + YEAR_MS)
     assert swept.files == 31
     assert everything(system) == before
-    rows = [run.batch.num_rows for run in opened.read(SystemStreamPartition("log", "views", 0), None) if isinstance(run, MessageRun)]
+    rows = [
+        run.batch.num_rows
+        for run in opened.read(SystemStreamPartition("log", "views", 0), None)
+        if isinstance(run, MessageRun)
+    ]
     assert sum(rows) == sum(1 for partition, _, value in before if partition == 0 and isinstance(value, int))
     assert is_sound(fsck(system.topic("views")))
     assert compact(system.topic("views")) is None
@@ -156,7 +165,9 @@ def test_a_topic_marked_expired_is_deleted_by_the_first_sweep_after_its_time(sys
     assert system.topics() == ["views/below"]
 
 
-def test_opening_a_long_topic_reads_snapshots_and_few_commits(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_a_long_topic_reads_snapshots_and_few_commits(
+    system: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for epoch in range(230):
         system.publish(STREAM, Publication("stage", "1", epoch, {}))
     read: list[str] = []
@@ -168,7 +179,9 @@ def test_opening_a_long_topic_reads_snapshots_and_few_commits(system: LogSystem,
 
     monkeypatch.setattr(system.filesystem, "read", counting)
     assert log_commits.load_tail(system.topic("views")).number == 230
-    assert len([path for path in read if "/commits/" in path]) <= 2  # who has just written looks only whether there is more
+    assert (
+        len([path for path in read if "/commits/" in path]) <= 2
+    )  # who has just written looks only whether there is more
     read.clear()
     KNOWN_TAILS.forget(system.topic("views"))  # as another process sees it
     assert log_commits.load_tail(system.topic("views")).number == 230
@@ -192,7 +205,12 @@ DAMAGES: list[tuple[str, str, Callable[[Path], object], str]] = [
         lambda path: change(path, lambda data: data[:600] + bytes([data[600] ^ 1]) + data[601:]),
         "checksum of batch",
     ),
-    ("a footer overwritten", SEGMENT, lambda path: change(path, lambda data: data[:-20] + b"x" * 20), "checksum of its footer"),
+    (
+        "a footer overwritten",
+        SEGMENT,
+        lambda path: change(path, lambda data: data[:-20] + b"x" * 20),
+        "checksum of its footer",
+    ),
     ("a missing segment", SEGMENT, lambda path: path.unlink(), "is missing"),
     ("an empty commit", COMMIT, lambda path: change(path, lambda data: b""), "is empty"),
     ("a commit that is not JSON", COMMIT, lambda path: change(path, lambda data: data[:-9]), "is not JSON"),
@@ -202,8 +220,18 @@ DAMAGES: list[tuple[str, str, Callable[[Path], object], str]] = [
         lambda path: change(path, lambda data: data.replace(b'"version":1', b'"version":9')),
         "version 9",
     ),
-    ("a commit without its rows", COMMIT, lambda path: change(path, lambda data: data.replace(b'"rows"', b'"rosw"')), "has no 'rows'"),
-    ("a commit in another's place", COMMIT, lambda path: change(path, lambda data: data.replace(b'"number":0', b'"number":3')), "commit 3"),
+    (
+        "a commit without its rows",
+        COMMIT,
+        lambda path: change(path, lambda data: data.replace(b'"rows"', b'"rosw"')),
+        "has no 'rows'",
+    ),
+    (
+        "a commit in another's place",
+        COMMIT,
+        lambda path: change(path, lambda data: data.replace(b'"number":0', b'"number":3')),
+        "commit 3",
+    ),
     ("a missing commit", COMMIT, lambda path: path.unlink(), "is missing, and later commits are there"),
     ("a topic that is not JSON", "topic.json", lambda path: change(path, lambda data: b"{"), "is not JSON"),
     (
@@ -221,7 +249,9 @@ DAMAGES: list[tuple[str, str, Callable[[Path], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "damage", "said"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES])
+@pytest.mark.parametrize(
+    ("pattern", "damage", "said"), [case[1:] for case in DAMAGES], ids=[case[0] for case in DAMAGES]
+)
 def test_a_damaged_file_is_named_with_what_is_wrong_and_the_remedy(
     system: LogSystem, tmp_path: Path, pattern: str, damage: Callable[[Path], object], said: str
 ) -> None:
@@ -240,7 +270,9 @@ def test_a_damaged_file_is_named_with_what_is_wrong_and_the_remedy(
         assert any(finding.path == str(path) and finding.serious for finding in fsck(topic))
 
 
-def test_fsck_tells_orphans_and_bad_snapshots_from_damage(system: LogSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsck_tells_orphans_and_bad_snapshots_from_damage(
+    system: LogSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_commits, "SNAPSHOT_EVERY", 2)
     publish(system, 0, 0)
     publish(system, 1, 10)
@@ -276,7 +308,9 @@ def test_fsck_misses_commits_that_somebody_knows_to_be_there(system: LogSystem, 
     (finding,) = [finding for finding in fsck(system.topic("views"), said) if finding.serious]
     assert finding.what == "lacks epoch 1 of stage (generation 1), which its result says was published"
     publish(system, 0, 20, generation="2")
-    assert is_sound(fsck(system.topic("views"), said))  # what was published in its place says that this is as it should be
+    assert is_sound(
+        fsck(system.topic("views"), said)
+    )  # what was published in its place says that this is as it should be
 
 
 WATERMARK: dict[str, object] = {"version": 1, "taskName": "t", "taskCount": 1, "timestamp": 0}
@@ -320,7 +354,9 @@ def test_staged_output_that_vanished_is_refused_before_it_is_published(system: L
     assert everything(system) == []
 
 
-def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(
+    system: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from airflow_samza.systems.log import segments as log_segments
 
     monkeypatch.setattr(log_segments, "BUFFER_BYTES", 1 << 20)
@@ -378,7 +414,9 @@ def test_a_deletion_that_was_interrupted_is_finished_and_no_topic_takes_over_wha
     publish(system, 0, 0)
     system.admin.create([StreamSpec("views/below", partitions=1)])
     system.filesystem.delete("topics/views/topic.json")  # where a sweep dies that has taken the record away
-    with pytest.raises(TopicError, match=r"The topic 'views' cannot be made: the deletion of a former one was interrupted"):
+    with pytest.raises(
+        TopicError, match=r"The topic 'views' cannot be made: the deletion of a former one was interrupted"
+    ):
         system.admin.create([STREAM])
     sweep(system.filesystem, "log")
     system.admin.create([STREAM])
@@ -401,7 +439,9 @@ def test_a_topic_that_is_held_is_given_back_whole(system: LogSystem) -> None:
     assert everything(system) == before
 
 
-def test_a_compaction_begins_anew_when_a_sweep_took_what_it_was_about_to_read(system: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_begins_anew_when_a_sweep_took_what_it_was_about_to_read(
+    system: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for epoch in range(3):
         publish(system, epoch, 10 * epoch)
     read = SegmentReaders.read

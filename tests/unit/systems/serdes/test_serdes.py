@@ -143,11 +143,16 @@ def test_user_serde_error_passes_through() -> None:
         (f"{__name__}:Bent", {"id": 1, "word": "a"}, "gives str, and no bytes"),
     ],
 )
-def test_a_message_that_cannot_be_written_is_an_error_that_names_the_stream(name: str, row: dict[str, Any], why: str) -> None:
+def test_a_message_that_cannot_be_written_is_an_error_that_names_the_stream(
+    name: str, row: dict[str, Any], why: str
+) -> None:
     schema = Schema.of("id bigint, word string, more int" if "more" in row else "id bigint, word string").to_arrow()
     with pytest.raises(SchemaError, match="A message for 'views' cannot be written by its serde") as raised:
         user_bytes(
-            pa.RecordBatch.from_pylist([row], schema=schema), bind_serde(_avro(name), schema, "views"), stream="views", in_band=False
+            pa.RecordBatch.from_pylist([row], schema=schema),
+            bind_serde(_avro(name), schema, "views"),
+            stream="views",
+            in_band=False,
         )
     assert why in str(raised.value)
 
@@ -199,9 +204,13 @@ def test_a_schema_file_is_found_beside_the_code_that_declares_the_stream(tmp_pat
     assert with_schema_file(f"avro:{tmp_path}/view.avsc", "views", None) == found
 
 
-@pytest.mark.parametrize(("text", "why"), [(None, "No such file or directory"), ("{", "it is no JSON"), ("[" * 10**5, "it is no JSON")])
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "No such file or directory"), ("{", "it is no JSON"), ("[" * 10**5, "it is no JSON")]
+)
 def test_a_schema_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, why: str) -> None:
     if text is not None:
         (tmp_path / "view.avsc").write_text(text)
-    with pytest.raises(ConfigError, match=f"The Avro schema {tmp_path}/view.avsc of stream 'views' cannot be read: {why}"):
+    with pytest.raises(
+        ConfigError, match=f"The Avro schema {tmp_path}/view.avsc of stream 'views' cannot be read: {why}"
+    ):
         with_schema_file("avro:view.avsc", "views", str(tmp_path / "app.py"))

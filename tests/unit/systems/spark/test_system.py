@@ -1,4 +1,7 @@
-"""Publishing to a system of kind spark, with a writer that only remembers: what is written when, and what a repeat does."""
+"""Publishing to a system of kind spark, with a writer that only remembers.
+
+What is written when, and what a repeat does.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ import pytest
 from airflow_samza.errors import ConfigError, StageLost
 from airflow_samza.systems.spark.system import SparkSystem, Staged
 from airflow_samza.systems.spark.tables import SparkTable
-from airflow_samza.systems.system import MessageRun, OffsetRange, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    MessageRun,
+    OffsetRange,
+    Publication,
+    StreamSpec,
+    SystemBinding,
+    SystemStreamPartition,
+)
 
 
 class Writer:
@@ -28,7 +38,9 @@ class Writer:
         consumer = self.system.log.consumer(StreamSpec(staged.topic), staged.slice)
         numbers: list[int] = []
         for partition, (start, end) in enumerate(staged.slice["offsets"]):
-            for envelope in consumer.read(SystemStreamPartition("log", staged.topic, partition), OffsetRange(start, end)):
+            for envelope in consumer.read(
+                SystemStreamPartition("log", staged.topic, partition), OffsetRange(start, end)
+            ):
                 assert isinstance(envelope, MessageRun)
                 numbers += envelope.batch.column("n").to_pylist()
         assert len(numbers) == staged.rows
@@ -43,7 +55,9 @@ def stream(mode: str = "append", partitions: int | None = 2) -> StreamSpec:
     return StreamSpec("out", partitions, "n int", options=options, written=True, through="app-1-out/run/1.1")
 
 
-def epoch(system: SparkSystem, spec: StreamSpec, number: int, numbers: list[int], *, final: bool = False) -> Publication:
+def epoch(
+    system: SparkSystem, spec: StreamSpec, number: int, numbers: list[int], *, final: bool = False
+) -> Publication:
     producer = system.producer(spec, f"attempt-{number}")
     for partition in range(spec.partitions or 1):
         part = numbers[partition :: spec.partitions or 1]

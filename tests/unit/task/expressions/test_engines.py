@@ -1,4 +1,7 @@
-"""Which engine an expression gets, and why: what we show people runs on Arrow, and what does not says its reason in words."""
+"""Which engine an expression gets, and why.
+
+What we show people runs on Arrow, and what does not says its reason in words.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ SHOWN = Schema.of(
 )
 """The columns of all that is shown; one name has one type everywhere."""
 
-SCHEMA = Schema.of("i int, j int, x string, y string, n decimal(10,2), f float, d double, w timestamp, m map<string,int>, a array<int>")
+SCHEMA = Schema.of(
+    "i int, j int, x string, y string, n decimal(10,2), f float, d double, w timestamp, m map<string,int>, a array<int>"
+)
 
 
 def called(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -37,7 +42,11 @@ def called(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         assert ".select(" not in source
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("where", "select"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("where", "select")
+        ):
             texts = tuple(a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
             if texts:
                 yield node.func.attr, texts
@@ -48,7 +57,9 @@ def shown() -> list[tuple[str, str, tuple[str, ...]]]:
     for folder in ("dags", "demo", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path.name not in ("spark.py", "peers.py"):
-                found += [(path.relative_to(ROOT).as_posix(), *call) for call in called(path.read_text(encoding="utf-8"))]
+                found += [
+                    (path.relative_to(ROOT).as_posix(), *call) for call in called(path.read_text(encoding="utf-8"))
+                ]
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
             found += [(path.relative_to(ROOT).as_posix(), *call) for call in called(block)]
@@ -83,7 +94,10 @@ def test_what_dags_demo_and_docs_show_runs_on_arrow() -> None:
         ("1 + i + j", "integers are added or multiplied with a constant before the last, which Catalyst reorders"),
         ("CAST('a' AS int)", "a constant fails with CAST_INVALID_INPUT"),
         ("x LIKE 'a' = (y = 'b')", "x LIKE 'a' = (y = 'b') is ambiguous without parentheses"),
-        ("i > 0 AND i / j > 2 AND i / j < 5", "a value that can fail stands twice behind a condition, and Catalyst evaluates it before"),
+        (
+            "i > 0 AND i / j > 2 AND i / j < 5",
+            "a value that can fail stands twice behind a condition, and Catalyst evaluates it before",
+        ),
     ],
 )
 def test_a_refusal_says_why(text: str, reason: str) -> None:
@@ -96,7 +110,9 @@ def test_an_operator_says_its_engine_and_the_reason() -> None:
     @stream_application("engines")
     def describe(app):  # type: ignore[no-untyped-def]
         views = app.input_stream("views", schema="member_id bigint, page string")
-        views.where("page LIKE '/product/%'", id="kept").select("soundex(page) AS sound", id="sound").send_to(app.output_stream("out"))
+        views.where("page LIKE '/product/%'", id="kept").select("soundex(page) AS sound", id="sound").send_to(
+            app.output_stream("out")
+        )
 
     operators = SchemaResolver(describe.spec(), {}).resolve().values()
     assert [(found.engine, found.reason) for found in operators if isinstance(found.spec, WhereSpec | SelectSpec)] == [

@@ -48,7 +48,13 @@ def test_a_long_chain_of_or_keeps_the_rows_that_in_keeps(terms: int) -> None:
 
 @pytest.mark.parametrize("terms", [31, 600, 5000])
 def test_a_long_chain_of_and_inside_not_is_true_where_a_term_is_false(terms: int) -> None:
-    assert value(f"NOT ({' AND '.join(f'i <> {number}' for number in range(terms))})") == [True, True, None, terms == 5000, False]
+    assert value(f"NOT ({' AND '.join(f'i <> {number}' for number in range(terms))})") == [
+        True,
+        True,
+        None,
+        terms == 5000,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("symbol", ["+", "-", "*"])
@@ -73,7 +79,9 @@ def test_a_long_chain_of_integers_overflows_as_a_short_one() -> None:
 
 def test_a_long_chain_evaluates_what_can_fail_only_where_it_is_still_open() -> None:
     terms = ["i = 1", "i = 2", *(f"i = {number}" for number in range(100, 600)), "j / (i - 1) > 100", "d / (j - 5) > 1"]
-    rows = pa.RecordBatch.from_pydict({"i": [1, 2], "j": [5, 5], "d": [1.0, 2.0], "e": [0.0, 0.0], "s": ["", ""]}, schema=SCHEMA.to_arrow())
+    rows = pa.RecordBatch.from_pydict(
+        {"i": [1, 2], "j": [5, 5], "d": [1.0, 2.0], "e": [0.0, 0.0], "s": ["", ""]}, schema=SCHEMA.to_arrow()
+    )
     (chain,) = compile_condition(" OR ".join(terms), SCHEMA)
     assert chain.array(frame(rows)).to_pylist() == [True, True]
     with pytest.raises(EvaluationFailure, match="DIVIDE_BY_ZERO"):
@@ -98,7 +106,17 @@ def test_what_is_nested_too_deeply_is_left_to_spark(text: str, why: str) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        *("1e400", "-1e400", "d > 1.8e308", "1.7976931348623159e308", "1e400D", "1e39F", "1e9999999", "d + 1e-9999999", "1" * 5000),
+        *(
+            "1e400",
+            "-1e400",
+            "d > 1.8e308",
+            "1.7976931348623159e308",
+            "1e400D",
+            "1e39F",
+            "1e9999999",
+            "d + 1e-9999999",
+            "1" * 5000,
+        ),
         *("try_cast('epoch' AS date)", "try_cast(trim(' today ') AS date)", "CAST('now' AS date)"),
         *("DATE '2020-01-01' + INTERVAL 999999999 DAYS", "DATE '2020-01-01' - INTERVAL 999999999 YEARS"),
     ],

@@ -25,20 +25,27 @@ class Order(StreamTask):
 
 
 def order_of(
-    config: dict[str, str] | None = None, task: type[StreamTask] = Order, piped: dict[str, Any] | None = None, **inputs: dict[str, Any]
+    config: dict[str, str] | None = None,
+    task: type[StreamTask] = Order,
+    piped: dict[str, Any] | None = None,
+    **inputs: dict[str, Any],
 ) -> TestDriver:
     class Ordering(TaskApplication):
         name = "ordering"
 
         def describe(self, app: Any) -> None:
             for stream, options in inputs.items():
-                app.input_stream(stream, **{"schema": SCHEMA, "timestamp": "at", "partitions": 1, "system": "logs", **options})
+                app.input_stream(
+                    stream, **{"schema": SCHEMA, "timestamp": "at", "partitions": 1, "system": "logs", **options}
+                )
             app.output_stream("order", schema="stream string, id bigint, at timestamp")
             app.task(task)
 
     driver = TestDriver(Ordering, config=config)
     for stream, minutes in (piped or {}).items():
-        driver.pipe(stream, [{"id": number, "at": START + timedelta(minutes=minute)} for number, minute in enumerate(minutes)])
+        driver.pipe(
+            stream, [{"id": number, "at": START + timedelta(minutes=minute)} for number, minute in enumerate(minutes)]
+        )
     return driver
 
 
@@ -57,7 +64,9 @@ def test_a_bootstrap_stream_is_read_to_its_head_first() -> None:
 
 
 def test_the_head_is_that_at_start_and_what_comes_later_waits_for_nobody() -> None:
-    driver = order_of(a={"bounded": False}, b={"bounded": False, "bootstrap": True}, piped={"a": range(2), "b": range(2)}).step()
+    driver = order_of(
+        a={"bounded": False}, b={"bounded": False, "bootstrap": True}, piped={"a": range(2), "b": range(2)}
+    ).step()
     assert streams(driver) == "bbaa"
     driver.pipe("a", [{"id": 9, "at": START}]).step()
     assert streams(driver) == "bbaaa"
@@ -87,7 +96,9 @@ def test_time_aligned_streams_stay_aligned(epoch_messages: int | None) -> None:
 def test_time_alignment_finds_its_times_in_streams_of_which_nothing_else_is_read() -> None:
     def describe(app: Any) -> None:
         first = app.input_stream("a", schema=SCHEMA, timestamp="at", partitions=1)
-        first.merge(app.input_stream("b", schema=SCHEMA, timestamp="at", partitions=1)).select("id").send_to(app.output_stream("out"))
+        first.merge(app.input_stream("b", schema=SCHEMA, timestamp="at", partitions=1)).select("id").send_to(
+            app.output_stream("out")
+        )
 
     config = {"task.chooser.class": "airflow_samza.chooser.factories:time_aligned"}
     driver = TestDriver(stream_application("pruned")(describe), config=config)
@@ -107,7 +118,9 @@ class Slow(Order):
 def test_an_epoch_ends_when_its_time_is_over_and_what_is_preferred_comes_first_in_each() -> None:
     """M7: what was not admitted is read by a later epoch."""
     config = {"job.epoch.max.ms": "1", "task.chooser.priorities.logs.b": "7"}
-    driver = order_of(config, Slow, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(1)}).step()
+    driver = order_of(
+        config, Slow, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(1)}
+    ).step()
     assert streams(driver) == "baaaa"
     assert driver.reports()[0].inputs["a"].messages <= 1  # of the last epoch
 
@@ -183,14 +196,19 @@ def test_bootstrap_and_priorities_stand_around_a_chooser_of_ones_own(
 ) -> None:
     declared: dict[str, dict[str, Any]] = {"a": {}, "b": {}, "c": {}, **inputs}
     driver = order_of(
-        {"task.chooser.class": f"{__name__}:{chooser}", **config}, Order, **declared, piped={"a": range(2), "b": range(2), "c": range(2)}
+        {"task.chooser.class": f"{__name__}:{chooser}", **config},
+        Order,
+        **declared,
+        piped={"a": range(2), "b": range(2), "c": range(2)},
     )
     assert streams(driver.run()) == order
 
 
 @pytest.mark.parametrize(("config", "whole"), [({}, "ababaa"), ({"task.consumer.batch.size": "3"}, "aaabba")])
 @pytest.mark.parametrize("epoch_messages", [1, 2, 3, 4])
-def test_turns_are_the_same_whatever_the_length_of_epochs(config: dict[str, str], whole: str, epoch_messages: int) -> None:
+def test_turns_are_the_same_whatever_the_length_of_epochs(
+    config: dict[str, str], whole: str, epoch_messages: int
+) -> None:
     driver = order_of(config, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(2)})
     assert streams(driver.step(epoch_messages=epoch_messages)) == whole
 
@@ -198,7 +216,9 @@ def test_turns_are_the_same_whatever_the_length_of_epochs(config: dict[str, str]
 def test_equal_streams_do_not_starve_each_other_where_an_epoch_is_shorter_than_a_run_of_messages() -> None:
     def describe(app: Any) -> None:
         first = app.input_stream("a", schema=SCHEMA, partitions=1, bounded=False)
-        first.merge(app.input_stream("b", schema=SCHEMA, partitions=1, bounded=False)).select("id").send_to(app.output_stream("out"))
+        first.merge(app.input_stream("b", schema=SCHEMA, partitions=1, bounded=False)).select("id").send_to(
+            app.output_stream("out")
+        )
 
     driver = TestDriver(stream_application("turns")(describe))
     driver.pipe("a", [{"id": number, "at": None} for number in range(100)]).pipe("b", [{"id": 1000, "at": None}])
@@ -216,7 +236,9 @@ class Commits(Order):
 
 def test_batches_go_on_behind_a_commit_in_their_middle() -> None:
     config = {"task.consumer.batch.size": "3"}
-    driver = order_of(config, Commits, a={"bounded": False}, b={"bounded": False}, piped={"a": range(6), "b": range(6)}).step()
+    driver = order_of(
+        config, Commits, a={"bounded": False}, b={"bounded": False}, piped={"a": range(6), "b": range(6)}
+    ).step()
     assert streams(driver) == "aaabbbaaabbb"
 
 
@@ -278,7 +300,9 @@ def test_a_chooser_sees_columns_that_nobody_else_reads_also_of_intermediate_stre
         both = first.partition_by("other", id="p").merge(second.partition_by("other", id="q"))
         both.select("other").send_to(app.output_stream("out"))
 
-    driver = TestDriver(stream_application("seen")(describe), config={"task.chooser.class": f"{__name__}:ByIdOnly"}, reduced=reduced)
+    driver = TestDriver(
+        stream_application("seen")(describe), config={"task.chooser.class": f"{__name__}:ByIdOnly"}, reduced=reduced
+    )
     for stream, ids in {"a": [1, 4, 5], "b": [2, 3, 9]}.items():
         driver.pipe(stream, [{"id": number, "other": str(number)} for number in ids])
     assert [row.other for row in driver.run().output("out")] == ["1", "2", "3", "4", "5", "9"]
@@ -319,12 +343,16 @@ def test_a_message_that_cannot_be_read_is_none_to_a_chooser_and_judged_when_its_
 
 def test_priorities_and_bootstrap_are_configured_by_id_where_no_system_is_named() -> None:
     config = {"streams.b.samza.priority": "7", "streams.c.samza.bootstrap": "true"}
-    driver = order_of(config, a={"system": None}, b={"system": None}, c={"system": None}, piped={"a": [1], "b": [1], "c": [1]})
+    driver = order_of(
+        config, a={"system": None}, b={"system": None}, c={"system": None}, piped={"a": [1], "b": [1], "c": [1]}
+    )
     assert streams(driver.run()) == "cba"
 
 
 def test_an_input_has_the_name_of_the_default_system_where_no_system_is_named() -> None:
-    driver = order_of({"task.chooser.priorities.log.b": "7"}, a={"system": None}, b={"system": None}, piped={"a": [1], "b": [1]})
+    driver = order_of(
+        {"task.chooser.priorities.log.b": "7"}, a={"system": None}, b={"system": None}, piped={"a": [1], "b": [1]}
+    )
     assert streams(driver.run()) == "ba"
 
 
@@ -335,7 +363,10 @@ def test_two_inputs_to_which_configuration_gives_one_name_are_both_read() -> Non
 
 @pytest.mark.parametrize("name", ["starting_alignment", "messages_behind_head", "percent_behind_head"])
 def test_streams_are_aligned_by_the_heads_of_now_behind_those_of_the_start(name: str) -> None:
-    """Both were read up; a has 2 new messages and b 6: b is farther behind, in number, in share, and beyond where it started."""
+    """Both were read up.
+
+    A has 2 new messages and b 6: b is farther behind, in number, in share, and beyond where it started.
+    """
     config = {"task.chooser.class": f"airflow_samza.chooser.factories:{name}"}
     driver = order_of(config, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(4)}).step()
     former = len(streams(driver))

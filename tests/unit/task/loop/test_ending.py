@@ -1,4 +1,7 @@
-"""How streams, tasks and stages end (SEMANTICS C2, C7): the prose cases "sending" and "lifecycle", through the test driver."""
+"""How streams, tasks and stages end (SEMANTICS C2, C7).
+
+The prose cases "sending" and "lifecycle", through the test driver.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,12 @@ def test_a_task_ends_once_when_all_its_partitions_have_and_only_then() -> None:
             driver.pipe(stream, [PageView(partition)], partition=partition)
     driver.run()
     for task in ("task-0", "task-1"):
-        assert [call for name, call in Recorder.calls if name == task] == ["process", "process", "end of stream", "close"]
+        assert [call for name, call in Recorder.calls if name == task] == [
+            "process",
+            "process",
+            "end of stream",
+            "close",
+        ]
     assert sorted(row.task for row in driver.output("ends")) == ["task-0", "task-1"]  # it may still send
 
 

@@ -35,7 +35,9 @@ def messages(times: list[int]) -> pa.Table:
     return pa.table({"k": ["a"] * len(times), "at": at, "ms": [time // 1000 for time in times]}, schema=SCHEMA)
 
 
-def application(window: WindowSpec, column: str, *, fold: bool, where: str | None = None, bounded: bool = True) -> StreamApplication:
+def application(
+    window: WindowSpec, column: str, *, fold: bool, where: str | None = None, bounded: bool = True
+) -> StreamApplication:
     @stream_application("far")
     def app(app: StreamApplicationDescriptor) -> None:
         unbounded: Any = {} if bounded else {"bounded": False, "max_delay": "1 minute"}
@@ -43,7 +45,11 @@ def application(window: WindowSpec, column: str, *, fold: bool, where: str | Non
         if where is not None:
             stream = stream.where(where)
         stream = stream.partition_by("k", id="by-k")
-        made: Any = {"n": count()} if not fold else {"fold": lambda n, _: Row(n=n["n"] + 1), "initial": {"n": 0}, "schema": "n bigint"}
+        made: Any = (
+            {"n": count()}
+            if not fold
+            else {"fold": lambda n, _: Row(n=n["n"] + 1), "initial": {"n": 0}, "schema": "n bigint"}
+        )
         stream.window(window, key="k", id="w", **made).send_to(app.output_stream("out"))
 
     return app
@@ -55,7 +61,15 @@ def counted(driver: TestDriver) -> int:
     return sum(n for n, last in zip(table["n"].to_pylist(), final, strict=False) if last)
 
 
-FAR = [END + 1, BEGIN - 1, 4_611_686_018_427_387_904, 4_700_000_000_000_000_000, -4_700_000_000_000_000_000, 2**63 - 1, -(2**63)]
+FAR = [
+    END + 1,
+    BEGIN - 1,
+    4_611_686_018_427_387_904,
+    4_700_000_000_000_000_000,
+    -4_700_000_000_000_000_000,
+    2**63 - 1,
+    -(2**63),
+]
 
 
 @pytest.mark.parametrize("far", FAR)
@@ -82,14 +96,18 @@ def test_a_condition_leaves_such_messages_out_and_they_move_no_watermark(column:
 @pytest.mark.parametrize("window", WINDOWS)
 def test_no_message_of_the_first_and_the_last_year_vanishes(window: str, bounded: bool, reduced: bool) -> None:
     app = application(WINDOWS[window], "at", fold=False, bounded=bounded)
-    driver = TestDriver(app, reduced=reduced).pipe("in", messages([BEGIN, BEGIN + 90_000_000, 0, END - 90_000_000, END]))
+    driver = TestDriver(app, reduced=reduced).pipe(
+        "in", messages([BEGIN, BEGIN + 90_000_000, 0, END - 90_000_000, END])
+    )
     assert counted(driver.run() if bounded else driver.drain()) == (10 if window == "hopping" else 5)
 
 
 def test_a_window_that_ends_beyond_the_year_9999_is_a_sentence_where_python_reads_it() -> None:
     driver = TestDriver(application(tumbling("1 minute"), "at", fold=False)).pipe("in", messages([END])).run()
     assert counted(driver) == 1
-    with pytest.raises(SamzaError, match=r"Column 'window_end' holds 10000-01-01T00:00:00\.0+, which is not in the years 1 to 9999"):
+    with pytest.raises(
+        SamzaError, match=r"Column 'window_end' holds 10000-01-01T00:00:00\.0+, which is not in the years 1 to 9999"
+    ):
         driver.output("out")
 
 

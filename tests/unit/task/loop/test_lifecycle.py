@@ -1,4 +1,7 @@
-"""How tasks end: the prose cases "lifecycle" by their names. The one that waits for what is in flight stands with the async tasks."""
+"""How tasks end: the prose cases "lifecycle" by their names.
+
+The one that waits for what is in flight stands with the async tasks.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,11 @@ def test_commit_after_callback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(MemorySystem, "publish", publishing)
     driver = driver_of().run()
-    assert [call for call in CALLS if "end" in call or call == "commit"] == ["task-0 end of stream", "task-1 end of stream", "commit"]
+    assert [call for call in CALLS if "end" in call or call == "commit"] == [
+        "task-0 end of stream",
+        "task-1 end of stream",
+        "commit",
+    ]
     assert len(driver.output("ends")) == 2  # what the callback sent is in that commit
 
 
@@ -142,7 +149,9 @@ def test_integration_eos() -> None:
 def windowed(window: Any, *key: str) -> TestDriver:
     def describe(app: Any) -> None:
         numbers = app.input_stream("numbers", schema="n int", key="n", bounded=False)
-        numbers.window(window, id="w", **({"key": key} if key else {}), size=count()).send_to(app.output_stream("panes"))
+        numbers.window(window, id="w", **({"key": key} if key else {}), size=count()).send_to(
+            app.output_stream("panes")
+        )
 
     return TestDriver(stream_application("windowed")(describe))
 

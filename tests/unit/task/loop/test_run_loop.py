@@ -40,7 +40,9 @@ def program_of(describe: Callable[[Any], None], stage: str | None = None, **meta
     return compile_stage(spec, plan, stage or plan.stages[0].stage_id)
 
 
-def source(stream: str, partition: int, *parts: Sequence[dict[str, Any]] | EndOfStreamMessage, start: int = 0) -> TaskInput:
+def source(
+    stream: str, partition: int, *parts: Sequence[dict[str, Any]] | EndOfStreamMessage, start: int = 0
+) -> TaskInput:
     ssp = SystemStreamPartition("memory", stream, partition)
     envelopes: list[Envelope] = []
     offset = start
@@ -83,7 +85,9 @@ def test_an_epoch_that_has_read_all_there_is_stands_at_the_end_of_its_slice(limi
 
 def test_messages_and_control_messages_are_counted_with_their_offsets() -> None:
     out = Collected()
-    report = run_task(program_of(copy, views=1), 0, [source("views", 0, [ONE, TWO], [ONE], end(), start=5)], {"out": out})
+    report = run_task(
+        program_of(copy, views=1), 0, [source("views", 0, [ONE, TWO], [ONE], end(), start=5)], {"out": out}
+    )
     assert [row["id"] for _, row in out.rows] == [1, 2, 1]
     views = report.inputs["views"]
     assert (views.messages, views.control_messages, views.next_offsets) == (3, 1, {0: 8})  # a source's end has no place
@@ -290,7 +294,9 @@ def test_a_low_level_task_may_leave_the_rest_unread() -> None:
 
 
 def test_a_low_level_task_that_raises_is_closed_and_named_with_its_message() -> None:
-    with pytest.raises(MessageError, match=r"Tally.process in task 'task' failed with ValueError: boom, .*country='boom'"):
+    with pytest.raises(
+        MessageError, match=r"Tally.process in task 'task' failed with ValueError: boom, .*country='boom'"
+    ):
         ran(["boom"]).run()
     assert TALLIES[0].life == ["init", "close"]
 

@@ -1,4 +1,7 @@
-"""Tables that side inputs feed, in the test driver: rows, deletions, processors, updates between epochs (SEMANTICS S1–S3, S6)."""
+"""Tables that side inputs feed, in the test driver.
+
+Rows, deletions, processors, updates between epochs (SEMANTICS S1–S3, S6).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ from airflow_samza.errors import (
 )
 from airflow_samza.testing import TestDriver
 
-VIEWS, PROFILES, SCORES = "member_id bigint, page string", "member_id bigint, tier string", "member_id bigint, score bigint"
+VIEWS, PROFILES, SCORES = (
+    "member_id bigint, page string",
+    "member_id bigint, tier string",
+    "member_id bigint, score bigint",
+)
 
 Describe = Callable[[Any], Any]
 
@@ -39,7 +46,9 @@ def joined(table: Describe, config: dict[str, str] | None = None, **driver: Any)
 
 def profiles(app: Any, **more: Any) -> Any:
     """A table whose messages are its rows."""
-    return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, key="member_id")], **more)
+    return app.table(
+        "profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, key="member_id")], **more
+    )
 
 
 def view(*members: int | None) -> list[dict[str, Any]]:
@@ -59,13 +68,21 @@ def seen(driver: TestDriver, column: str = "tier") -> list[tuple[Any, Any]]:
 
 def test_the_last_message_of_a_key_is_its_row() -> None:
     driver = (
-        joined(profiles).pipe("changes", change(m1="gold", m2="gold")).pipe("changes", change(m1="silver")).pipe("views", view(1, 2, 3))
+        joined(profiles)
+        .pipe("changes", change(m1="gold", m2="gold"))
+        .pipe("changes", change(m1="silver"))
+        .pipe("views", view(1, 2, 3))
     )
     assert seen(driver.run()) == [(1, "silver"), (2, "gold"), (3, None)]
 
 
 def test_rows_with_a_null_key_are_ignored_and_counted() -> None:
-    driver = joined(profiles).pipe("changes", [{"member_id": None, "tier": "x"}, *change(m1="gold")]).pipe("views", view(1)).run()
+    driver = (
+        joined(profiles)
+        .pipe("changes", [{"member_id": None, "tier": "x"}, *change(m1="gold")])
+        .pipe("views", view(1))
+        .run()
+    )
     (report,) = driver.reports()
     assert (report.tables["profiles"].ignored, report.tables["profiles"].rows) == (1, 1)
 
@@ -75,7 +92,11 @@ def test_a_row_that_says_so_deletes_its_key() -> None:
         changes = app.side_input("changes", key="member_id")
         return app.table("profiles", key="member_id", side_inputs=[changes], schema=PROFILES)
 
-    columns = {"member_id": [1, 2, 1, 3, None], "tier": ["gold", "gold", None, "gold", None], "_deleted": [False, None, True, False, True]}
+    columns = {
+        "member_id": [1, 2, 1, 3, None],
+        "tier": ["gold", "gold", None, "gold", None],
+        "_deleted": [False, None, True, False, True],
+    }
     driver = joined(table).pipe("changes", pa.table(columns)).pipe("views", view(1, 2, 3)).run()
     assert seen(driver) == [(1, None), (2, "gold"), (3, "gold")]
     assert driver.reports()[0].tables["profiles"].rows == 2
@@ -106,7 +127,13 @@ def test_several_topics_feed_one_table_and_one_topic_two() -> None:
         views.join(first, how="left", id="one").send_to(app.output_stream("out"))
         views.join(both, how="left", id="two").send_to(app.output_stream("more"))
 
-    driver = TestDriver(application).pipe("old", change(m1="old")).pipe("new", change(m2="new")).pipe("views", view(1, 2)).run()
+    driver = (
+        TestDriver(application)
+        .pipe("old", change(m1="old"))
+        .pipe("new", change(m2="new"))
+        .pipe("views", view(1, 2))
+        .run()
+    )
     assert seen(driver) == [(1, "old"), (2, None)]
     assert [(row.member_id, row.tier) for row in driver.output("more")] == [(1, "old"), (2, "new")]
     assert driver.reports()[0].side_inputs["old"].messages == 1  # read once, for both
@@ -125,9 +152,14 @@ def test_several_topics_feed_one_table_and_one_topic_two() -> None:
         ({"a": {"priority": 5}}, {"streams.b.samza.bootstrap": "true"}, "a"),
     ],
 )
-def test_side_inputs_of_a_higher_priority_are_read_first(said: dict[str, Any], config: dict[str, str], last: str) -> None:
+def test_side_inputs_of_a_higher_priority_are_read_first(
+    said: dict[str, Any], config: dict[str, str], last: str
+) -> None:
     def table(app: Any) -> Any:
-        feeds = [app.side_input(name, system="log", schema=PROFILES, key="member_id", **said.get(name, {})) for name in ("a", "b")]
+        feeds = [
+            app.side_input(name, system="log", schema=PROFILES, key="member_id", **said.get(name, {}))
+            for name in ("a", "b")
+        ]
         return app.table("profiles", key="member_id", side_inputs=feeds, schema=PROFILES)
 
     driver = joined(table, config).pipe("a", change(m1="a")).pipe("b", change(m1="b")).pipe("views", view(1))
@@ -146,7 +178,9 @@ def test_side_inputs_of_a_higher_priority_are_read_first(said: dict[str, Any], c
 )
 def test_rejects_what_says_nothing_of_a_side_input(said: dict[str, Any]) -> None:
     def table(app: Any) -> Any:
-        return app.table("t", key="member_id", side_inputs=[app.side_input("a", schema="member_id bigint, at timestamp", **said)])
+        return app.table(
+            "t", key="member_id", side_inputs=[app.side_input("a", schema="member_id bigint, at timestamp", **said)]
+        )
 
     with pytest.raises(InvalidApplication, match=f"Side input 'a' has {next(iter(said))}=, which is for inputs"):
         joined(table)
@@ -154,7 +188,9 @@ def test_rejects_what_says_nothing_of_a_side_input(said: dict[str, Any]) -> None
 
 def test_every_task_holds_its_own_partition_and_all_of_a_broadcast() -> None:
     def table(app: Any) -> Any:
-        return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, broadcast=True)])
+        return app.table(
+            "profiles", key="member_id", side_inputs=[app.side_input("changes", schema=PROFILES, broadcast=True)]
+        )
 
     wanted = {n: f"t{n}" for n in range(20)}
     rows = change(**{f"m{n}": tier for n, tier in wanted.items()})
@@ -197,7 +233,12 @@ def score(*pairs: tuple[int | None, int | None]) -> list[dict[str, Any]]:
 
 
 def test_a_processor_sees_the_store_as_the_messages_before_left_it() -> None:
-    driver = joined(summed).pipe("scores", score((1, 2), (2, 5), (1, 3), (2, -1), (3, None))).pipe("views", view(1, 2, 3)).run()
+    driver = (
+        joined(summed)
+        .pipe("scores", score((1, 2), (2, 5), (1, 3), (2, -1), (3, None)))
+        .pipe("views", view(1, 2, 3))
+        .run()
+    )
     assert seen(driver, "score") == [(1, 5), (2, None), (3, None)]
     assert driver.reports()[0].metrics["scores"] == 5
 
@@ -313,7 +354,9 @@ def broken(config: Any, metrics: Any) -> Any:
 
 def test_a_processor_that_raises_names_store_stream_partition_and_offset() -> None:
     driver = joined(lambda app: summed(app, broken)).pipe("scores", score((1, 7))).pipe("views", view(1))
-    with pytest.raises(MessageError, match="processor of the table 'sums', failed with ValueError: no score 7") as failed:
+    with pytest.raises(
+        MessageError, match="processor of the table 'sums', failed with ValueError: no score 7"
+    ) as failed:
         driver.run()
     facts = failed.value.facts
     assert (facts["store"], facts["stream"], facts["partition"], facts["offset"]) == ("sums", "scores", 0, 0)
@@ -355,9 +398,21 @@ def undeclared(columns: str, **more: Any) -> Describe:
 @pytest.mark.parametrize(
     ("table", "error", "words"),
     [
-        (undeclared("member_id bigint, points int"), ProcessorMissing, "are no rows of the table 't': they have no column 'tier'"),
-        (undeclared(PROFILES, processor="no.such.module:factory"), ConfigError, "'no.such.module:factory', which cannot be imported"),
-        (lambda app: app.table("t", key="member_id", side_inputs=["views"], processor=Summing), SchemaError, "nobody says what columns"),
+        (
+            undeclared("member_id bigint, points int"),
+            ProcessorMissing,
+            "are no rows of the table 't': they have no column 'tier'",
+        ),
+        (
+            undeclared(PROFILES, processor="no.such.module:factory"),
+            ConfigError,
+            "'no.such.module:factory', which cannot be imported",
+        ),
+        (
+            lambda app: app.table("t", key="member_id", side_inputs=["views"], processor=Summing),
+            SchemaError,
+            "nobody says what columns",
+        ),
     ],
 )
 def test_rejects_tables_that_cannot_be_filled(table: Describe, error: type[SamzaError], words: str) -> None:
@@ -370,12 +425,16 @@ def test_rejects_a_side_input_that_turns_out_to_lack_the_key() -> None:
         return app.table("profiles", key="member_id", side_inputs=[app.side_input("changes")], schema=PROFILES)
 
     driver = joined(table).pipe("changes", [{"id": 1, "tier": "gold"}]).pipe("views", view(1))
-    with pytest.raises(UnknownName, match="'changes' has no column 'member_id', which is the key of the table 'profiles'"):
+    with pytest.raises(
+        UnknownName, match="'changes' has no column 'member_id', which is the key of the table 'profiles'"
+    ):
         driver.run()
 
 
 def test_rejects_a_factory_that_makes_no_processor() -> None:
-    driver = joined(lambda app: summed(app, lambda config, metrics: 5)).pipe("scores", score((1, 1))).pipe("views", view(1))
+    driver = (
+        joined(lambda app: summed(app, lambda config, metrics: 5)).pipe("scores", score((1, 1))).pipe("views", view(1))
+    )
     with pytest.raises(InvalidApplication, match="made 5, which has no method process"):
         driver.run()
 
@@ -407,7 +466,12 @@ def low_level(app: Any) -> None:
 
 
 def test_a_task_gets_rows_of_a_table_by_key() -> None:
-    driver = TestDriver(low_level, partitions=4).pipe("changes", change(m1="gold", m2="silver")).pipe("views", view(1, 2, 3)).run()
+    driver = (
+        TestDriver(low_level, partitions=4)
+        .pipe("changes", change(m1="gold", m2="silver"))
+        .pipe("views", view(1, 2, 3))
+        .run()
+    )
     assert sorted(seen(driver)) == [(1, "gold"), (2, "silver")]
 
 

@@ -21,7 +21,9 @@ AT = Schema.of("at timestamp, note string")
 
 
 def made(schema: Schema = AT, **said: Any) -> SourceWatermark:
-    stream = declared_stream("views", StreamRole.INPUT, **{"schema": schema, "bounded": False, "timestamp": "at", **said})
+    stream = declared_stream(
+        "views", StreamRole.INPUT, **{"schema": schema, "bounded": False, "timestamp": "at", **said}
+    )
     mark = source_watermark(stream, schema)
     assert mark is not None
     return mark
@@ -42,7 +44,12 @@ def test_without_a_delay_a_message_of_the_greatest_time_itself_is_not_late() -> 
 
 def test_a_watermark_says_nothing_when_it_does_not_grow() -> None:
     mark = made(max_delay=1)
-    assert [mark.observe(batch(5_000_000)), mark.observe(batch(4_000_000)), mark.observe(batch(5_000_000)), mark.watermark] == [
+    assert [
+        mark.observe(batch(5_000_000)),
+        mark.observe(batch(4_000_000)),
+        mark.observe(batch(5_000_000)),
+        mark.watermark,
+    ] == [
         4_999,
         None,
         None,
@@ -52,7 +59,11 @@ def test_a_watermark_says_nothing_when_it_does_not_grow() -> None:
 
 def test_messages_without_a_time_and_empty_batches_make_none() -> None:
     mark = made(max_delay=1)
-    assert [mark.observe(batch(None, None)), mark.observe(batch()), mark.observe(batch(None, 2_000_000))] == [None, None, 1_999]
+    assert [mark.observe(batch(None, None)), mark.observe(batch()), mark.observe(batch(None, 2_000_000))] == [
+        None,
+        None,
+        1_999,
+    ]
 
 
 def test_times_before_1970_make_none() -> None:
@@ -69,7 +80,9 @@ def test_times_before_1970_make_none() -> None:
 )
 def test_every_type_that_holds_a_time_serves(ddl: str, value: object, expected: int) -> None:
     schema = Schema.of(f"at {ddl}")
-    found = made(schema, watermarks=bounded_delay(0)).observe(pa.RecordBatch.from_pylist([{"at": value}], schema=schema.to_arrow()))
+    found = made(schema, watermarks=bounded_delay(0)).observe(
+        pa.RecordBatch.from_pylist([{"at": value}], schema=schema.to_arrow())
+    )
     assert found == expected
 
 
@@ -117,7 +130,11 @@ class Slowest:
 
 def test_a_class_makes_an_object_per_partition_that_sees_batches() -> None:
     one, other = made(watermarks=Slowest), made(watermarks=Slowest)
-    assert [one.observe(batch(2_000_000, 8_000_000)), one.observe(batch(9_000_000)), other.observe(batch(1_000_000))] == [None, 2_000, None]
+    assert [
+        one.observe(batch(2_000_000, 8_000_000)),
+        one.observe(batch(9_000_000)),
+        other.observe(batch(1_000_000)),
+    ] == [None, 2_000, None]
 
 
 def test_what_it_knows_goes_through_json_and_back() -> None:
@@ -135,7 +152,9 @@ def test_a_restored_watermark_does_not_go_back() -> None:
 
 
 def test_a_failing_function_is_named_with_its_message() -> None:
-    with pytest.raises(MessageError, match=r"in the watermarks of input 'views' failed with ZeroDivisionError.* on 1 \(.*test_source"):
+    with pytest.raises(
+        MessageError, match=r"in the watermarks of input 'views' failed with ZeroDivisionError.* on 1 \(.*test_source"
+    ):
         made(watermarks=lambda ms: 1 // 0).observe(batch(1_000))
 
 

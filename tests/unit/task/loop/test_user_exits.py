@@ -1,4 +1,7 @@
-"""A callable that ends the process, or an iteration, or whose result somebody would have to await, has failed: with its file and line."""
+"""A callable that ends the process, or an iteration, or whose result somebody would have to await, has failed.
+
+With its file and line.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,9 @@ PLACES: dict[str, Describe] = {
 def application(describe: Describe, ends: Callable[[], NoReturn]) -> StreamApplication:
     @stream_application("exits")
     def app(app: StreamApplicationDescriptor) -> None:
-        stream = app.input_stream("in", schema="id bigint, at timestamp", timestamp="at", max_delay="1 ms", bounded=False)
+        stream = app.input_stream(
+            "in", schema="id bigint, at timestamp", timestamp="at", max_delay="1 ms", bounded=False
+        )
         describe(stream, ends).send_to(app.output_stream("out"))
 
     return app
@@ -105,7 +110,11 @@ def run(app: Any, count: int = 1) -> TestDriver:
 
     noon = datetime.datetime(2026, 3, 1, 12)
     driver = TestDriver(app)
-    return driver.pipe("in", [{"id": number, "at": noon + datetime.timedelta(seconds=number)} for number in range(count)]).step().drain()
+    return (
+        driver.pipe("in", [{"id": number, "at": noon + datetime.timedelta(seconds=number)} for number in range(count)])
+        .step()
+        .drain()
+    )
 
 
 @pytest.mark.parametrize("kind", EXITS)
@@ -186,7 +195,9 @@ async def awaits(message: Any) -> bool:
 
 
 @pytest.mark.parametrize("on_error", ["fail", "drop"])
-@pytest.mark.parametrize("function", [hidden(awaits), lambda message: awaits(message)], ids=["decorated", "in a lambda"])
+@pytest.mark.parametrize(
+    "function", [hidden(awaits), lambda message: awaits(message)], ids=["decorated", "in a lambda"]
+)
 @pytest.mark.parametrize("place", ["filter", "sink"])
 def test_a_result_that_nobody_awaits_is_a_failure(place: str, function: Any, on_error: str) -> None:
     @stream_application("exits")

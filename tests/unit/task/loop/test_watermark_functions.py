@@ -1,4 +1,7 @@
-"""Callables with their own word on watermarks: the prose cases "operator_watermark" of functions, in running applications."""
+"""Callables with their own word on watermarks.
+
+The prose cases "operator_watermark" of functions, in running applications.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ class Said(Behind):
 
 def driver_of(function: Any, *, word: str = "map", partitions: int = 1) -> TestDriver:
     def describe(app: Any) -> None:
-        numbers = app.input_stream("numbers", schema="n bigint, at timestamp", timestamp="at", bounded=False, watermarks=bounded_delay(0))
+        numbers = app.input_stream(
+            "numbers", schema="n bigint, at timestamp", timestamp="at", bounded=False, watermarks=bounded_delay(0)
+        )
         called = getattr(numbers.select("n"), word)(function, id="own")
         called.map(Behind(), id="behind").send_to(app.output_stream("out"))
 
@@ -113,7 +118,10 @@ def test_tasks_do_not_share_what_it_keeps() -> None:
     for partition, n in ((0, 50), (1, 5)):
         driver.pipe("numbers", [{"n": n, "at": datetime.fromtimestamp(n / 1000, timezone.utc)}], partition=partition)
     driver.step()
-    assert [[row.n for row in driver.output("out", partition=partition)] for partition in (0, 1)] == [[50, -150], [5, -105]]
+    assert [[row.n for row in driver.output("out", partition=partition)] for partition in (0, 1)] == [
+        [50, -150],
+        [5, -105],
+    ]
 
 
 def of(**methods: Callable[..., Any]) -> Any:
@@ -123,11 +131,17 @@ def of(**methods: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (of(process_watermark=lambda self, timestamp: 7), r"returned 7, on the message 'the watermark 10'; expected: an iterable of"),
+        (
+            of(process_watermark=lambda self, timestamp: 7),
+            r"returned 7, on the message 'the watermark 10'; expected: an iterable of",
+        ),
         (of(process_watermark=lambda self, timestamp: [{"m": 1}]), r"it lacks n and it has also m"),
         (of(process_watermark=lambda self, timestamp: 1 // 0), r"failed with ZeroDivisionError"),
         (of(get_output_watermark=lambda self: 1.5), r"returned 1.5; expected: ms since 1970 in UTC \(up to"),
-        (of(get_output_watermark=lambda self: 1_767_225_600_000_000), r"returned 1767225600000000; expected: ms since 1970"),
+        (
+            of(get_output_watermark=lambda self: 1_767_225_600_000_000),
+            r"returned 1767225600000000; expected: ms since 1970",
+        ),
         (of(get_output_watermark=lambda self: 1 // 0), r"failed with ZeroDivisionError"),
     ],
 )
@@ -143,6 +157,8 @@ def test_one_method_of_two_is_refused() -> None:
 
         def process_watermark(self, timestamp: int) -> None: ...
 
-    with pytest.raises(InvalidApplication, match=r"map got .*Half, which has process_watermark and no get_output_watermark") as caught:
+    with pytest.raises(
+        InvalidApplication, match=r"map got .*Half, which has process_watermark and no get_output_watermark"
+    ) as caught:
         driver_of(Half())
     assert caught.value.hint == "A callable with its own word on watermarks has both."

@@ -10,7 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza import DEAD_LETTERS, AsyncStreamTask, Row, StreamTask, count, dead_letter, stream_application, task_application, tumbling
+from airflow_samza import (
+    DEAD_LETTERS,
+    AsyncStreamTask,
+    Row,
+    StreamTask,
+    count,
+    dead_letter,
+    stream_application,
+    task_application,
+    tumbling,
+)
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, SchemaError, UnsupportedShape
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
@@ -47,7 +57,10 @@ def driver_of(step: Callable[[Any, Any], Any], on_error: str, **more: Any) -> Te
             made.send_to(app.output_stream("out"))
 
     return TestDriver(bad, **more).pipe(
-        "rows", pa.Table.from_pylist(ROWS, pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+        "rows",
+        pa.Table.from_pylist(
+            ROWS, pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+        ),
     )
 
 
@@ -58,7 +71,8 @@ def twice(message: Any) -> Any:
 
 def ten_in_batches(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
-        [{"k": row["k"], "v": 10 // row["v"]} for row in batch.to_pylist()], pa.schema([("k", pa.int64()), ("v", pa.int64())])
+        [{"k": row["k"], "v": 10 // row["v"]} for row in batch.to_pylist()],
+        pa.schema([("k", pa.int64()), ("v", pa.int64())]),
     )
 
 
@@ -81,7 +95,10 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
         lambda message: {"k": message.k, "v": message.v or "none"}, schema=PAIR, on_error=policy, id="step"
     ),
     "misshapen": lambda rows, policy: rows.flat_map(
-        lambda message: [{"k": message.k, "v": 1}, {"k": message.k, "v": message.v or "none"}], schema=PAIR, on_error=policy, id="step"
+        lambda message: [{"k": message.k, "v": 1}, {"k": message.k, "v": message.v or "none"}],
+        schema=PAIR,
+        on_error=policy,
+        id="step",
     ),
     "sink": lambda rows, policy: rows.sink(sunk, on_error=policy, id="step"),
 }
@@ -166,10 +183,14 @@ def test_offsets_are_told_as_long_as_no_message_was_left_out_before() -> None:
 def test_operators_share_a_dead_letter_stream_across_stages() -> None:
     def stages(rows: Any, policy: Any) -> Any:
         first = rows.map(ten, schema=PAIR, on_error=policy, id="first")
-        return first.partition_by("v", id="by-v").map(lambda row: {"k": row.k, "v": 1 // (row.v - 10)}, on_error=policy, id="second")
+        return first.partition_by("v", id="by-v").map(
+            lambda row: {"k": row.k, "v": 1 // (row.v - 10)}, on_error=policy, id="second"
+        )
 
     driver = driver_of(stages, "dead_letter", config={"job.intermediate.stream.partitions": "2"}).run()
-    assert sorted(letter.operator for letter in driver.output("bad")) == ["bad-1-map-first"] * 2 + ["bad-1-map-second"] * 2
+    assert (
+        sorted(letter.operator for letter in driver.output("bad")) == ["bad-1-map-first"] * 2 + ["bad-1-map-second"] * 2
+    )
     assert len(driver.output("out")) == 6
 
 
@@ -178,7 +199,8 @@ def test_epochs_give_each_dead_letter_once() -> None:
     assert [letter.offset for letter in driver.output("bad")] == [0, 5]
 
 
-# -- joins, folds, tasks ---------------------------------------------------------------------------------------------------
+# -- joins, folds, tasks
+# ---------------------------------------------------------------------------------------------------
 
 
 def pair_up(left: Any, right: Any) -> dict[str, Any]:
@@ -207,9 +229,9 @@ def test_a_join_with_a_table_loses_only_the_messages_that_fail() -> None:
         table = app.pushed_table("table", key="k", schema="k bigint, name string")
         rows = app.input_stream("rows", schema="k bigint, v bigint", key="k")
         policy = dead_letter(app.output_stream("bad"))
-        rows.join(table, lambda message, row: ten(message), id="named", how="left", schema=PAIR, on_error=policy).send_to(
-            app.output_stream("out")
-        )
+        rows.join(
+            table, lambda message, row: ten(message), id="named", how="left", schema=PAIR, on_error=policy
+        ).send_to(app.output_stream("out"))
 
     driver = TestDriver(lookup).pipe("rows", [{"k": 1, "v": 0}, {"k": 2, "v": 2}]).run()
     assert [(row.k, row.v) for row in driver.output("out")] == [(2, 5)]
@@ -249,7 +271,11 @@ def test_what_a_task_sent_for_a_message_that_fails_is_taken_back() -> None:
 
     driver = TestDriver(tens).pipe("rows", [{"k": number, "v": number % 3} for number in range(7)]).run()
     assert [row.k for row in driver.output("out")] == [1, 1, 2, 2, 4, 4, 5, 5]
-    assert [(letter.offset, json.loads(letter.message)["k"]) for letter in driver.output("bad")] == [(0, 0), (3, 3), (6, 6)]
+    assert [(letter.offset, json.loads(letter.message)["k"]) for letter in driver.output("bad")] == [
+        (0, 0),
+        (3, 3),
+        (6, 6),
+    ]
 
 
 class SlowTens(AsyncStreamTask):
@@ -283,7 +309,8 @@ def test_a_coroutine_that_fails_loses_its_message_alone() -> None:
 
 STREAM_ID: Any = "bad"
 
-# -- inputs ----------------------------------------------------------------------------------------------------------------
+# -- inputs
+# ----------------------------------------------------------------------------------------------------------------
 
 ARRIVING: list[Any] = [{"k": 1, "v": 1}, "no message", {"k": None, "v": 2}, {"k": 3, "v": "x"}, {"k": 4, "v": 4}]
 
@@ -326,7 +353,9 @@ def test_messages_that_cannot_be_read_are_dropped_and_counted() -> None:
 
 @pytest.mark.parametrize("mode", ["staged", "pipelined"])
 def test_messages_that_cannot_be_read_go_to_the_dead_letter_stream(mode: str) -> None:
-    driver = reading("dead_letter").pipe("rows", ARRIVING).run(mode=mode, epoch_messages=1 if mode == "pipelined" else None)
+    driver = (
+        reading("dead_letter").pipe("rows", ARRIVING).run(mode=mode, epoch_messages=1 if mode == "pipelined" else None)
+    )
     assert [(letter.offset, letter.message) for letter in driver.output("bad")] == [
         (1, "no message"),
         (2, '{"k": null, "v": 2}'),
@@ -370,13 +399,17 @@ def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:
     envelopes: list[Envelope] = [MessageRun(place, 10, batch), ControlEnvelope(place, 14, EndOfStreamMessage(None, 1))]
     run_task(program, 0, [TaskInput("rows", 0, envelopes)], {stream: Collecting(stream) for stream in written})
     assert [row["k"] for row in written["out"]] == [1, 4]
-    assert [(row["offset"], row["message"]) for row in written["bad"]] == [(11, '{"k":null,"v":2}'), (12, '{"k":null,"v":3}')]
+    assert [(row["offset"], row["message"]) for row in written["bad"]] == [
+        (11, '{"k":null,"v":2}'),
+        (12, '{"k":null,"v":3}'),
+    ]
     wrong = [MessageRun(place, 10, pa.RecordBatch.from_pylist([{"k": "text", "v": 1}]))]
     with pytest.raises(SchemaError, match="Column 'k' of input 'rows' is string"):
         run_task(program, 0, [TaskInput("rows", 0, wrong)], {stream: Collecting(stream) for stream in written})
 
 
-# -- wrong use -------------------------------------------------------------------------------------------------------------
+# -- wrong use
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -389,7 +422,10 @@ def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:
             lambda app, rows: rows.map(ten, on_error=dead_letter(app.output_stream("bad", schema="k bigint"))),
             "is declared with other columns",
         ),
-        (lambda app, rows: rows.map(ten, on_error=dead_letter(app.output_stream("bad", key="k"))), "names the column 'k'"),
+        (
+            lambda app, rows: rows.map(ten, on_error=dead_letter(app.output_stream("bad", key="k"))),
+            "names the column 'k'",
+        ),
         (lambda app, rows: rows.window(tumbling(5), id="w", n=count(), on_error="drop"), "has on_error= and no fold"),
         (lambda app, rows: app.side_input("s", on_error="drop"), "Side input 's' has on_error="),
         (lambda app, rows: app.input_stream("other", on_error="skip"), "input stream 'other' has on_error='skip'"),
@@ -416,7 +452,9 @@ def test_a_join_without_a_function_has_nothing_that_fails() -> None:
 
 def test_what_catalyst_runs_cannot_go_on() -> None:
     with pytest.raises(SamzaError, match="has on_error=drop, and Catalyst runs it"):
-        driver_of(lambda rows, policy: rows.select("k", "percentile_approx(v, 0.5) OVER () AS p", on_error=policy), "drop").run()
+        driver_of(
+            lambda rows, policy: rows.select("k", "percentile_approx(v, 0.5) OVER () AS p", on_error=policy), "drop"
+        ).run()
 
 
 def test_dead_letters_cannot_be_written_before_what_catalyst_runs() -> None:
@@ -424,7 +462,9 @@ def test_dead_letters_cannot_be_written_before_what_catalyst_runs() -> None:
         return rows.map(lambda message: message, on_error=policy).transform(lambda frame: frame, schema=SCHEMA)
 
     driver = driver_of(transformed, "dead_letter")
-    with pytest.raises(UnsupportedShape, match="writes 'bad' beside its results, and what comes behind it in the stage"):
+    with pytest.raises(
+        UnsupportedShape, match="writes 'bad' beside its results, and what comes behind it in the stage"
+    ):
         check_application(driver.spec, driver.plan)
 
 

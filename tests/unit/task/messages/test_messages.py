@@ -1,4 +1,7 @@
-"""Batches ↔ messages: what a callable gets is what the schema says, and what it returns comes out as if each value were converted."""
+"""Batches ↔ messages.
+
+What a callable gets is what the schema says, and what it returns comes out as if each value were converted.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ from airflow_samza.task.messages.messages import MessageReader, Messages, Messag
 UTC = datetime.timezone.utc
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=UTC)
 EVERY_TYPE = (
-    "flag boolean, small tinyint, number int, big bigint, half float, real double, word string, raw binary, day date, at timestamp, "
-    "local timestamp_ntz, price decimal(10,2), tags array<string>, sizes map<string,int>, place struct<city:string,at:timestamp>"
+    "flag boolean, small tinyint, number int, big bigint, half float, real double, word string, raw binary, day date, "
+    "at timestamp, "
+    "local timestamp_ntz, price decimal(10,2), tags array<string>, sizes map<string,int>, place "
+    "struct<city:string,at:timestamp>"
 )
 VALUES: dict[str, Any] = {
     "flag": True,
@@ -69,7 +74,9 @@ def test_a_message_has_the_values_of_its_row_in_pythons_types() -> None:
 
 
 def test_a_message_is_a_row_with_attributes() -> None:
-    (message,) = read("id bigint, items int, update string", batch_of("id bigint, items int, update string", {"id": 1, "items": 2})).objects
+    (message,) = read(
+        "id bigint, items int, update string", batch_of("id bigint, items int, update string", {"id": 1, "items": 2})
+    ).objects
     assert isinstance(message, Row)
     assert (message.id, message["items"], message.update) == (1, 2, None)
     assert {**message, "id": 5} == {"id": 5, "items": 2, "update": None}
@@ -92,7 +99,8 @@ def test_a_date_that_python_does_not_have_is_refused() -> None:
         read("day date", batch)
 
 
-# -- dataclasses ---------------------------------------------------------------------------------------------------------
+# -- dataclasses
+# ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,9 @@ def test_a_message_of_a_dataclass_is_what_its_constructor_makes(kind: Any) -> No
     assert [dataclasses.asdict(message) for message in found] == [dataclasses.asdict(message) for message in expected]
     assert dataclasses.replace(found[0], key=7).key == 7
     if hasattr(found[0], "__dict__"):
-        assert [list(vars(message).items()) for message in found] == [list(vars(message).items()) for message in expected]
+        assert [list(vars(message).items()) for message in found] == [
+            list(vars(message).items()) for message in expected
+        ]
 
 
 def test_the_constructor_of_a_class_with_rules_of_its_own_is_called() -> None:
@@ -188,18 +198,23 @@ def test_a_wrapped_constructor_is_called(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Wrapped, "__init__", init)
     schema = Schema.of(Wrapped)
-    assert MessageReader(schema).read(pa.RecordBatch.from_pylist([{"key": 1}], schema=schema.to_arrow())) == [Wrapped(key=1)]
+    assert MessageReader(schema).read(pa.RecordBatch.from_pylist([{"key": 1}], schema=schema.to_arrow())) == [
+        Wrapped(key=1)
+    ]
     assert made[0] == {"key": 1}
 
 
-# -- what a callable gives back ------------------------------------------------------------------------------------------
+# -- what a callable gives back
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chosen", [[True, True, True], [False, True, True]])
 def test_values_that_are_handed_on_come_out_as_they_came_in(chosen: list[bool]) -> None:
     messages = read(EVERY_TYPE, of_every_type()).where(chosen, pa.array(chosen))
     written = MessageWriter(parse_ddl(EVERY_TYPE)).write([{**message} for message in messages.objects], messages)
-    assert [str(row) for row in written.to_pylist()] == [str(row) for row in of_every_type().filter(pa.array(chosen)).to_pylist()]
+    assert [str(row) for row in written.to_pylist()] == [
+        str(row) for row in of_every_type().filter(pa.array(chosen)).to_pylist()
+    ]
 
 
 def test_what_is_chosen_twice_is_handed_on_rightly() -> None:
@@ -231,10 +246,14 @@ def test_a_changed_value_comes_out_changed(ddl: str, before: Any, after: Any) ->
 def test_a_list_that_a_callable_changed_in_place_comes_out_changed() -> None:
     messages = read("tags array<int>", batch_of("tags array<int>", {"tags": [1]}))
     messages.objects[0].tags.append(2)
-    assert MessageWriter(parse_ddl("tags array<int>")).write(messages.objects, messages).to_pylist() == [{"tags": [1, 2]}]
+    assert MessageWriter(parse_ddl("tags array<int>")).write(messages.objects, messages).to_pylist() == [
+        {"tags": [1, 2]}
+    ]
 
 
-@pytest.mark.parametrize(("ddl", "value", "other"), [("v int", 1, True), ("v int", 1, 1.0), ("v string", "a", 1), ("v boolean", True, 1)])
+@pytest.mark.parametrize(
+    ("ddl", "value", "other"), [("v int", 1, True), ("v int", 1, 1.0), ("v string", "a", 1), ("v boolean", True, 1)]
+)
 def test_what_equals_a_value_of_the_source_and_is_none_is_refused(ddl: str, value: object, other: object) -> None:
     messages = read(ddl, batch_of(ddl, {"v": value}, {"v": value}))
     with pytest.raises(ShapeError, match=r"v is .*, which is no") as caught:
@@ -288,4 +307,6 @@ def test_the_first_message_that_does_not_fit_is_named(messages: list[Any], index
 def test_messages_of_many_kinds_make_one_batch() -> None:
     made = [Frozen(1, "a"), Open(2, None), {"word": "c", "key": 3}, Row(key=4, word="d"), Slotted(5, "e")]
     written = MessageWriter(parse_ddl("key bigint, word string")).write(made)
-    assert written.to_pylist() == [{"key": key, "word": word} for key, word in zip(range(1, 6), ["a", None, "c", "d", "e"], strict=True)]
+    assert written.to_pylist() == [
+        {"key": key, "word": word} for key, word in zip(range(1, 6), ["a", None, "c", "d", "e"], strict=True)
+    ]

@@ -22,7 +22,8 @@ def describe(app: Any) -> None:
 def test_distinct_and_collected_values_belong_to_their_key(seed: int) -> None:
     rng = random.Random(seed)
     rows: list[dict[str, Any]] = [
-        {"g": rng.choice([0, 1, 2, None]), "k": rng.choice(["a", "b", "c", None]), "i": rng.choice([None, 1, 2, 3])} for _ in range(40)
+        {"g": rng.choice([0, 1, 2, None]), "k": rng.choice(["a", "b", "c", None]), "i": rng.choice([None, 1, 2, 3])}
+        for _ in range(40)
     ]
     expected: dict[Any, list[int]] = defaultdict(list)
     for row in rows:

@@ -1,6 +1,9 @@
-"""Every operator behind a broadcast, beside a stream of four partitions: each message counts once, and a table is whole in every task.
+"""Every operator behind a broadcast, beside a stream of four partitions.
 
-The expected results are plain Python over the rows; the operators are those of ``operator_specs``, so that a new one cannot be forgotten.
+Each message counts once, and a table is whole in every task.
+
+The expected results are plain Python over the rows; the operators are those of ``operator_specs``, so that a new one
+cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -80,7 +83,12 @@ def _table_of_a_broadcast(app: Any, stream: Any) -> Any:
 
 def _table_of_a_side_input(app: Any, stream: Any) -> Any:
     side = app.side_input("other", schema=ROW, broadcast=True)
-    return stream.join(app.table("others", key="k", side_inputs=[side]), lambda one, other: {**one, "v": other.v}, schema=ROW, id="look-up")
+    return stream.join(
+        app.table("others", key="k", side_inputs=[side]),
+        lambda one, other: {**one, "v": other.v},
+        schema=ROW,
+        id="look-up",
+    )
 
 
 def _table_of_one_partition(app: Any, stream: Any) -> Any:
@@ -101,15 +109,24 @@ def _joined(app: Any, other: Any, stream: Any) -> Any:
 
 BETWEEN: dict[type[specs.OperatorSpec], list[tuple[Build, Model]]] = {
     specs.InputOperatorSpec: [(lambda app, s: s, lambda rows: rows)],
-    specs.FilterSpec: [(lambda app, s: s.filter(lambda row: row.v > 1), lambda rows: [(k, v) for k, v in rows if v > 1])],
-    specs.MapSpec: [(lambda app, s: s.map(lambda row: {**row, "v": row.v + 1}), lambda rows: [(k, v + 1) for k, v in rows])],
+    specs.FilterSpec: [
+        (lambda app, s: s.filter(lambda row: row.v > 1), lambda rows: [(k, v) for k, v in rows if v > 1])
+    ],
+    specs.MapSpec: [
+        (lambda app, s: s.map(lambda row: {**row, "v": row.v + 1}), lambda rows: [(k, v + 1) for k, v in rows])
+    ],
     specs.FlatMapSpec: [(lambda app, s: s.flat_map(lambda row: [row, row]), lambda rows: [*rows, *rows])],
-    specs.MapAsyncSpec: [(lambda app, s: s.map_async(_raised, concurrency=2), lambda rows: [(k, v + 1) for k, v in rows])],
+    specs.MapAsyncSpec: [
+        (lambda app, s: s.map_async(_raised, concurrency=2), lambda rows: [(k, v + 1) for k, v in rows])
+    ],
     specs.MapBatchesSpec: [(lambda app, s: s.map_batches(lambda batch: batch), lambda rows: rows)],
     specs.WhereSpec: [(lambda app, s: s.where("v > 1"), lambda rows: [(k, v) for k, v in rows if v > 1])],
     specs.SelectSpec: [(lambda app, s: s.select("k", "v + 1 AS v", "at"), lambda rows: [(k, v + 1) for k, v in rows])],
     specs.MergeSpec: [
-        (lambda app, s: s.where("v > 1").merge(s.where("v > 2")), lambda rows: [r for n in (1, 2) for r in rows if r[1] > n])
+        (
+            lambda app, s: s.where("v > 1").merge(s.where("v > 2")),
+            lambda rows: [r for n in (1, 2) for r in rows if r[1] > n],
+        )
     ],
     specs.AggregateSpec: [(lambda app, s: _as_rows(s.aggregate("k", id="counted", n=count())), _counts)],
     specs.WindowOperatorSpec: [
@@ -147,7 +164,9 @@ def test_every_operator_has_its_case() -> None:
 
 
 CASES = [
-    pytest.param(build, model, id=f"{kind.op}-{number}") for kind, cases in BETWEEN.items() for number, (build, model) in enumerate(cases)
+    pytest.param(build, model, id=f"{kind.op}-{number}")
+    for kind, cases in BETWEEN.items()
+    for number, (build, model) in enumerate(cases)
 ]
 
 
@@ -166,7 +185,11 @@ def _few(app: Any, declared: bool = False) -> Any:
 
 
 def run(describe: Callable[[Any], None], mode: str = "staged") -> TestDriver:
-    driver = TestDriver(stream_application("case")(describe)).pipe("many", messages(MANY)).pipe("few", messages(FEW), partition=0)
+    driver = (
+        TestDriver(stream_application("case")(describe))
+        .pipe("many", messages(MANY))
+        .pipe("few", messages(FEW), partition=0)
+    )
     if "other" in {*driver.spec.inputs, *driver.spec.side_inputs}:
         driver.pipe("other", messages(OTHER))
     driver.run(mode=mode, epoch_messages=None if mode == "staged" else 2)
@@ -176,7 +199,9 @@ def run(describe: Callable[[Any], None], mode: str = "staged") -> TestDriver:
 
 @pytest.mark.parametrize(("declared", "mode"), [(False, "staged"), (True, "staged"), (False, "pipelined")])
 @pytest.mark.parametrize(("build", "model"), CASES)
-def test_what_is_merged_with_messages_of_one_task_counts_once(build: Build, model: Model, declared: bool, mode: str) -> None:
+def test_what_is_merged_with_messages_of_one_task_counts_once(
+    build: Build, model: Model, declared: bool, mode: str
+) -> None:
     def describe(app: Any) -> None:
         _many(app).merge(build(app, _few(app, declared))).send_to(app.output_stream("out"))
 
@@ -193,7 +218,9 @@ def test_what_fills_a_table_is_in_every_task_and_leaves_the_stage_once(build: Bu
         _enriched(app, table).send_to(app.output_stream("out"))
 
     if build in (_table_of_one_partition, CASES_OF_ONE_PARTITION):
-        with pytest.raises(PlanError):  # the table would hold a part of it in one task: refused, as 1 partition and 4 do not meet
+        with pytest.raises(
+            PlanError
+        ):  # the table would hold a part of it in one task: refused, as 1 partition and 4 do not meet
             run(describe)
         return
     driver = run(describe)
@@ -237,7 +264,9 @@ def test_what_is_sent_to_a_stream_is_sent_by_one_task(kind: type[specs.OperatorS
 
 def test_a_combined_count_behind_a_re_partition_counts_once() -> None:
     def end(app: Any, rows: Any) -> None:
-        _as_rows(rows.partition_by("k", id="again").aggregate("k", id="counted", n=count())).send_to(app.output_stream("out"))
+        _as_rows(rows.partition_by("k", id="again").aggregate("k", id="counted", n=count())).send_to(
+            app.output_stream("out")
+        )
 
     assert found(run(_beside_a_table(end)).output("out")) == Counter(_counts(KEPT))
 
@@ -342,7 +371,8 @@ def test_every_low_level_task_is_handed_all_of_a_broadcast() -> None:
 
 
 def test_catalyst_runs_no_operator_of_a_stage_in_which_a_broadcast_is_alive_beside_another_stream() -> None:
-    # So a transform never sees messages that other tasks have, too; were that allowed, the rule would have to reach over its boundary.
+    # So a transform never sees messages that other tasks have, too; were that allowed, the rule would have to reach
+    # over its boundary.
     def describe(app: Any) -> None:
         _many(app).merge(_few(app).transform(lambda frame: frame, schema=ROW)).send_to(app.output_stream("out"))
 
@@ -375,7 +405,9 @@ def test_the_plan_says_where_one_task_handles_what_is_broadcast() -> None:
     plan = run(describe).plan
     assert dict(plan.operator("case-1-merge-both").details)["broadcast_handled_by"] == "task-0"
     assert "broadcast messages in task 0" in explain(plan)
-    assert not any("broadcast_handled_by" in dict(operator.details) for operator in plan.operators if operator.op != "merge")
+    assert not any(
+        "broadcast_handled_by" in dict(operator.details) for operator in plan.operators if operator.op != "merge"
+    )
 
 
 def test_a_stream_of_one_partition_meets_itself_merged_with_its_broadcast_once() -> None:

@@ -1,4 +1,7 @@
-"""Sums and means of decimals are exact, or an error: in one go, in windows, as partial results and from epoch to epoch."""
+"""Sums and means of decimals are exact, or an error.
+
+In one go, in windows, as partial results and from epoch to epoch.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,14 @@ EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 def application(kind: str, window: WindowSpec | None) -> StreamApplication:
     @stream_application("sums")
     def sums(app: StreamApplicationDescriptor) -> None:
-        stream = app.input_stream("in", schema=f"k string, v {kind}, at timestamp", timestamp="at", max_delay="1 day", bounded=False)
+        stream = app.input_stream(
+            "in", schema=f"k string, v {kind}, at timestamp", timestamp="at", max_delay="1 day", bounded=False
+        )
         stream = stream.partition_by("k", id="by-k")
         made: dict[str, Any] = {"total": sum_("v"), "mean": avg("v")}
-        results = stream.aggregate("k", id="s", **made) if window is None else stream.window(window, key="k", id="s", **made)
+        results = (
+            stream.aggregate("k", id="s", **made) if window is None else stream.window(window, key="k", id="s", **made)
+        )
         results.send_to(app.output_stream("out"))
 
     return sums
@@ -48,7 +55,12 @@ def message(key: str, value: Decimal | None, second: int = 0) -> dict[str, Any]:
 
 
 def run_whole(app: StreamApplication, values: list[Decimal], *, reduced: bool = False) -> TestDriver:
-    return TestDriver(app, reduced=reduced).pipe("in", [message("a", value, second) for second, value in enumerate(values)]).step().drain()
+    return (
+        TestDriver(app, reduced=reduced)
+        .pipe("in", [message("a", value, second) for second, value in enumerate(values)])
+        .step()
+        .drain()
+    )
 
 
 def run_in_epochs(app: StreamApplication, values: list[Decimal], *, reduced: bool = False) -> TestDriver:
@@ -68,7 +80,9 @@ def test_a_sum_of_decimals_that_does_not_fit_is_an_overflow(window: WindowSpec |
     assert "decimal(38,0)" in str(raised.value)
 
 
-@pytest.mark.parametrize("values", [[LEAST, GREATEST, GREATEST], [GREATEST, LEAST] * 40, [Decimal(10**38 - 2), Decimal(1)]])
+@pytest.mark.parametrize(
+    "values", [[LEAST, GREATEST, GREATEST], [GREATEST, LEAST] * 40, [Decimal(10**38 - 2), Decimal(1)]]
+)
 @pytest.mark.parametrize("run", [run_whole, run_in_epochs])
 def test_a_sum_of_the_greatest_decimals_that_fits_is_exact(run: Run, values: list[Decimal]) -> None:
     @stream_application("sums")
@@ -80,7 +94,9 @@ def test_a_sum_of_the_greatest_decimals_that_fits_is_exact(run: Run, values: lis
     assert row.total == sum(map(int, values))
 
 
-@pytest.mark.parametrize("kind", ["decimal(1,1)", "decimal(10,2)", "decimal(28,3)", "decimal(34,0)", "decimal(38,20)", "decimal(38,38)"])
+@pytest.mark.parametrize(
+    "kind", ["decimal(1,1)", "decimal(10,2)", "decimal(28,3)", "decimal(34,0)", "decimal(38,20)", "decimal(38,38)"]
+)
 @pytest.mark.parametrize("reduced", [False, True], ids=["messages", "partial results"])
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_a_mean_of_decimals_is_exact_and_rounded_half_up(window: WindowSpec | None, reduced: bool, kind: str) -> None:
@@ -89,11 +105,15 @@ def test_a_mean_of_decimals_is_exact_and_rounded_half_up(window: WindowSpec | No
     # so great that sums fit, so different that a double would lose digits
     greatest = 10 ** (declared.precision - (6 if declared.precision >= 34 else 0)) - 1
     sent = [
-        (generator.choice("abc"), Decimal(generator.randrange(-greatest, greatest + 1)).scaleb(-declared.scale, EXACT)) for _ in range(60)
+        (generator.choice("abc"), Decimal(generator.randrange(-greatest, greatest + 1)).scaleb(-declared.scale, EXACT))
+        for _ in range(60)
     ]
     driver = TestDriver(application(kind, window), reduced=reduced)
     for start in range(0, len(sent), 25):
-        driver.pipe("in", [message(key, value, start) for key, value in sent[start : start + 25]] + [message("none", None, start)]).step()
+        driver.pipe(
+            "in",
+            [message(key, value, start) for key, value in sent[start : start + 25]] + [message("none", None, start)],
+        ).step()
     rows = [row for row in driver.drain().output("out") if not hasattr(row, "is_final") or row.is_final]
     by_key = defaultdict(list)
     for key, value in sent:
@@ -103,7 +123,9 @@ def test_a_mean_of_decimals_is_exact_and_rounded_half_up(window: WindowSpec | No
         if row.k == "none":
             assert (row.total, row.mean) == (None, None)
             continue
-        total = Decimal(sum(int(value.scaleb(declared.scale, EXACT)) for value in by_key[row.k])).scaleb(-declared.scale, EXACT)
+        total = Decimal(sum(int(value.scaleb(declared.scale, EXACT)) for value in by_key[row.k])).scaleb(
+            -declared.scale, EXACT
+        )
         mean = EXACT.divide(total, Decimal(len(by_key[row.k]))).quantize(Decimal(1).scaleb(-scale), context=EXACT)
         assert (row.total, row.mean) == (total, mean)
     assert {row.k for row in rows} == {"a", "b", "c", "none"}

@@ -1,4 +1,7 @@
-"""The values of folds from epoch to epoch: columns and text where that keeps them exactly, pickle for the rest, with a warning."""
+"""The values of folds from epoch to epoch.
+
+Columns and text where that keeps them exactly, pickle for the rest, with a warning.
+"""
 
 from __future__ import annotations
 
@@ -51,5 +54,6 @@ def test_values_of_other_classes_are_pickled_with_one_warning(caplog: pytest.Log
     assert set(kept) == {"pickled"}
     assert fold().restored(kept) == {0: Sketch(), 1: [Sketch()]}
     assert [record.getMessage() for record in caplog.records] == [
-        "The fold of window 'folded' keeps values that only pickle keeps (it holds a Sketch): who may write the root can run code here."
+        "The fold of window 'folded' keeps values that only pickle keeps (it holds a Sketch): who may write the root "
+        "can run code here."
     ]

@@ -151,7 +151,9 @@ def test_watermarks_of_an_application_wait_as_well() -> None:
         return number
 
     def describe(app: Any) -> None:
-        numbers = app.input_stream("numbers", schema="n bigint, at timestamp", timestamp="at", bounded=False, watermarks=bounded_delay(0))
+        numbers = app.input_stream(
+            "numbers", schema="n bigint, at timestamp", timestamp="at", bounded=False, watermarks=bounded_delay(0)
+        )
         numbers.map_async(slow).map(Late()).send_to(app.output_stream("out"))
 
     class Late:
@@ -198,7 +200,8 @@ async def divided(number: Number) -> Number:
 
 def test_a_call_that_raises_is_named_with_its_message() -> None:
     with pytest.raises(
-        MessageError, match=r"divided in map_async 'call' failed with ZeroDivisionError: .*, on the message Number\(n=7\)"
+        MessageError,
+        match=r"divided in map_async 'call' failed with ZeroDivisionError: .*, on the message Number\(n=7\)",
     ) as caught:
         driver_of(divided).pipe("numbers", NUMBERS[:20]).run()
     assert str(caught.value.facts["file"]).endswith("test_map_async.py")
@@ -210,7 +213,8 @@ def test_a_call_that_takes_too_long_is_an_error() -> None:
         return number
 
     with pytest.raises(
-        MessageError, match=r"stuck in map_async 'call' failed with TimeoutError: it gave no result within 30 ms, on the .*n=0"
+        MessageError,
+        match=r"stuck in map_async 'call' failed with TimeoutError: it gave no result within 30 ms, on the .*n=0",
     ):
         driver_of(stuck, timeout=30).pipe("numbers", NUMBERS[:20]).run()
 

@@ -64,7 +64,9 @@ def test_flat_map_takes_any_iterable_of_any_length(kind: Callable[[Any], Any]) -
         return kind([Row(row, word=f"{place}") for place in range(counts[row.n])])
 
     out = run(lambda rows: rows.flat_map(times, schema=ROW), some(5))
-    assert [(row.n, row.word) for row in out] == [(n, f"{place}") for n, count in enumerate(counts) for place in range(count)]
+    assert [(row.n, row.word) for row in out] == [
+        (n, f"{place}") for n, count in enumerate(counts) for place in range(count)
+    ]
 
 
 @pytest.mark.parametrize("bad", [0, CHUNK - 1, CHUNK, 2 * CHUNK + 17])

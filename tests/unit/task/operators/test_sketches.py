@@ -41,15 +41,26 @@ def test_merged_sketches_are_the_sketch_of_all() -> None:
     assert merged.equals(whole)
 
 
-@pytest.mark.parametrize("kind", ["string", "double", "float", "date", "timestamp", "boolean", "decimal(30,2)", "binary", "tinyint"])
+@pytest.mark.parametrize(
+    "kind", ["string", "double", "float", "date", "timestamp", "boolean", "decimal(30,2)", "binary", "tinyint"]
+)
 def test_values_of_every_plain_type_are_counted(kind: str) -> None:
     def describe(app: Any) -> None:
         views = app.input_stream("views", schema=f"k bigint, n bigint, x {kind}", key="k")
         views.select("k", "x").aggregate("k", n=approx_count_distinct("x"), id="a").send_to(app.output_stream("out"))
 
     made: dict[str, Any] = {"string": "a", "binary": b"a", "double": 1.5, "float": 1.5, "boolean": True, "tinyint": 3}
-    made |= {"date": date(2026, 1, 1), "timestamp": datetime(2026, 1, 1, tzinfo=timezone.utc), "decimal(30,2)": Decimal("1.25")}
-    rows = [{"k": 1, "n": 0, "x": made[kind]}, {"k": 1, "n": 1, "x": None}, {"k": 1, "n": 2, "x": made[kind]}, {"k": 2, "n": 3, "x": None}]
+    made |= {
+        "date": date(2026, 1, 1),
+        "timestamp": datetime(2026, 1, 1, tzinfo=timezone.utc),
+        "decimal(30,2)": Decimal("1.25"),
+    }
+    rows = [
+        {"k": 1, "n": 0, "x": made[kind]},
+        {"k": 1, "n": 1, "x": None},
+        {"k": 1, "n": 2, "x": made[kind]},
+        {"k": 2, "n": 3, "x": None},
+    ]
     driver = TestDriver(stream_application("test")(describe)).pipe("views", rows).run()
     assert [(row.k, row.n) for row in driver.output("out")] == [(1, 1), (2, 0)]
 
@@ -72,7 +83,9 @@ def test_a_combiner_changes_nothing() -> None:
 @pytest.mark.parametrize("kind", ["array<int>", "map<string,int>", "struct<a:int>"])
 def test_nested_values_are_refused(aggregation: Any, kind: str) -> None:
     def describe(app: Any) -> None:
-        app.input_stream("views", schema=f"k bigint, x {kind}", key="k").aggregate("k", n=aggregation("x"), id="a").sink(print)
+        app.input_stream("views", schema=f"k bigint, x {kind}", key="k").aggregate(
+            "k", n=aggregation("x"), id="a"
+        ).sink(print)
 
     with pytest.raises(InvalidApplication, match="needs plain values"):
         stream_application("test")(describe).spec()

@@ -60,7 +60,9 @@ def test_what_can_never_join_comes_out_of_an_outer_join_at_once() -> None:
     assert vw(give(join, 0, (None, 100, 1), (1, None, 2), (1, 100, 3))) == [(1, None), (2, None)]
 
 
-@pytest.mark.parametrize(("how", "alone"), [("inner", []), ("left", [(1, None)]), ("right", [(None, 2)]), ("full", [(1, None), (None, 2)])])
+@pytest.mark.parametrize(
+    ("how", "alone"), [("inner", []), ("left", [(1, None)]), ("right", [(None, 2)]), ("full", [(1, None), (None, 2)])]
+)
 def test_what_stayed_alone_comes_out_when_no_partner_can_come_any_more(how: str, alone: list[Any]) -> None:
     join = make_join(spec_of(how, ttl_ms=10))
     give(join, 0, (1, 100, 1), (3, 100, 3))
@@ -153,7 +155,8 @@ def test_a_hot_key_comes_out_in_pieces() -> None:
     assert max(sizes) <= 1 << 16
 
 
-# -- in an application -----------------------------------------------------------------------------------------------------
+# -- in an application
+# -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -206,9 +209,14 @@ def test_a_function_gets_both_messages_and_none_for_the_missing_side(how: str) -
 
 
 def test_a_function_that_fails_is_named_with_both_messages() -> None:
-    driver = TestDriver(clicks_of("inner", viewed, timestamp="clicked")).pipe("views", VIEWS).pipe("clicks", [Click(1, 100, "broken")])
+    driver = (
+        TestDriver(clicks_of("inner", viewed, timestamp="clicked"))
+        .pipe("views", VIEWS)
+        .pipe("clicks", [Click(1, 100, "broken")])
+    )
     with pytest.raises(
-        MessageError, match=r"viewed in join 'pairs' failed with ValueError: no such button, on the message View\(.* with Click\("
+        MessageError,
+        match=r"viewed in join 'pairs' failed with ValueError: no such button, on the message View\(.* with Click\(",
     ):
         driver.run()
 
@@ -220,7 +228,9 @@ def test_without_a_function_the_columns_are_put_together() -> None:
 
 def test_event_time_on_one_side_only_is_refused_before_anything_runs() -> None:
     driver = TestDriver(clicks_of("inner")).pipe("views", VIEWS).pipe("clicks", CLICKS)
-    with pytest.raises(InvalidApplication, match=r"knows the event time of its left stream .'at'., and none of its right stream"):
+    with pytest.raises(
+        InvalidApplication, match=r"knows the event time of its left stream .'at'., and none of its right stream"
+    ):
         driver.run()
 
 
@@ -232,7 +242,12 @@ def test_two_maps_of_one_stream_join() -> None:
         right = views.select("k AS other", "at AS also", "v AS w")
         left.join(right, id="pairs", ttl=5, left_key="k", right_key="other").send_to(app.output_stream("pairs"))
 
-    rows = [{"k": 1, "at": 100, "v": 1}, {"k": 1, "at": 104, "v": 2}, {"k": 1, "at": 107, "v": 30}, {"k": 2, "at": 104, "v": 4}]
+    rows = [
+        {"k": 1, "at": 100, "v": 1},
+        {"k": 1, "at": 104, "v": 2},
+        {"k": 1, "at": 107, "v": 30},
+        {"k": 2, "at": 104, "v": 4},
+    ]
     found = TestDriver(pairs).pipe("views", rows).run().output("pairs")
     assert sorted((row.v, row.w) for row in found) == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 30), (4, 4)]
 
@@ -241,18 +256,28 @@ def test_columns_that_nobody_reads_do_not_reach_the_join() -> None:
     @stream_application("narrow")
     def narrow(app: Any) -> None:
         left = app.input_stream("left", schema="k bigint, at bigint, v int, big string", key="k", timestamp="at")
-        right = app.input_stream("right", schema="r_k bigint, r_at bigint, w int, large string", key="r_k", timestamp="r_at")
+        right = app.input_stream(
+            "right", schema="r_k bigint, r_at bigint, w int, large string", key="r_k", timestamp="r_at"
+        )
         joined = left.join(right, id="pairs", ttl=5, left_key="k", right_key="r_k")
         joined.select("v", "w").send_to(app.output_stream("pairs"))
 
     driver = TestDriver(narrow, reduced=True)
-    driver.pipe("left", [{"k": 1, "at": 1, "v": 1, "big": "x"}]).pipe("right", [{"r_k": 1, "r_at": 1, "w": 2, "large": "x"}])
+    driver.pipe("left", [{"k": 1, "at": 1, "v": 1, "big": "x"}]).pipe(
+        "right", [{"r_k": 1, "r_at": 1, "w": 2, "large": "x"}]
+    )
     assert driver.run().output("pairs") == [Row(v=1, w=2)]
 
 
 def test_the_buffers_columns_keep_their_types() -> None:
     join = make_join(
-        join_spec("inner", 10, ["k"], "k bigint, at timestamp, v decimal(10,2), s struct<a: int>", "r_k bigint, r_at timestamp")
+        join_spec(
+            "inner",
+            10,
+            ["k"],
+            "k bigint, at timestamp, v decimal(10,2), s struct<a: int>",
+            "r_k bigint, r_at timestamp",
+        )
     )
     batch = pa.RecordBatch.from_pylist([{"k": 1, "at": 5_000_000, "v": 1, "s": {"a": 1}}], join.input.to_arrow())
     told([*join.process_from(batch, 0), *join.settle()])
@@ -261,17 +286,26 @@ def test_the_buffers_columns_keep_their_types() -> None:
     assert table.column("time").to_pylist() == [5_000_000]
 
 
-# -- from epoch to epoch ---------------------------------------------------------------------------------------------------
+# -- from epoch to epoch
+# ---------------------------------------------------------------------------------------------------
 
 
 def unbounded(app: Any) -> None:
-    views = app.input_stream("views", schema=View, timestamp="at", max_delay=5, bounded=False).partition_by("member", id="by-member")
-    pressed = app.input_stream("clicks", schema=Click, timestamp="clicked", max_delay=5, bounded=False).partition_by("who", id="by-who")
-    views.join(pressed, id="pairs", how="left", ttl=10, left_key="member", right_key="who").send_to(app.output_stream("pairs"))
+    views = app.input_stream("views", schema=View, timestamp="at", max_delay=5, bounded=False).partition_by(
+        "member", id="by-member"
+    )
+    pressed = app.input_stream("clicks", schema=Click, timestamp="clicked", max_delay=5, bounded=False).partition_by(
+        "who", id="by-who"
+    )
+    views.join(pressed, id="pairs", how="left", ttl=10, left_key="member", right_key="who").send_to(
+        app.output_stream("pairs")
+    )
 
 
 def test_what_waits_for_a_partner_waits_from_run_to_run() -> None:
-    driver = TestDriver(stream_application("unbounded")(unbounded), partitions=2, config={"job.intermediate.stream.partitions": "2"})
+    driver = TestDriver(
+        stream_application("unbounded")(unbounded), partitions=2, config={"job.intermediate.stream.partitions": "2"}
+    )
     driver.pipe("views", [View(1, 100), View(2, 100)]).pipe("clicks", [Click(9, 100, "x")]).catch_up()
     assert driver.output("pairs") == []
     driver.pipe("clicks", [Click(1, 106, "late, but not too late")]).catch_up()
@@ -281,7 +315,9 @@ def test_what_waits_for_a_partner_waits_from_run_to_run() -> None:
 
 
 def test_event_time_lets_go_of_what_stayed_alone_before_the_end() -> None:
-    driver = TestDriver(stream_application("unbounded")(unbounded), partitions=1, config={"job.intermediate.stream.partitions": "1"})
+    driver = TestDriver(
+        stream_application("unbounded")(unbounded), partitions=1, config={"job.intermediate.stream.partitions": "1"}
+    )
     driver.pipe("views", [View(1, 100), View(2, 100)]).pipe("clicks", [Click(1, 101, "a")]).step()
     driver.pipe("views", [View(3, 200)]).pipe("clicks", [Click(3, 200, "b")]).step()
     driver.step()
@@ -295,7 +331,9 @@ def test_epochs_of_few_messages_give_what_one_run_gives(how: str) -> None:
     def driver() -> TestDriver:
         made = TestDriver(clicks_of(how, timestamp="clicked"), config={"job.intermediate.stream.partitions": "2"})
         views = [View(number % 5, number * 3) for number in range(40)]
-        return made.pipe("views", views).pipe("clicks", [Click(number % 4, number * 5, str(number)) for number in range(30)])
+        return made.pipe("views", views).pipe(
+            "clicks", [Click(number % 4, number * 5, str(number)) for number in range(30)]
+        )
 
     at_once = sorted(driver().run().output("pairs"), key=repr)
     assert len(at_once) > 30

@@ -1,4 +1,7 @@
-"""Windows in applications: what is late, what goes by the clock, early results, what goes through topics, days in zones."""
+"""Windows in applications.
+
+What is late, what goes by the clock, early results, what goes through topics, days in zones.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ def operator(window: WindowSpec, clock: Clock | None = None, late_to: Sender | N
 
 
 def views(*seconds: float | None, country: str = "NL") -> pa.RecordBatch:
-    rows = [{"country": country, "at": None if s is None else MIDNIGHT + timedelta(seconds=s), "dwell": n} for n, s in enumerate(seconds)]
+    rows = [
+        {"country": country, "at": None if s is None else MIDNIGHT + timedelta(seconds=s), "dwell": n}
+        for n, s in enumerate(seconds)
+    ]
     return pa.RecordBatch.from_pylist(rows, schema=VIEWS.to_arrow())
 
 
@@ -74,10 +80,13 @@ def at(seconds: float) -> int:
 
 
 def counts(batches: Any) -> list[tuple[float, int]]:
-    return [((row["window_start"] - MIDNIGHT).total_seconds(), row["n"]) for batch in batches for row in batch.to_pylist()]
+    return [
+        ((row["window_start"] - MIDNIGHT).total_seconds(), row["n"]) for batch in batches for row in batch.to_pylist()
+    ]
 
 
-# -- what is complete, what is late --------------------------------------------------------------------------------------
+# -- what is complete, what is late
+# --------------------------------------------------------------------------------------
 
 
 def test_a_window_is_complete_when_the_watermark_is_its_end() -> None:
@@ -129,7 +138,8 @@ def test_windows_come_in_the_order_of_their_ends_then_of_their_keys_as_they_came
     assert batch.column("country").to_pylist() == ["c", "a", "b", "a"]
 
 
-# -- processing time and early results -----------------------------------------------------------------------------------
+# -- processing time and early results
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [tumbling("10 s", time="processing"), session("10 s", time="processing")])
@@ -191,7 +201,8 @@ def test_sessions_have_early_results_when_enough_was_read(accumulating: bool) ->
     assert [(row["n"], row["pane"]) for row in found] == [(3 if accumulating else 1, 1), (1, 0)]
 
 
-# -- folds ---------------------------------------------------------------------------------------------------------------
+# -- folds
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_fold_starts_from_its_initial_value_in_every_window() -> None:
@@ -212,7 +223,9 @@ def test_a_fold_starts_from_its_initial_value_in_every_window() -> None:
 @pytest.mark.parametrize("kind", [tumbling, session])
 def test_a_fold_that_fails_is_named_with_its_message(kind: Any) -> None:
     window = operator(kind("10 s"), fold=lambda former, view: 1 // 0, schema="n int")
-    with pytest.raises(MessageError, match=r"in window 'w' failed with ZeroDivisionError.*on the message Row\(country='NL'"):
+    with pytest.raises(
+        MessageError, match=r"in window 'w' failed with ZeroDivisionError.*on the message Row\(country='NL'"
+    ):
         list(itertools.chain(window.process(views(1)), window.flush()))
 
 
@@ -237,7 +250,8 @@ def test_values_of_a_fold_that_are_no_rows_are_kept_too() -> None:
     assert counts(second.flush()) == [(0, 3)]
 
 
-# -- through topics ------------------------------------------------------------------------------------------------------
+# -- through topics
+# ------------------------------------------------------------------------------------------------------
 
 
 def combined_for(describe: Any) -> str | None:
@@ -248,16 +262,23 @@ def combined_for(describe: Any) -> str | None:
     return content.combined_for
 
 
-@pytest.mark.parametrize("window", [tumbling("10 s"), hopping("30 s", "10 s"), tumbling("1 day", zone="Europe/Amsterdam")], ids=str)
+@pytest.mark.parametrize(
+    "window", [tumbling("10 s"), hopping("30 s", "10 s"), tumbling("1 day", zone="Europe/Amsterdam")], ids=str
+)
 def test_partial_results_through_a_topic_change_nothing(window: WindowSpec) -> None:
     def describe(app: Any) -> None:
-        stream = app.input_stream("views", schema=VIEWS, timestamp="at", partitions=3).partition_by("country", id="by-country")
+        stream = app.input_stream("views", schema=VIEWS, timestamp="at", partitions=3).partition_by(
+            "country", id="by-country"
+        )
         stream.window(window, key="country", n=count(), dwell=sum_("dwell"), id="w").send_to(app.output_stream("out"))
 
     rows = [{"country": "ABC"[n % 3], "at": MIDNIGHT + timedelta(seconds=n * 7 % 100), "dwell": n} for n in range(300)]
     rows.append({"country": "A", "at": None, "dwell": 0})
 
-    less, whole = (TestDriver(stream_application("test")(describe), reduced=reduced).pipe("views", rows).run() for reduced in (True, False))
+    less, whole = (
+        TestDriver(stream_application("test")(describe), reduced=reduced).pipe("views", rows).run()
+        for reduced in (True, False)
+    )
     assert sorted(map(repr, less.output("out"))) == sorted(map(repr, whole.output("out")))
     assert combined_for(describe) == "test-1-window-w"
 
@@ -275,7 +296,9 @@ def test_partial_results_through_a_topic_change_nothing(window: WindowSpec) -> N
 )
 def test_windows_that_need_every_message_get_it(window: WindowSpec, more: dict[str, Any]) -> None:
     def describe(app: Any) -> None:
-        stream = app.input_stream("views", schema=VIEWS, timestamp="at", partitions=3).partition_by("country", id="by-country")
+        stream = app.input_stream("views", schema=VIEWS, timestamp="at", partitions=3).partition_by(
+            "country", id="by-country"
+        )
         stream.window(window, key="country", n=count(), id="w", **more).send_to(app.output_stream("out"))
 
     assert combined_for(describe) is None
@@ -284,13 +307,16 @@ def test_windows_that_need_every_message_get_it(window: WindowSpec, more: dict[s
 def test_a_stream_without_an_end_carries_messages_since_they_may_be_late() -> None:
     def describe(app: Any) -> None:
         stream = app.input_stream("views", schema=VIEWS, timestamp="at", max_delay="1 s", bounded=False, partitions=3)
-        windows = stream.partition_by("country", id="by-country").window(tumbling("10 s"), key="country", n=count(), id="w")
+        windows = stream.partition_by("country", id="by-country").window(
+            tumbling("10 s"), key="country", n=count(), id="w"
+        )
         windows.send_to(app.output_stream("out"))
 
     assert combined_for(describe) is None
 
 
-# -- zones ---------------------------------------------------------------------------------------------------------------
+# -- zones
+# ---------------------------------------------------------------------------------------------------------------
 
 HOUR = 3_600_000_000
 
@@ -304,7 +330,9 @@ def lengths(grid: ZonedGrid, day: datetime) -> list[float]:
     starts = np.unique(starts)
     ends = grid.ends(starts)
     zone = day.tzinfo
-    kept = [place for place, start in enumerate(starts) if datetime.fromtimestamp(start / 1e6, zone).date() == day.date()]
+    kept = [
+        place for place, start in enumerate(starts) if datetime.fromtimestamp(start / 1e6, zone).date() == day.date()
+    ]
     return [(ends[place] - starts[place]) / HOUR for place in kept]
 
 
@@ -324,7 +352,9 @@ def lengths(grid: ZonedGrid, day: datetime) -> list[float]:
         ("Asia/Kolkata", (2026, 1, 1), 1, [1] * 24),
     ],
 )
-def test_windows_follow_the_wall_clock_of_their_zone(zone: str, day: tuple[int, int, int], hop: int, expected: list[float]) -> None:
+def test_windows_follow_the_wall_clock_of_their_zone(
+    zone: str, day: tuple[int, int, int], hop: int, expected: list[float]
+) -> None:
     from zoneinfo import ZoneInfo
 
     assert lengths(ZonedGrid(hop * HOUR, hop * HOUR, zone), datetime(*day, tzinfo=ZoneInfo(zone))) == expected

@@ -1,4 +1,7 @@
-"""Bounded stages that read what they write, with tables: what is written in a later phase is not waited for in an earlier one."""
+"""Bounded stages that read what they write, with tables.
+
+What is written in a later phase is not waited for in an earlier one.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,9 @@ def test_a_table_that_a_lookup_fills_through_a_stream_is_not_waited_for(mode: st
     def describe(app: Any) -> None:
         rows = app.input_stream("rows", schema=ROW, key="k", partitions=2)
         table = app.local_table("table", key="k", schema=ROW)
-        found = rows.join(table, lambda row, seen: {**row, "v": 0 if seen is None else 1}, how="left", schema=ROW, id="found")
+        found = rows.join(
+            table, lambda row, seen: {**row, "v": 0 if seen is None else 1}, how="left", schema=ROW, id="found"
+        )
         found.partition_by("k", id="back").send_to(table)
         found.send_to(app.output_stream("out"))
 

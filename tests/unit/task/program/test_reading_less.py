@@ -1,4 +1,7 @@
-"""What a stage reads and sends: the columns it uses, the partial results an aggregation needs, the row groups its conditions leave open."""
+"""What a stage reads and sends.
+
+The columns it uses, the partial results an aggregation needs, the row groups its conditions leave open.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ from airflow_samza.testing import TestDriver
 VIEWS = "member bigint, page int, at date, country string, dwell int"
 
 
-def prepared(describe: Callable[[Any], None], config: dict[str, str] | None = None) -> tuple[dict[str, TopicContent], list[StageProgram]]:
+def prepared(
+    describe: Callable[[Any], None], config: dict[str, str] | None = None
+) -> tuple[dict[str, TopicContent], list[StageProgram]]:
     spec = stream_application("less")(describe).spec(config)
     plan = ExecutionPlanner({}, {"views": 2, "more": 2}).plan(spec)
     contents = reduce_topics(spec, plan, check_application(spec, plan))
@@ -41,7 +46,13 @@ def views(app: Any) -> Any:
 
 def test_a_topic_carries_what_the_next_stage_reads_and_the_key() -> None:
     contents, programs = prepared(
-        lambda app: views(app).partition_by("member", id="m").where("dwell > 5").select("page").send_to(app.output_stream("out"))
+        lambda app: (
+            views(app)
+            .partition_by("member", id="m")
+            .where("dwell > 5")
+            .select("page")
+            .send_to(app.output_stream("out"))
+        )
     )
     assert contents == {"m": TopicContent(("member", "page", "dwell"))}
     assert programs[0].reads == {"views": ("member", "page", "dwell")}
@@ -68,11 +79,18 @@ def test_an_output_a_callable_and_a_transform_need_every_column() -> None:
 
 def test_sql_that_catalyst_runs_needs_the_columns_it_names_and_what_cannot_be_read_needs_all() -> None:
     named, _ = prepared(
-        lambda app: views(app).partition_by("page", id="p").select("rand(3) * dwell AS x", id="s").send_to(app.output_stream("out"))
+        lambda app: (
+            views(app)
+            .partition_by("page", id="p")
+            .select("rand(3) * dwell AS x", id="s")
+            .send_to(app.output_stream("out"))
+        )
     )
     assert named == {"p": TopicContent(("page", "dwell"))}
     starred, _ = prepared(
-        lambda app: views(app).partition_by("page", id="p").select("struct(*) AS x", id="s").send_to(app.output_stream("out"))
+        lambda app: (
+            views(app).partition_by("page", id="p").select("struct(*) AS x", id="s").send_to(app.output_stream("out"))
+        )
     )
     assert starred == {}
 
@@ -95,7 +113,9 @@ def test_merged_streams_carry_the_same_columns_whatever_else_is_read_of_them() -
     def describe(app: Any) -> None:
         one = views(app)
         one.select("country").send_to(app.output_stream("countries"))
-        one.merge(app.input_stream("more", schema=VIEWS)).partition_by("page", id="p").select("page").send_to(app.output_stream("pages"))
+        one.merge(app.input_stream("more", schema=VIEWS)).partition_by("page", id="p").select("page").send_to(
+            app.output_stream("pages")
+        )
 
     rows = [Row(member=1, page=2, at=datetime.date(2026, 1, 1), country="nl", dwell=5)]
     driver = TestDriver(stream_application("less")(describe), partitions=2, reduced=True)
@@ -106,7 +126,12 @@ def test_merged_streams_carry_the_same_columns_whatever_else_is_read_of_them() -
 
 def test_whole_messages_go_through_topics_when_the_configuration_says_so() -> None:
     contents, _ = prepared(
-        lambda app: views(app).partition_by("member", id="m").aggregate("member", n=count(), id="n").send_to(app.output_stream("out")),
+        lambda app: (
+            views(app)
+            .partition_by("member", id="m")
+            .aggregate("member", n=count(), id="n")
+            .send_to(app.output_stream("out"))
+        ),
         {INTERMEDIATE_WHOLE_MESSAGES: "true"},
     )
     assert contents == {}
@@ -124,14 +149,21 @@ def test_an_aggregation_behind_a_partition_by_gets_partial_results() -> None:
     contents, programs = prepared(lambda app: aggregated(app, n=count(), mean=avg("dwell")))
     assert contents["c"].combined_for == "less-1-aggregate-totals"
     assert programs[0].reads == {"views": ("country", "dwell")}
-    assert programs[0].streams["c"].ddl() == "country string, n bigint not null, mean_sum double, mean_count bigint not null"
+    assert (
+        programs[0].streams["c"].ddl()
+        == "country string, n bigint not null, mean_sum double, mean_count bigint not null"
+    )
 
 
 @pytest.mark.parametrize(
     "behind",
     [
-        lambda stream, app: stream.aggregate("country", every=collect("dwell"), id="n").send_to(app.output_stream("out")),
-        lambda stream, app: stream.where("dwell > 1").aggregate("country", n=count(), id="n").send_to(app.output_stream("out")),
+        lambda stream, app: stream.aggregate("country", every=collect("dwell"), id="n").send_to(
+            app.output_stream("out")
+        ),
+        lambda stream, app: (
+            stream.where("dwell > 1").aggregate("country", n=count(), id="n").send_to(app.output_stream("out"))
+        ),
         lambda stream, app: (
             stream.aggregate("country", n=count(), id="n").send_to(app.output_stream("out")),
             stream.select("country").send_to(app.output_stream("all")),
@@ -157,7 +189,9 @@ def test_a_combiner_sends_a_row_per_key_and_task() -> None:
 def test_combining_stops_where_keys_do_not_repeat_and_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combiner, "TRIED_ROWS", 100)
     rows = [{"member": n, "page": 1, "at": None, "country": f"c{n % 990}", "dwell": n} for n in range(1000)]
-    tables = [pa.Table.from_pylist(rows[start : start + 50], Schema.of(VIEWS).to_arrow()) for start in range(0, 1000, 50)]
+    tables = [
+        pa.Table.from_pylist(rows[start : start + 50], Schema.of(VIEWS).to_arrow()) for start in range(0, 1000, 50)
+    ]
     app = stream_application("less")(lambda app: aggregated(app, n=count(), total=sum_("dwell"), mean=avg("dwell")))
     found = []
     for reduced in (False, True):
@@ -192,7 +226,10 @@ def test_held_partial_results_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         (["dwell > 5 AND 7 >= member"], [("dwell", ">", 5), ("member", "<=", 7)]),
         (["DWELL = -3", "country = 'nl'"], [("dwell", "=", -3), ("country", "=", "nl")]),
         (["page BETWEEN 2 AND 4"], [("page", ">=", 2), ("page", "<=", 4)]),
-        (["country IN ('nl', 'de') AND member IS NOT NULL"], [("country", "in", ("nl", "de")), ("member", "is not null", None)]),
+        (
+            ["country IN ('nl', 'de') AND member IS NOT NULL"],
+            [("country", "in", ("nl", "de")), ("member", "is not null", None)],
+        ),
         (
             ["at >= '2026-01-02' AND at < DATE '2026-02-01'"],
             [("at", ">=", datetime.date(2026, 1, 2)), ("at", "<", datetime.date(2026, 2, 1))],
@@ -207,7 +244,9 @@ def test_held_partial_results_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         (["dwell > 1 OR page > 1"], []),
     ],
 )
-def test_bounds_are_what_leading_conditions_say_of_single_columns(conditions: list[str], wanted: list[tuple[str, str, Any]]) -> None:
+def test_bounds_are_what_leading_conditions_say_of_single_columns(
+    conditions: list[str], wanted: list[tuple[str, str, Any]]
+) -> None:
     def describe(app: Any) -> None:
         stream = views(app)
         for condition in conditions:
@@ -238,10 +277,14 @@ def test_an_input_that_is_read_twice_has_no_bounds() -> None:
 
 def test_the_plan_says_what_is_read_skipped_and_sent() -> None:
     def describe(app: Any) -> None:
-        stream = app.input_stream("views", schema=VIEWS, format="parquet").where("dwell > 1000").partition_by("country", id="c")
-        stream.select("country", "page").partition_by("country", id="again").aggregate("country", n=count(), id="totals").send_to(
-            app.output_stream("out")
+        stream = (
+            app.input_stream("views", schema=VIEWS, format="parquet")
+            .where("dwell > 1000")
+            .partition_by("country", id="c")
         )
+        stream.select("country", "page").partition_by("country", id="again").aggregate(
+            "country", n=count(), id="totals"
+        ).send_to(app.output_stream("out"))
 
     spec = stream_application("less")(describe).spec()
     plan = ExecutionPlanner({}, {"views": 2}).plan(spec)

@@ -1,4 +1,7 @@
-"""Stores and tables keep what was put as it was then: an object that is changed afterwards, or that was given out, changes nothing."""
+"""Stores and tables keep what was put as it was then.
+
+An object that is changed afterwards, or that was given out, changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ def columns(row: Any) -> dict[str, Any] | None:
 
 
 def given_row(schema: Schema, form: str, member: int, tier: str) -> Any:
-    row: dict[str, Any] = {"member_id": member, "tier": bytearray(tier.encode()) if schema["tier"].type.name == "binary" else tier}
+    row: dict[str, Any] = {
+        "member_id": member,
+        "tier": bytearray(tier.encode()) if schema["tier"].type.name == "binary" else tier,
+    }
     if "tags" in schema:
         row["tags"] = [tier]
     if form == "dict":
@@ -154,7 +160,8 @@ def test_a_processor_may_use_one_row_object_for_all_messages() -> None:
     assert [(row.member_id, row.tier) for row in driver.output("out")] == [(1, "t1"), (2, "t2"), (3, "t3")]
 
 
-# -- what a low-level task asks ------------------------------------------------------------------------------------------
+# -- what a low-level task asks
+# ------------------------------------------------------------------------------------------
 
 
 def asked_twice(declare: Callable[[Any], Any], rows: list[dict[str, Any]] = []) -> list[Any]:  # noqa: B006
@@ -189,7 +196,9 @@ def test_a_row_of_a_table_may_be_changed_by_whoever_got_it(shape: str) -> None:
     row = {"member_id": 1, "tier": "gold", **({"tags": ["a"]} if "tags" in Schema.of(SHAPES[shape]) else {})}
 
     def declare(app: Any) -> None:
-        app.table("profiles", key="member_id", side_inputs=[app.side_input("changes", schema=SHAPES[shape], key="member_id")])
+        app.table(
+            "profiles", key="member_id", side_inputs=[app.side_input("changes", schema=SHAPES[shape], key="member_id")]
+        )
 
     assert asked_twice(declare, [row]) == [row, row]
 
@@ -244,23 +253,36 @@ def test_a_function_that_joins_a_remote_table_may_change_the_row() -> None:
     def application(app: Any) -> None:
         views = app.input_stream("views", schema="member_id bigint", key="member_id")
         table = app.remote_table(
-            "profiles", key="member_id", reader=read, schema="member_id bigint, tags array<string>", cache_rows=10, cache_ttl="1 hour"
+            "profiles",
+            key="member_id",
+            reader=read,
+            schema="member_id bigint, tags array<string>",
+            cache_rows=10,
+            cache_ttl="1 hour",
         )
         views.join(table, with_tags, schema="member_id bigint, tags int", id="join").send_to(app.output_stream("out"))
 
-    driver = TestDriver(application).pipe("views", [{"member_id": 1}, {"member_id": 1}]).pipe("views", [{"member_id": 1}]).run()
+    driver = (
+        TestDriver(application)
+        .pipe("views", [{"member_id": 1}, {"member_id": 1}])
+        .pipe("views", [{"member_id": 1}])
+        .run()
+    )
     assert [row.tags for row in driver.output("out")] == [2, 2, 2]
 
 
 def test_rejects_a_row_that_cannot_be_copied_into_the_cache() -> None:
     def declare(app: Any) -> None:
-        app.remote_table("profiles", key="member_id", reader=lambda key: threading.Lock(), cache_rows=10, cache_ttl="1 hour")
+        app.remote_table(
+            "profiles", key="member_id", reader=lambda key: threading.Lock(), cache_rows=10, cache_ttl="1 hour"
+        )
 
     with pytest.raises(RemoteTableError, match=r"'profiles' returned .* cannot be copied for the cache"):
         asked_twice(declare)
 
 
-# -- what is sent --------------------------------------------------------------------------------------------------------
+# -- what is sent
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_task_may_send_one_object_again_and_again() -> None:

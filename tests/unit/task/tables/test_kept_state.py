@@ -1,4 +1,7 @@
-"""State whose columns have other types than its operator's, where only Spark could tell them: one sentence, no error of Arrow's."""
+"""State whose columns have other types than its operator's, where only Spark could tell them.
+
+One sentence, no error of Arrow's.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def aggregate(kind: str, value: object) -> Aggregate:
 def test_rejects_state_of_another_type_that_only_the_stage_can_tell() -> None:
     other = aggregate("date", None)
     other.restore(aggregate("string", "b").snapshot())
-    with pytest.raises(StateError, match=r"The state that was kept of aggregate 'tops' does not fit it any more: .*string.*date"):
+    with pytest.raises(
+        StateError, match=r"The state that was kept of aggregate 'tops' does not fit it any more: .*string.*date"
+    ):
         list(other.flush())
 
 

@@ -38,7 +38,9 @@ def priced(app: Any, *, timed: bool, bounded: bool = True) -> None:
     sales = app.input_stream("sales", schema=Sale, key="item", bounded=bounded, **time)
     current = app.local_table("current", key="item", schema=Price, ttl="10 minutes")
     prices.send_to(current)
-    told = sales.join(current, lambda sale, row: {"item": sale.item, "price": row.price}, id="priced", schema="item string, price int")
+    told = sales.join(
+        current, lambda sale, row: {"item": sale.item, "price": row.price}, id="priced", schema="item string, price int"
+    )
     told.send_to(app.output_stream("told", schema="item string, price int"))
 
 
@@ -53,7 +55,9 @@ def told(driver: TestDriver) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("mode", [{}, {"mode": "pipelined", "epoch_messages": 1}])
 def test_by_event_time_a_row_is_found_until_its_time_to_live_is_over(mode: Any) -> None:
     driver = driver_of(timed=True).pipe("prices", [Price("tea", 3, minute(0)), Price("rice", 5, minute(8))])
-    driver.pipe("sales", [Sale("tea", minute(9)), Sale("tea", minute(10)), Sale("rice", minute(17)), Sale("rice", minute(18))])
+    driver.pipe(
+        "sales", [Sale("tea", minute(9)), Sale("tea", minute(10)), Sale("rice", minute(17)), Sale("rice", minute(18))]
+    )
     assert told(driver.run(**mode)) == [("tea", 3), ("rice", 5)]
 
 
@@ -74,7 +78,9 @@ def test_writing_a_row_again_begins_its_time_to_live_anew() -> None:
 def test_what_is_over_is_not_kept() -> None:
     driver = driver_of(timed=False, bounded=False)
     for number in range(20):
-        driver.pipe("prices", [Price(f"item {number}-{each}", 1, START) for each in range(50)]).step().advance("1 minute")
+        driver.pipe("prices", [Price(f"item {number}-{each}", 1, START) for each in range(50)]).step().advance(
+            "1 minute"
+        )
     assert len(driver.table_rows("current")) <= 500
 
 
@@ -108,7 +114,9 @@ def counting(task: type[Any] = Counting, *, bounded: bool = True) -> TestDriver:
 SALES = [Sale(item, START) for item in ["tea", "rice", "tea", "tea", "drop", "rice", "tea", "rice"]]
 
 
-@pytest.mark.parametrize("mode", [{}, {"mode": "pipelined", "epoch_messages": 1}, {"mode": "pipelined", "epoch_messages": 3}])
+@pytest.mark.parametrize(
+    "mode", [{}, {"mode": "pipelined", "epoch_messages": 1}, {"mode": "pipelined", "epoch_messages": 3}]
+)
 def test_a_low_level_task_reads_what_it_and_its_former_epochs_wrote(mode: Any) -> None:
     driver = counting().pipe("sales", SALES).run(**mode)
     found = [(row["item"], row["n"]) for row in driver.output("counted")]
@@ -172,7 +180,9 @@ def test_a_table_without_a_changelog_goes_on_from_epoch_to_epoch() -> None:
         sales = app.input_stream("sales", schema=Sale, key="item")
         sales.send_to(app.local_table("sold", key="item", schema=Sale, changelog=False))
 
-    driver = TestDriver(stream_application("scratch")(describe)).pipe("sales", SALES).run(mode="pipelined", epoch_messages=1)
+    driver = (
+        TestDriver(stream_application("scratch")(describe)).pipe("sales", SALES).run(mode="pipelined", epoch_messages=1)
+    )
     assert len(driver.table_rows("sold")) == 3
 
 

@@ -91,13 +91,17 @@ def joining(
     def describe(app: Any) -> None:
         prices = app.remote_table("prices", key="sku", schema=schema, reader=reader, **options)
         policy = dead_letter(app.output_stream("bad")) if dead else on_error
-        joined = app.input_stream("sales", schema=Sale).join(prices, function, how=how, id="with-price", on_error=policy)
+        joined = app.input_stream("sales", schema=Sale).join(
+            prices, function, how=how, id="with-price", on_error=policy
+        )
         joined.send_to(app.output_stream("out"))
 
     return TestDriver(stream_application("shop")(describe))
 
 
-def writing(writer: Any, *, on_error: Any = "fail", schema: Any = Price, stream: Any = Price, **options: Any) -> TestDriver:
+def writing(
+    writer: Any, *, on_error: Any = "fail", schema: Any = Price, stream: Any = Price, **options: Any
+) -> TestDriver:
     def describe(app: Any) -> None:
         prices = app.remote_table("prices", key="sku", schema=schema, writer=writer, **options)
         app.input_stream("prices-in", schema=stream).send_to(prices, on_error=on_error)
@@ -128,7 +132,8 @@ def test_an_inner_join_leaves_out_what_has_no_row() -> None:
 def test_without_a_function_the_columns_of_the_row_stand_beside_the_messages() -> None:
     driver = joining(Service().read, function=None).pipe("sales", SALES).run()
     assert driver.output("out") == [
-        {"sku": sale.sku, "amount": sale.amount, "cents": PRICES[sale.sku].cents if sale.sku in PRICES else None} for sale in SALES
+        {"sku": sale.sku, "amount": sale.amount, "cents": PRICES[sale.sku].cents if sale.sku in PRICES else None}
+        for sale in SALES
     ]
 
 
@@ -159,7 +164,8 @@ def test_coroutines_are_called_several_at_a_time() -> None:
     assert most == 7
 
 
-# -- retries, time-outs, rate, cache -------------------------------------------------------------------------------------
+# -- retries, time-outs, rate, cache
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["read", "read_soon"])
@@ -174,7 +180,10 @@ def test_what_fails_is_tried_again(way: str) -> None:
 @pytest.mark.parametrize("way", ["read", "read_soon"])
 def test_who_gives_up_says_table_key_and_attempts(way: str) -> None:
     service = Service(failures=100)
-    with pytest.raises(RemoteTableError, match=r"remote table 'prices' .*for the key 'a', after 3 attempts: ConnectionError: it is busy"):
+    with pytest.raises(
+        RemoteTableError,
+        match=r"remote table 'prices' .*for the key 'a', after 3 attempts: ConnectionError: it is busy",
+    ):
         joining(getattr(service, way), retries=2, backoff="1 ms").pipe("sales", SALES).run()
     assert service.calls == ["a"] * 3, "nobody goes on asking a service that is down"
 
@@ -216,7 +225,11 @@ def test_a_cached_row_lives_as_long_as_it_may() -> None:
         time.sleep(0.02)
         return sale
 
-    sales = joining(service.read, function=slowly, cache_rows=100, cache_ttl="10 ms").pipe("sales", SALES[:1]).pipe("sales", SALES[:1])
+    sales = (
+        joining(service.read, function=slowly, cache_rows=100, cache_ttl="10 ms")
+        .pipe("sales", SALES[:1])
+        .pipe("sales", SALES[:1])
+    )
     sales.run(epoch_messages=1)
     assert service.calls == ["a", "a"]
 
@@ -230,7 +243,9 @@ def test_a_row_of_another_shape_is_named() -> None:
 
 
 def test_a_list_of_rows_in_another_order_than_the_keys_is_refused() -> None:
-    with pytest.raises(RemoteTableError, match=r"returned Price\(sku='b', cents=250\) for the key 'a' \(a row of another key\)"):
+    with pytest.raises(
+        RemoteTableError, match=r"returned Price\(sku='b', cents=250\) for the key 'a' \(a row of another key\)"
+    ):
         joining(lambda skus: [PRICES.get(sku) for sku in reversed(skus)], batch_reads=2).pipe("sales", SALES[:2]).run()
 
 
@@ -295,7 +310,9 @@ def test_a_null_key_is_not_written_but_counted() -> None:
 
 
 def test_a_write_that_fails_names_the_key_and_may_be_dropped() -> None:
-    with pytest.raises(RemoteTableError, match=r"the writer of the remote table 'prices' .*for the key 'a', after 2 attempts"):
+    with pytest.raises(
+        RemoteTableError, match=r"the writer of the remote table 'prices' .*for the key 'a', after 2 attempts"
+    ):
         writing(Service(failures=9).write, retries=1, backoff="1 ms").pipe("prices-in", [Price("a", 1)]).run()
     service = Service(failures=1)
     driver = writing(service.write, retries=0, on_error="drop").pipe("prices-in", [Price("a", 1), Price("b", 2)]).run()
@@ -307,9 +324,13 @@ def test_a_row_that_was_written_is_read_again() -> None:
     rows: dict[str, Price] = dict(PRICES)
 
     def describe(app: Any) -> None:
-        prices = app.remote_table("prices", key="sku", schema=Price, reader=rows.get, writer=rows.__setitem__, cache_rows=10)
+        prices = app.remote_table(
+            "prices", key="sku", schema=Price, reader=rows.get, writer=rows.__setitem__, cache_rows=10
+        )
         sales = app.input_stream("sales", schema=Sale)
-        raised = sales.join(prices, lambda sale, price: Price(price.sku, price.cents + sale.amount), schema=Price, id="raise")
+        raised = sales.join(
+            prices, lambda sale, price: Price(price.sku, price.cents + sale.amount), schema=Price, id="raise"
+        )
         raised.send_to(prices)
         raised.send_to(app.output_stream("out"))
 

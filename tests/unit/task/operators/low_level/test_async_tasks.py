@@ -78,7 +78,10 @@ def driver_of(task: Any = Calling, *, inputs: int = 1, bounded: bool = True, **c
         app.store("counts", key=str, value=int)
         app.task(task)
 
-    keys = {f"task.{name.replace('_', '.')}": value for name, value in {"max_concurrency": "4", "window_ms": "-1", **config}.items()}
+    keys = {
+        f"task.{name.replace('_', '.')}": value
+        for name, value in {"max_concurrency": "4", "window_ms": "-1", **config}.items()
+    }
     return TestDriver(task_application("async")(describe), config=keys)
 
 
@@ -125,7 +128,10 @@ def test_nothing_is_in_flight_when_timers_and_window_are_called_or_an_epoch_ends
     Calling.acts = {1: sets_timers}
     driver = driver_of(bounded=False, window_ms="1000").pipe("in-0", numbers(1, 2)).step()
     driver.pipe("in-0", numbers(3, 4, 5)).advance(1000).step()
-    assert [call for task in Calling.made for call in task.life if call not in ("init", "close")] == ["window", "timer event"]
+    assert [call for task in Calling.made for call in task.life if call not in ("init", "close")] == [
+        "window",
+        "timer event",
+    ]
     assert sorted(sent(driver)) == [1, 2, 3, 4, 5]
 
 
@@ -159,7 +165,9 @@ def test_a_failure_names_the_message_and_everything_is_closed() -> None:
         raise ValueError("five")
 
     Calling.acts = {5: fails}
-    with pytest.raises(MessageError, match=r"Calling.process in task 'task' failed with ValueError: five, on the message Row\(n=5, "):
+    with pytest.raises(
+        MessageError, match=r"Calling.process in task 'task' failed with ValueError: five, on the message Row\(n=5, "
+    ):
         driver_of().pipe("in-0", numbers(*range(30))).run()
     assert Calling.made[0].life[-1].startswith("close")
     assert not any(thread.name.endswith("-calls") for thread in threading.enumerate())

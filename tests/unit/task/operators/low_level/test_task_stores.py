@@ -27,7 +27,11 @@ KEY_AND_VALUE = {"key": "string", "value": "bigint"}
 
 
 def driver_of(
-    act: Callable[[Any, Any], Any], stores: Mapping[str, Any] | None = None, *, partitions: int = 1, bounded: bool = True
+    act: Callable[[Any, Any], Any],
+    stores: Mapping[str, Any] | None = None,
+    *,
+    partitions: int = 1,
+    bounded: bool = True,
 ) -> TestDriver:
     """An application whose task calls ``act(context, word)`` for each word, and sends the repr of what that returns."""
 
@@ -76,7 +80,9 @@ def test_a_task_reads_what_it_wrote() -> None:
 
 
 def test_each_task_has_its_own() -> None:
-    driver = driver_of(count, partitions=2).pipe("words", words("a"), partition=0).pipe("words", words("a"), partition=1)
+    driver = (
+        driver_of(count, partitions=2).pipe("words", words("a"), partition=0).pipe("words", words("a"), partition=1)
+    )
     assert said(driver.run()) == ["1", "1"]
 
 
@@ -133,7 +139,9 @@ def test_values_are_messages_where_columns_are_declared() -> None:
     found, entries = once(act, visits={"key": "member bigint, day date", "value": Visits})
     assert found == Visits(1, at, ["home"])
     assert entries == [((7, at.date()), found)]
-    assert once(lambda store: (store.put(1, {"n": 2}), store.get(1))[1], rows={"key": int, "value": "n int"}) == Row(n=2)
+    assert once(lambda store: (store.put(1, {"n": 2}), store.get(1))[1], rows={"key": int, "value": "n int"}) == Row(
+        n=2
+    )
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -157,15 +165,27 @@ def test_what_a_store_gives_may_be_changed_without_changing_the_store(again: boo
     [
         (KEY_AND_VALUE, lambda store: store.get(7), r"'counts' is asked for the key 7: key is 7, which is no string"),
         (KEY_AND_VALUE, lambda store: store.get(None), r"the key None: key is None, and is declared never null"),
-        (KEY_AND_VALUE, lambda store: store.put("a", "b"), r"puts 'b' into the store 'counts': value is 'b', which is no bigint"),
+        (
+            KEY_AND_VALUE,
+            lambda store: store.put("a", "b"),
+            r"puts 'b' into the store 'counts': value is 'b', which is no bigint",
+        ),
         (KEY_AND_VALUE, lambda store: store.put("a", 2**63), r"which is no bigint"),
         (KEY_AND_VALUE, lambda store: store.put("a", True), r"True, which is no bigint"),
         (KEY_AND_VALUE, lambda store: store.put("\ud800", 1), r"which is no string"),
         (KEY_AND_VALUE, lambda store: list(store.range(1)), r"the key 1: key is 1, which is no string"),
         ({"key": "a int, b int", "value": int}, lambda store: store.get(1), r"it is no tuple of 2 values"),
-        ({"key": "a int, b int", "value": int}, lambda store: store.get((1, None)), r"b is None, and is declared never null"),
+        (
+            {"key": "a int, b int", "value": int},
+            lambda store: store.get((1, None)),
+            r"b is None, and is declared never null",
+        ),
         ({"key": int, "value": Visits}, lambda store: store.put(1, {"count": 1}), r"it lacks last, pages"),
-        ({"key": int, "value": Visits}, lambda store: store.put(1, 5), r"a message is a dataclass instance, a Row or a dict"),
+        (
+            {"key": int, "value": Visits},
+            lambda store: store.put(1, 5),
+            r"a message is a dataclass instance, a Row or a dict",
+        ),
     ],
 )
 def test_what_does_not_fit_the_declaration_is_said_with_the_line(types: Any, act: Any, sentence: str) -> None:
@@ -184,7 +204,11 @@ def test_an_unknown_store_is_named_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("types", "kind", "sentence"),
     [
-        ({"key": "double", "value": int}, InvalidApplication, "has the type double, by which entries cannot be kept in order"),
+        (
+            {"key": "double", "value": int},
+            InvalidApplication,
+            "has the type double, by which entries cannot be kept in order",
+        ),
         ({"key": "a int, b array<int>", "value": int}, InvalidApplication, "array<int>"),
         ({"key": "strng", "value": int}, SchemaError, "'strng' where a type should be"),
         ({"key": str, "value": "n intt"}, SchemaError, "'intt' where a type should be"),
@@ -237,7 +261,9 @@ def on_disk(folder: Any, **more: str) -> TestDriver:
 
 
 @pytest.mark.parametrize("keeps_host", [True, False])
-def test_a_store_on_disk_goes_from_epoch_to_epoch_whether_or_not_the_host_still_has_it(tmp_path: Any, keeps_host: bool) -> None:
+def test_a_store_on_disk_goes_from_epoch_to_epoch_whether_or_not_the_host_still_has_it(
+    tmp_path: Any, keeps_host: bool
+) -> None:
     driver = on_disk(tmp_path)
     expected = []
     for epoch in range(5):
@@ -257,7 +283,9 @@ def test_an_entry_with_a_time_to_live_is_gone_by_the_drivers_clock(tmp_path: Any
     assert said(driver) == ["a 1", "a 2", "a 1"]
 
 
-@pytest.mark.parametrize("factory", ["memory", "org.apache.samza.storage.kv.inmemory.InMemoryKeyValueStorageEngineFactory"])
+@pytest.mark.parametrize(
+    "factory", ["memory", "org.apache.samza.storage.kv.inmemory.InMemoryKeyValueStorageEngineFactory"]
+)
 def test_the_configuration_says_another_backend_and_another_time_to_live(tmp_path: Any, factory: str) -> None:
     driver = on_disk(tmp_path, **{"stores.counts.factory": factory, "stores.counts.rocksdb.ttl.ms": "-1"})
     driver.pipe("words", words("a")).step()

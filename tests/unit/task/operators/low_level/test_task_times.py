@@ -1,4 +1,7 @@
-"""Timers, window(), commits and shutdown of low-level tasks: what is called when, and that nothing of it is lost between epochs."""
+"""Timers, window(), commits and shutdown of low-level tasks.
+
+What is called when, and that nothing of it is lost between epochs.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,9 @@ def _no_acts() -> Any:
     Telling.acts = {}
 
 
-def driver_of(*, bounded: bool = False, config: dict[str, str] = OFF, task: type = Telling, partitions: int = 1) -> TestDriver:
+def driver_of(
+    *, bounded: bool = False, config: dict[str, str] = OFF, task: type = Telling, partitions: int = 1
+) -> TestDriver:
     def describe(app: Any) -> None:
         more = {} if bounded else {"watermarks": bounded_delay(0)}
         app.input_stream("words", schema="word string, at timestamp", timestamp="at", bounded=bounded, **more)
@@ -147,7 +152,13 @@ def test_setting_moves_a_timer_and_cancelling_takes_it_back() -> None:
         context.timers.set("moved", 10)
         context.timers.set("moved", 30)
         context.timers.set("gone", 20)
-        said.extend([context.timers.cancel("gone"), context.timers.cancel("gone"), context.timers.cancel("moved", kind="processing")])
+        said.extend(
+            [
+                context.timers.cancel("gone"),
+                context.timers.cancel("gone"),
+                context.timers.cancel("moved", kind="processing"),
+            ]
+        )
 
     Telling.acts = {"a": act}
     assert told(driver_of(bounded=True).pipe("words", at(0, "a")).run()) == ["a", "moved@30", "end"]
@@ -155,7 +166,9 @@ def test_setting_moves_a_timer_and_cancelling_takes_it_back() -> None:
 
 
 def test_a_datetime_with_a_zone_is_a_time() -> None:
-    Telling.acts = {"a": lambda task, context: context.timers.set("k", datetime(2026, 1, 1, 0, 0, 0, 1999, timezone.utc))}
+    Telling.acts = {
+        "a": lambda task, context: context.timers.set("k", datetime(2026, 1, 1, 0, 0, 0, 1999, timezone.utc))
+    }
     assert told(driver_of(bounded=True).pipe("words", at(0, "a")).run()) == ["a", f"k@{NOW + 1}", "end"]
 
 
@@ -181,7 +194,9 @@ def test_a_timer_that_is_always_set_again_is_told_at_the_end(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("kind", ["event", "processing"])
-def test_a_timer_that_is_always_set_again_for_a_time_that_has_passed_is_told(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timer_that_is_always_set_again_for_a_time_that_has_passed_is_told(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(timers, "_MOST", 50)
     again = sets(0, kind=kind)
     Telling.acts = {"a": again, "timer k0": again}
@@ -192,7 +207,11 @@ def test_a_timer_that_is_always_set_again_for_a_time_that_has_passed_is_told(kin
 @pytest.mark.parametrize("mode", ["staged", "pipelined"])
 def test_modes_fire_the_same_timers(mode: str) -> None:
     Telling.acts = {"a": sets(10, 30), "timer k10": sets(20, key="again")}
-    driver = driver_of(bounded=True).pipe("words", at(0, "a", "b")).run(mode=mode, epoch_messages=None if mode == "staged" else 1)
+    driver = (
+        driver_of(bounded=True)
+        .pipe("words", at(0, "a", "b"))
+        .run(mode=mode, epoch_messages=None if mode == "staged" else 1)
+    )
     assert told(driver) == ["a", "b", "k10@10", "again20@20", "k30@30", "end"]
 
 
@@ -235,7 +254,9 @@ def test_window_comes_between_messages() -> None:
 
 
 def test_window_without_a_time_is_refused_and_off_means_never() -> None:
-    with pytest.raises(ConfigError, match=r"has window\(\), and task.window.ms is not set: it would never be called") as caught:
+    with pytest.raises(
+        ConfigError, match=r"has window\(\), and task.window.ms is not set: it would never be called"
+    ) as caught:
         driver_of(config={}).pipe("words", at(0, "a")).step()
     assert '"-1" for never' in caught.value.hint
     driver = driver_of(config=OFF).pipe("words", at(0, "a")).step()
@@ -273,7 +294,10 @@ def test_all_tasks_end_after_the_epoch_in_which_one_asks_for_it() -> None:
     Telling.acts = {"stop": lambda task, context: task.coordinator.shutdown(RequestScope.ALL_TASKS)}
     driver = driver_of(partitions=2)
     driver.pipe("words", at(0, "a", "b"), partition=0).pipe("words", at(0, "stop", "c"), partition=1).step()
-    assert [[row.text for row in driver.output("out", partition=partition)] for partition in (0, 1)] == [["a", "b"], ["stop"]]
+    assert [[row.text for row in driver.output("out", partition=partition)] for partition in (0, 1)] == [
+        ["a", "b"],
+        ["stop"],
+    ]
     assert [(report.shut_down, report.ended) for report in driver.reports()] == [(True, True), (True, True)]
     driver.pipe("words", at(0, "d"), partition=0).step()
     assert sorted(told(driver)) == ["a", "b", "stop"]
