@@ -30,7 +30,7 @@ APPLICATION = "benchmarks.applications:beside"
 
 @dataclass(frozen=True)
 class Beside:
-    """Latencies in ms, from commit to commit, of real-time events; messages of the history that went through per second."""
+    """Latencies in ms, commit to commit, of real-time events; messages of the history that went through per second."""
 
     history: int
     events: int

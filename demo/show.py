@@ -89,7 +89,7 @@ def stage_lines(log: str) -> None:
 
 
 def first_rows(folder: Path) -> None:
-    """Print the makers and hours with the longest delays among those with at least 100 flights, and the number of rows."""
+    """Print the makers and hours with the longest delays of those with 100 flights or more, and the number of rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
