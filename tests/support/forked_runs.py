@@ -22,7 +22,7 @@ import json, os, sys, traceback
 from pathlib import Path
 import pyarrow, pyarrow.compute
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from tests.unit.spark import carrying_apps
+from tests.support import carrying_apps
 from tests.support.runs_here import Here
 
 def run(asked):
