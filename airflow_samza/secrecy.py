@@ -57,8 +57,10 @@ _NAMED = re.compile(
 def is_secret_name(name: str) -> bool:
     """Return whether an option of this name holds a secret.
 
-    >>> is_secret_name("sasl.jaas.config"), is_secret_name("Api-Key"), is_secret_name("sasl.mechanism"),
-    is_secret_name("primary_key") (True, True, False, False)
+    >>> is_secret_name("sasl.jaas.config"), is_secret_name("Api-Key")
+    (True, True)
+    >>> is_secret_name("sasl.mechanism"), is_secret_name("primary_key")
+    (False, False)
     """
     parts = [part.lower() for part in _PARTS.findall(name)]
     joined = "".join(parts)
@@ -72,8 +74,10 @@ def gives_away(name: str, value: object) -> bool:
 
     It may stand in no code and no file.
 
-    >>> gives_away("pwd", "x"), gives_away("url", "jdbc:h2:x;password=x"), gives_away("url",
-    "jdbc:postgresql://host/db") (True, True, False)
+    >>> gives_away("pwd", "x"), gives_away("url", "jdbc:h2:x;password=x")
+    (True, True)
+    >>> gives_away("url", "jdbc:postgresql://host/db")
+    False
     """
     return is_secret_name(name) or (isinstance(value, str) and without_passwords(value) != value)
 
@@ -83,8 +87,10 @@ def holds_secret(name: str, value: object) -> bool:
 
     No text shows it.
 
-    >>> holds_secret("url", "jdbc:postgresql://host/db"), holds_secret("url", "https://me:hush@host/"),
-    holds_secret("url", "https://host/") (True, True, False)
+    >>> holds_secret("url", "jdbc:postgresql://host/db"), holds_secret("url", "https://me:hush@host/")
+    (True, True)
+    >>> holds_secret("url", "https://host/")
+    False
     """
     return gives_away(name, value) or (isinstance(value, str) and value.startswith("jdbc:"))
 

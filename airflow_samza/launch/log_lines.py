@@ -16,9 +16,10 @@ _THREAD = re.compile(r'Exception in thread "[^"]*" ')
 def telling_line(lines: Sequence[str]) -> str:
     """The last line of a log that tells of an error; the last one when none does.
 
-    >>> telling_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO ShutdownHookManager:
-    Deleting"]) 'java.net.UnknownHostException: nowhere' >>> telling_line(["Unrecognized option: -Xmuch", "Error: Could
-    not create the Java Virtual Machine."]) 'Unrecognized option: -Xmuch'
+    >>> telling_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO Hooks: Deleting"])
+    'java.net.UnknownHostException: nowhere'
+    >>> telling_line(["Unrecognized option: -Xmuch", "Error: Could not create the Java Virtual Machine."])
+    'Unrecognized option: -Xmuch'
     """
     said = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)] or list(lines)
     told = [line for line in said if _TELLING.search(line) and not _FRAME.match(line)]

@@ -4,9 +4,10 @@ Reading gives the user messages of the topic as of the moment the query was plan
 partition; with ``metadata=true`` also ``_partition`` and ``_offset``. Control messages are not shown. Writing appends
 all rows in one commit, each to the partition of its key.
 
->>> # register(spark) >>> # spark.read.format("samza").option("root", root).option("topic", "page-views").load() >>> #
-frame.write.format("samza").option("root", root).option("topic", "page-views").option("key",
-"member_id").mode("append").save()
+>>> # register(spark)
+>>> # spark.read.format("samza").option("root", root).option("topic", "page-views").load()
+>>> # options = {"root": root, "topic": "page-views", "key": "member_id"}
+>>> # frame.write.format("samza").options(**options).mode("append").save()
 """
 
 from __future__ import annotations

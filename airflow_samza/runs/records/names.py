@@ -100,9 +100,12 @@ def intermediate_topic(
     1, and any other name has dots, which no id has. ``names`` is the way in which the run names its topics
     (:data:`NAMES`).
 
-    >>> print(intermediate_topic("page-views", "1", "by-member", "r", Generation(1, 1))) page-views-1-by-member/r/1.1
-    >>> print(intermediate_topic("a", "b-1-c", "s", "r", Generation(1, 1)), intermediate_topic("a-1-b", "c", "s", "r",
-    Generation(1, 1))) a.b-1-c.s/r/1.1 a-1-b.c.s/r/1.1
+    >>> print(intermediate_topic("page-views", "1", "by-member", "r", Generation(1, 1)))
+    page-views-1-by-member/r/1.1
+    >>> print(intermediate_topic("a", "b-1-c", "s", "r", Generation(1, 1)))
+    a.b-1-c.s/r/1.1
+    >>> print(intermediate_topic("a-1-b", "c", "s", "r", Generation(1, 1)))
+    a-1-b.c.s/r/1.1
     """
     run = f"{safe(run_id)}/{generation}"
     if names == 1:

@@ -129,7 +129,7 @@ def open_format(name: str) -> FileFormat:
         "csv": ("csv", "CsvFormat"),
         "avro": ("avro", "AvroFormat"),
     }[name]
-    found: FileFormat = getattr(import_module(f"airflow_samza.systems.files.{module}"), kind)()
+    found: FileFormat = getattr(import_module(f"airflow_samza.systems.files.formats.{module}"), kind)()
     return found
 
 
