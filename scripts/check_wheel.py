@@ -46,11 +46,15 @@ def check_application() -> None:
     def page_views(app: StreamApplicationDescriptor) -> None:
         views = app.input_stream("page-views", schema="country string, dwell_ms int", partitions=2)
         counted = (
-            views.where("upper(country) <> 'NO'").partition_by("country", id="by-country").aggregate("country", views=count(), id="counted")
+            views.where("upper(country) <> 'NO'")
+            .partition_by("country", id="by-country")
+            .aggregate("country", views=count(), id="counted")
         )
         counted.send_to(app.output_stream("views-per-country"))
 
-    driver = TestDriver(page_views).pipe("page-views", [{"country": country, "dwell_ms": 1} for country in ("nl", "no", "nl")])
+    driver = TestDriver(page_views).pipe(
+        "page-views", [{"country": country, "dwell_ms": 1} for country in ("nl", "no", "nl")]
+    )
     assert [(row.country, row.views) for row in driver.run().output("views-per-country")] == [("nl", 2)]
 
 
@@ -63,7 +67,10 @@ def check_provider() -> None:
     assert provider.version == airflow_samza.__version__
     hook = manager.hooks["samza"]
     assert hook is not None
-    print(f"Airflow {importlib.metadata.version('apache-airflow')} has the provider, its connection is called {hook.hook_name!r}")
+    print(
+        f"Airflow {importlib.metadata.version('apache-airflow')} has the provider, its connection is called "
+        f"{hook.hook_name!r}"
+    )
 
 
 check_contents(sys.argv[1])

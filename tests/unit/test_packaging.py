@@ -17,7 +17,9 @@ else:
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = [
-    found[1] for line in PROJECT["project"]["classifiers"] if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
+    found[1]
+    for line in PROJECT["project"]["classifiers"]
+    if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
 ]
 
 

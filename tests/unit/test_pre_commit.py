@@ -12,7 +12,9 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 REPOSITORIES: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-LOCAL: list[dict[str, Any]] = [hook for repository in REPOSITORIES if repository["repo"] == "local" for hook in repository["hooks"]]
+LOCAL: list[dict[str, Any]] = [
+    hook for repository in REPOSITORIES if repository["repo"] == "local" for hook in repository["hooks"]
+]
 
 
 def test_every_foreign_repository_is_pinned_to_a_release() -> None:

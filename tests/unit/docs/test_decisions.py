@@ -25,12 +25,14 @@ def test_a_decision_has_its_three_parts_and_is_short() -> None:
 
 def test_the_index_names_every_decision_by_its_title() -> None:
     titles = {name: re.match(rf"# ({int(name.split('-')[0])}\. .+)\n", text) for name, text in TEXTS.items()}
-    assert [(title, link) for title, link in re.findall(r"^- \[(.+)\]\((\d{4}-.+\.md)\)$", INDEX, flags=re.MULTILINE)] == [
-        (title and title[1], name) for name, title in titles.items()
-    ]
+    assert [
+        (title, link) for title, link in re.findall(r"^- \[(.+)\]\((\d{4}-.+\.md)\)$", INDEX, flags=re.MULTILINE)
+    ] == [(title and title[1], name) for name, title in titles.items()]
 
 
 def test_links_lead_to_files() -> None:
     pages = {DECISIONS / "README.md": INDEX, **{DECISIONS / name: text for name, text in TEXTS.items()}}
-    links = [(page, link) for page, text in pages.items() for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    links = [
+        (page, link) for page, text in pages.items() for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link
+    ]
     assert not [(page.name, link) for page, link in links if not (page.parent / link).exists()]

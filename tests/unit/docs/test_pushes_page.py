@@ -20,7 +20,7 @@ def test_every_parameter_that_the_page_names_is_one() -> None:
 
 def test_the_dags_of_the_model_are_those_that_the_page_names() -> None:
     written = (DOCS.parent / "dags" / "delay_model.py").read_text(encoding="utf-8")
-    assert re.findall(r'^with DAG\("(\w+)"', written, flags=re.MULTILINE) == re.findall(
+    assert re.findall(r'^with DAG\(\s*"(\w+)"', written, flags=re.MULTILINE) == re.findall(
         r"^\| `(\w+)` \|", text_of("model-refresh.md"), flags=re.MULTILINE
     )
 

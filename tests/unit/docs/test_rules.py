@@ -22,7 +22,9 @@ ANCHORS = re.findall(r'^<a id="([a-z]\d+)"></a>$', TEXT, flags=re.MULTILINE)
 IDS = [anchor.upper() for anchor in ANCHORS]
 
 CODE = sorted(
-    path for folder in ("airflow_samza", "tests", "benchmarks", "dags", "demo", "scripts") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("airflow_samza", "tests", "benchmarks", "dags", "demo", "scripts")
+    for path in (ROOT / folder).rglob("*.py")
 )
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 CONTRIBUTORS = (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
@@ -84,7 +86,11 @@ def test_every_anchor_stands_above_the_heading_of_its_rule() -> None:
 
 
 def test_rules_are_numbered_without_gaps() -> None:
-    assert [f"{letter}{number}" for letter, last in (("P", 11), ("C", 10), ("M", 8), ("S", 10)) for number in range(1, last + 1)] == IDS
+    assert [
+        f"{letter}{number}"
+        for letter, last in (("P", 11), ("C", 10), ("M", 8), ("S", 10))
+        for number in range(1, last + 1)
+    ] == IDS
 
 
 @pytest.mark.parametrize(
@@ -128,10 +134,17 @@ def test_pages_link_to_rules_that_exist() -> None:
         for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", text):
             if (page.parent / target if target else page).resolve() == RULES and anchor not in ANCHORS:
                 wrong.append((page.name, f"{target}#{anchor}"))
-        wrong += [(page.name, rule) for citation in CITATION.findall(text) for rule in named(citation) if rule not in IDS]
+        wrong += [
+            (page.name, rule) for citation in CITATION.findall(text) for rule in named(citation) if rule not in IDS
+        ]
     assert not wrong
 
 
 def test_pages_for_users_say_what_a_rule_means_instead_of_its_number() -> None:
-    wrong = [(page.name, found) for page in PAGES if is_for_users(page) for found in numbers(page.read_text(encoding="utf-8"))]
+    wrong = [
+        (page.name, found)
+        for page in PAGES
+        if is_for_users(page)
+        for found in numbers(page.read_text(encoding="utf-8"))
+    ]
     assert not wrong
