@@ -36,13 +36,13 @@ EPOCH_MAX_MS = "job.epoch.max.ms"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
 MAX_PARTITIONS = 65_536
-"""The largest count of partitions that a stream may have (SEMANTICS P3)."""
+"""The largest count of partitions that a stream may have (rule P3)."""
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
 
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
-"""The longer ending first: both ``side.inputs.processor.factory`` and ``factory`` end alike (SEMANTICS S8)."""
+"""The longer ending first: both ``side.inputs.processor.factory`` and ``factory`` end alike (rule S8)."""
 
 _STORE_LIMIT_KEY = re.compile(r"stores\.(.+?)\.(rocksdb\.ttl\.ms|max\.key\.bytes|max\.value\.bytes|max\.bytes)")
 _PRIORITY_KEY = re.compile(r"task\.chooser\.priorities\..+|(?:systems\..+\.)?streams\..+\.samza\.priority")
@@ -127,13 +127,13 @@ class Config(Mapping[str, str]):
     def intermediate_partitions(self) -> int | None:
         """The partition count of intermediate streams that nothing else decides.
 
-        -1 and absence are None (SEMANTICS P3).
+        -1 and absence are None (rule P3).
         """
         return self._count(INTERMEDIATE_PARTITIONS, MAX_PARTITIONS)
 
     @property
     def intermediate_partitions_max(self) -> int:
-        """The cap on inferred counts (SEMANTICS P2): 256 unless set. Larger than any count, it lifts the cap."""
+        """The cap on inferred counts (rule P2): 256 unless set. Larger than any count, it lifts the cap."""
         return self._count(INTERMEDIATE_PARTITIONS_MAX, _MAX_INT) or 256
 
     def _count(self, key: str, most: int) -> int | None:
@@ -162,7 +162,7 @@ class Config(Mapping[str, str]):
 
     @property
     def standby_replication(self) -> int:
-        """On how many hosts a task's state is kept in all: 1 unless set (SEMANTICS S9). More need host affinity."""
+        """On how many hosts a task's state is kept in all: 1 unless set (rule S9). More need host affinity."""
         copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
         if copies > 1 and not self.host_affinity:
             self.refuse(
@@ -191,7 +191,7 @@ class Config(Mapping[str, str]):
     def check(self) -> None:
         """Refuse every value that means nothing, and what keys say against each other, before anything depends on it.
 
-        The counts of intermediate streams are left to plans that have one (SEMANTICS P3).
+        The counts of intermediate streams are left to plans that have one (rule P3).
         """
         for name, kind in vars(Config).items():
             if isinstance(kind, property) and name not in ("intermediate_partitions", "intermediate_partitions_max"):
@@ -220,7 +220,7 @@ class Config(Mapping[str, str]):
 
     @property
     def batch_size(self) -> int | None:
-        """How many messages of one partition are taken in a row (SEMANTICS M4); None when not set."""
+        """How many messages of one partition are taken in a row (rule M4); None when not set."""
         return self.integer(BATCH_SIZE, least=1)
 
     @property
@@ -238,12 +238,12 @@ class Config(Mapping[str, str]):
 
     @property
     def chooser_class(self) -> str | None:
-        """The user's own chooser factory (SEMANTICS M1)."""
+        """The user's own chooser factory (rule M1)."""
         return self.text(CHOOSER_CLASS)
 
     @property
     def waits_for_head_of_all(self) -> bool:
-        """Whether every input is read to its head before the first message is chosen (SEMANTICS M3)."""
+        """Whether every input is read to its head before the first message is chosen (rule M3)."""
         value = self.text(CHOOSER_WAIT_FOR_HEAD)
         if value not in (None, "all"):
             self.refuse(CHOOSER_WAIT_FOR_HEAD, 'the word "all", or unset')
@@ -253,7 +253,7 @@ class Config(Mapping[str, str]):
     def watermark_idle_timeout_ms(self) -> int | None:
         """After how many ms an idle producer is left out of the watermark.
 
-        None when off, as it is unless set (SEMANTICS C8).
+        None when off, as it is unless set (rule C8).
         """
         return self._milliseconds(WATERMARK_IDLE_TIMEOUT)
 

@@ -19,7 +19,7 @@ class SamzaError(Exception):
     """
 
     rule: ClassVar[str] = "error"
-    """A short stable keyword for programs (SEMANTICS names some of them)."""
+    """A short stable keyword for programs."""
 
     retryable: ClassVar[bool] = False
     """Whether trying the same thing again can help; the Airflow face maps False to *no retry*."""
@@ -164,7 +164,7 @@ class PartitionMismatch(PlanError):
 
 
 class PartitioningMismatch(PlanError):
-    """Streams that meet in one join, or the rows of one key, are not partitioned alike (SEMANTICS P11)."""
+    """Streams that meet in one join, or the rows of one key, are not partitioned alike (rule P11)."""
 
     rule = "partitioning-mismatch"
 
@@ -188,7 +188,7 @@ class Unreachable(PlanError):
 
 
 class PlanChanged(PlanError):
-    """The plan differs from an earlier one in a way that would break state or a run in progress (SEMANTICS P10)."""
+    """The plan differs from an earlier one in a way that would break state or a run in progress (rule P10)."""
 
     rule = "plan-changed"
 

@@ -5,7 +5,7 @@ The hash is Spark's Murmur3 (seed 42) of the key columns in order, the partition
 * integers of any width hash as ``bigint``, floats as ``double`` (``-0.0`` as ``0.0``, every NaN alike), so that
   widening a key column moves no message;
 * a null column of a composite key is skipped, as Spark's ``hash(a, b)`` does; a key that is null in every column, or a
-  stream of one partition, gives partition 0 (SEMANTICS P11).
+  stream of one partition, gives partition 0 (rule P11).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``app``: what an application's function gets, to declare systems, streams and tables.
 
 Code names systems only; the environment binds them (kind, place, secrets). Source: planner-with-tables (streams,
-tables, side inputs); SEMANTICS P11 (keys and partitioners), S2, S6–S8 (tables), C10 (shared streams).
+tables, side inputs); rule P11 (keys and partitioners), rules S2, S6–S8 (tables), rule C10 (shared streams).
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class ApplicationDescriptor:
         It does not end unless ``bounded=True``.
 
         ``id``, ``schema`` and the others as of :meth:`input_stream`.
-        Such a stream carries end-of-stream and watermarks of each run that writes it (SEMANTICS C10).
+        Such a stream carries end-of-stream and watermarks of each run that writes it (rule C10).
         """
         check_words(more, "shared_stream")
         self._check_on_error(more, f"shared stream {id!r}")
@@ -312,7 +312,7 @@ class ApplicationDescriptor:
     def pushed_table(
         self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]
     ) -> Table[Any]:
-        """A table filled by pushes; read-only here (SEMANTICS S6).
+        """A table filled by pushes; read-only here (rule S6).
 
         Its side input is the stream of the pushes, ``<id>-push``.
 
@@ -361,7 +361,7 @@ class ApplicationDescriptor:
     ) -> Table[Any]:
         """A table that the application writes with ``send_to``.
 
-        Its changelog brings it back when the disk is lost (S10).
+        Its changelog brings it back when the disk is lost (rule S10).
 
         ``key`` are the columns by which rows are found (the last write of a key wins), ``schema`` all columns,
         ``options`` what its store takes; ``renamed_from`` is its former id, under which its rows are found again. The
@@ -418,7 +418,7 @@ class ApplicationDescriptor:
         ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or
         ``system.stream``; left out, the configuration says them (``stores.<id>.side.inputs``). ``processor`` is a
         factory ``(config, metrics) -> SideInputsProcessor`` or its name ``"package.module:attribute"``; without one
-        each message is a row, stored under its key columns (SEMANTICS S2). ``schema``, ``ttl``, ``changelog``,
+        each message is a row, stored under its key columns (rule S2). ``schema``, ``ttl``, ``changelog``,
         ``options`` and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no changelog
         (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
         """

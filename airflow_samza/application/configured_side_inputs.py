@@ -1,6 +1,6 @@
 """The configuration form of side inputs beside what the code says of a table.
 
-It adds to that, or it is refused (SEMANTICS S8).
+It adds to that, or it is refused (rule S8).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Descriptors: what an application says of its systems, streams and tables. Values only, no I/O.
 
-Source: planner-with-tables (streams, tables, side inputs) and SEMANTICS P11 (keys), S6–S8 (tables).
+Source: planner-with-tables (streams, tables, side inputs) and rule P11 (keys), rules S6–S8 (tables).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _ROLE_WORDS = {
 
 
 class GraphBuilder:
-    """Collects one application. Ids follow SEMANTICS P8: ``<app>-<app id>-<op>-<name or number>``.
+    """Collects one application. Ids follow rule P8: ``<app>-<app id>-<op>-<name or number>``.
 
     The number counts the operators said so far, named ones too; streams that enter the graph are named after their id
     and do not count, so that another input renames nothing.

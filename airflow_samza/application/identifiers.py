@@ -1,4 +1,4 @@
-"""Ids: which are allowed, and which are made (SEMANTICS P8)."""
+"""Ids: which are allowed, and which are made (rule P8)."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def checked_id(value: object, word: str) -> str:
 
 
 def is_system_stream(value: str) -> bool:
-    """Whether a text is a stream id or ``system.stream``, as the configuration writes side inputs (SEMANTICS S8)."""
+    """Whether a text is a stream id or ``system.stream``, as the configuration writes side inputs (rule S8)."""
     return _WORD_OF_SYSTEM_STREAM.fullmatch(value) is not None

@@ -5,7 +5,7 @@ A message stream never changes: every call returns a new one. One method never t
 declared dataclass, else a :class:`~airflow_samza.row.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``,
 ``transform`` a DataFrame. ``on_error`` says what becomes of messages on which an operator fails: ``"fail"`` (the stage
 fails), ``"drop"``, ``dead_letter(stream)``.
-Source: planner-with-tables; SEMANTICS P8 (ids), P11 (keys), S6 (read-only tables).
+Source: planner-with-tables; rule P8 (ids), rule P11 (keys), rule S6 (read-only tables).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class MessageStream(Generic[T]):
     """A stream of messages ``T`` inside an application.
 
     Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it
-    has one; there it has to be given, elsewhere operators are numbered (SEMANTICS P8). ``renamed_from`` is its former
+    has one; there it has to be given, elsewhere operators are numbered (rule P8). ``renamed_from`` is its former
     id, under which its state is found again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) says the
     columns of what comes out. ``key`` is a column, or several. Lengths of time are ms, a ``timedelta`` or a text (``"5
     minutes"``). ``system`` is where an intermediate stream lies.

@@ -19,7 +19,7 @@ def named(op: str, id: object) -> str:
 
 
 def required_id(id: str | None, op: str) -> str:
-    """The id of an operator on which a topic or state hangs (SEMANTICS P8)."""
+    """The id of an operator on which a topic or state hangs (rule P8)."""
     if is_blank(id):
         refuse(f"{op} needs id=. {_ID_REASON}", hint=f'Name it: {op}(…, id="by-member").', kind=BadId, operator=op)
     return checked_id(id, op)

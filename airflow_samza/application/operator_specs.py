@@ -5,7 +5,7 @@ forward are derived once, in :class:`~airflow_samza.application.application.Appl
 former ``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator
 writes beside its results, ``on_error`` says what becomes of messages on which it fails (None: they fail the stage); its
 dead-letter stream is among the side outputs.
-Source: planner-with-tables, "OperatorSpec graph"; ids by SEMANTICS P8.
+Source: planner-with-tables, "OperatorSpec graph"; ids by rule P8.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OperatorSpec:
     """The word for this kind of operator in ids, plans and errors."""
 
     is_terminal: ClassVar[bool] = False
-    """Whether the walk from an input stops here (SEMANTICS P1)."""
+    """Whether the walk from an input stops here (rule P1)."""
 
     @property
     def title(self) -> str:

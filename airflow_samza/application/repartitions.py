@@ -83,7 +83,7 @@ def _intermediate(
             system=None if system is None else checked_id(system, "system"),
             schema=sender.schema,
             key=key,
-            partitions=1 if broadcast else None,  # SEMANTICS P4
+            partitions=1 if broadcast else None,  # rule P4
             timestamp=event_time,
             broadcast=broadcast,
             location=location,

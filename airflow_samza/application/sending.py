@@ -69,7 +69,7 @@ def check_send_on_error(target: object, on_error: object) -> None:
 
 
 def _check_table_writable(table: TableDescriptor) -> None:
-    if table.kind is TableKind.PUSHED:  # SEMANTICS S6
+    if table.kind is TableKind.PUSHED:  # rule S6
         refuse(
             f"Table {table.table_id!r} is filled by its side inputs and read-only for the application",
             hint="Write to app.local_table(…), or send the messages to an output stream.",

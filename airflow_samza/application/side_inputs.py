@@ -1,4 +1,4 @@
-"""How a stream becomes a table's contents: the processor of side inputs (side-inputs, APIs; SEMANTICS S2, S8)."""
+"""How a stream becomes a table's contents: the processor of side inputs (side-inputs, APIs; rules S2, S8)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SideInputsProcessorFactory(Protocol):
 
 
 def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
-    """The configuration form of what the descriptors say (SEMANTICS S8).
+    """The configuration form of what the descriptors say (rule S8).
 
     The same keys that a user would write by hand.
     """

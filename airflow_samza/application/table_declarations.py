@@ -1,6 +1,6 @@
 """What may be said of a table, checked.
 
-Pushed, local, remote, and the general form with side inputs (SEMANTICS S2, S6, S8).
+Pushed, local, remote, and the general form with side inputs (rules S2, S6, S8).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A task is made once per partition by the application's factory, and anew for eac
 must have ``process``; ``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task
 defines them. Subclass the abstract classes, or just define the methods. Each call comes after the one before has
 returned; only the calls of an :class:`AsyncStreamTask` overlap.
-Source: side-inputs ("one message at a time per task"), control-messages (end of stream); SEMANTICS C7, C9.
+Source: side-inputs ("one message at a time per task"), control-messages (end of stream); rules C7, C9.
 """
 
 from __future__ import annotations
@@ -250,12 +250,12 @@ class TimerListenerTask(ABC):
 
         Those that are due together come in the order of their times, then of their keys. At the final end of all inputs
         every event timer that is left fires, before ``on_end_of_stream``; processing timers that are left never fire
-        (SEMANTICS C9).
+        (rule C9).
         """
 
 
 class EndOfStreamListenerTask(ABC):
-    """A task that wants to know when all its inputs have ended for good (SEMANTICS C7, C9)."""
+    """A task that wants to know when all its inputs have ended for good (rules C7, C9)."""
 
     @abstractmethod
     def on_end_of_stream(self, collector: MessageCollector, coordinator: TaskCoordinator) -> None:

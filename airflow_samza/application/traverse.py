@@ -1,4 +1,4 @@
-"""The one walk over a graph (planner-with-tables, "Unifying Graph Traversal"; SEMANTICS P1)."""
+"""The one walk over a graph (planner-with-tables, "Unifying Graph Traversal"; rule P1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The choosers that keep streams in step: by time, by offset, or by how far they are behind their heads.
 
-Source: message-chooser, "Time alignment" to "Maintain starting alignment"; SEMANTICS M2, M5.
+Source: message-chooser, "Time alignment" to "Maintain starting alignment"; rules M2, M5.
 """
 
 from __future__ import annotations

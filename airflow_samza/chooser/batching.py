@@ -1,6 +1,6 @@
 """The chooser that keeps to a partition for a while, which makes fewer changes between partitions.
 
-Source: message-chooser, "batching"; SEMANTICS M4. In both forms what is kept of a batch from epoch to epoch is its
+Source: message-chooser, "batching"; rule M4. In both forms what is kept of a batch from epoch to epoch is its
 partition and how many messages it has taken.
 """
 

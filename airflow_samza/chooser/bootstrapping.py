@@ -1,6 +1,6 @@
 """The head gate: nothing is chosen while a stream that has to reach its head first has nothing at hand.
 
-Source: message-chooser, "To support bootstrapping"; SEMANTICS M3.
+Source: message-chooser, "To support bootstrapping"; rule M3.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The layers stand around any chooser. The gate, because the document has it in fr
 choose if …"). Priorities and batches, because its default chooser is made of them, and leaves to the chooser inside
 which of several streams of equal priority is next.
 
-Source: message-chooser, "DefaultChooser"; SEMANTICS M1–M4.
+Source: message-chooser, "DefaultChooser"; rules M1–M4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Each chooses among streams of equal priority. The head gate, priorities and batches that are configured stand around it,
 as around any chooser, so those that are named after one of these layers are round robin inside.
 
-Source: SEMANTICS M1, M2.
+Source: rules M1, M2.
 """
 
 from __future__ import annotations

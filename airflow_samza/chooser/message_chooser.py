@@ -1,6 +1,6 @@
 """The protocol of choosers, and what they need to know of an envelope.
 
-Source: message-chooser, "MessageChooser interface"; SEMANTICS M1, M6, M7.
+Source: message-chooser, "MessageChooser interface"; rules M1, M6, M7.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Partition(Protocol):
 
 
 class Envelope(Protocol):
-    """Consecutive messages of one partition, at least one: a single message, or a run of them (SEMANTICS M6).
+    """Consecutive messages of one partition, at least one: a single message, or a run of them (rule M6).
 
     ``offset`` is that of the first message; a run of several has whole numbers as offsets, one after the other. An
     unknown offset is None or an empty text.

@@ -1,6 +1,6 @@
 """The order of offsets, and where the heads of partitions are when a task starts.
 
-Source: SEMANTICS M3 and M5; message-chooser, "Sorting strings that contains longs".
+Source: rules M3 and M5; message-chooser, "Sorting strings that contains longs".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OffsetOrder = Callable[[Any], Any]
 
 
 class OffsetOrders:
-    """The order of offsets of each system: ``orders`` by system, whole numbers for those that it leaves out (M5)."""
+    """The order of offsets of each system: ``orders`` by system, whole numbers for those that it leaves out (rule M5)."""
 
     def __init__(self, orders: Mapping[str, OffsetOrder] | None = None) -> None:
         self._orders = dict(orders or {})

@@ -1,6 +1,6 @@
 """Choosing among runs of messages: whole runs, or exactly as if message after message came.
 
-Source: SEMANTICS M6, M7.
+Source: rules M6, M7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What configuration says about choosing: priorities, bootstrap streams, batches, the head gate.
 
-Source: message-chooser, "task.chooser.priorities"; SEMANTICS M1, M3, M4.
+Source: message-chooser, "task.chooser.priorities"; rules M1, M3, M4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The chooser of priorities: one chooser per priority, the highest that has something goes first.
 
-Source: message-chooser, "task.chooser.priorities"; SEMANTICS M4.
+Source: message-chooser, "task.chooser.priorities"; rule M4.
 """
 
 from __future__ import annotations

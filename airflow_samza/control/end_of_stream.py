@@ -1,6 +1,6 @@
 """End-of-stream: the bookkeeping of a consuming task, and who sends how many messages.
 
-Source: control-messages, "the reconciliation process"; SEMANTICS C1–C3, C5–C7, C9.
+Source: control-messages, "the reconciliation process"; rules C1–C3, C5–C7, C9.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 
 @dataclass(frozen=True)
 class PartitionEnded:
-    """One partition of a stream has ended for this task. ``final`` False ends a slice, not the stream (C9)."""
+    """One partition of a stream has ended for this task. ``final`` False ends a slice, not the stream (rule C9)."""
 
     stream: str
     partition: int
@@ -35,7 +35,7 @@ class _Partition:
 class EndOfStreamBookkeeping:
     """Which partitions of a task have ended: per (stream, partition) the set of producer tasks against ``taskCount``.
 
-    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages
+    ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve messages
     that carry no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a
     restart between two messages still ends.
 
@@ -57,13 +57,13 @@ class EndOfStreamBookkeeping:
     ) -> PartitionEnded | None:
         """Takes one message into account; returns the event when this message ends the partition, and None otherwise.
 
-        A message of a partition that is not this task's (a side input, C5) changes nothing. A task count that
-        contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
+        A message of a partition that is not this task's (a side input, rule C5) changes nothing. A task count that
+        contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (rule C3).
         """
         state = self._partitions.get((stream, partition))
         if state is None:
             return None
-        if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (C2)
+        if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (rule C2)
             if not state.ended:
                 state.final = state.final and message.final
             return self._end(stream, partition, state)
@@ -81,7 +81,7 @@ class EndOfStreamBookkeeping:
         return state is not None and state.ended
 
     def is_final(self, stream: str) -> bool:
-        """Whether all ends of the stream's partitions, as far as they came, are the end of the stream and not of a slice (C9)."""
+        """Whether all ends of the stream's partitions, as far as they came, are the end of the stream and not of a slice (rule C9)."""
         return all(state.final for (name, _), state in self._partitions.items() if name == stream)
 
     def stream_ended(self, stream: str) -> bool:
@@ -102,7 +102,7 @@ class EndOfStreamBookkeeping:
         }
 
     def checkpoint(self) -> list[dict[str, Any]]:
-        """The state as JSON, one object per partition that anything is known of (C6)."""
+        """The state as JSON, one object per partition that anything is known of (rule C6)."""
         return [
             {
                 "stream": stream,
@@ -157,7 +157,7 @@ class EndOfStreamBookkeeping:
 def output_sources(
     inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str], writers: Mapping[str, Sequence[str]]
 ) -> dict[str, frozenset[str]]:
-    """For each output stream the input streams from which it can be reached along operator outputs (C7).
+    """For each output stream the input streams from which it can be reached along operator outputs (rule C7).
 
     ``inputs_of`` holds the operators that each operator reads, ``input_streams`` the stream of each input operator,
     ``writers`` the operators that write each output. The walk stops at input operators; virtual edges through tables
@@ -214,7 +214,7 @@ def task_name(number: int) -> str:
 def task_partitions(plan: ExecutionPlan, stage_id: str, number: int) -> list[tuple[str, int]]:
     """What one task of a stage owns: partition *k* of every input that has one, and all of a broadcast.
 
-    Side inputs are left out (C5).
+    Side inputs are left out (rule C5).
     """
     return [
         (stream.stream_id, partition)
@@ -233,7 +233,7 @@ def stage_assignment(plan: ExecutionPlan, stage_id: str) -> dict[str, list[tuple
 
 
 def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
-    """For each output of a stage the inputs of the stage that reach it (C7)."""
+    """For each output of a stage the inputs of the stage that reach it (rule C7)."""
     stage = plan.stage(stage_id)
     operators = [plan.operator(op_id) for op_id in stage.operators]
     members = set(stage.operators)

@@ -1,6 +1,6 @@
 """Control messages and their wire form: one type byte, then the user's bytes untouched, or JSON.
 
-Source: control-messages, "Intermediate Stream Message Format"; SEMANTICS C1.
+Source: control-messages, "Intermediate Stream Message Format"; rule C1.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class MessageType(IntEnum):
 class ControlMessage:
     """A message from a producer task to every partition of a stream.
 
-    ``task_name`` None: it comes from a source and completes its partition at once (C2). ``run`` marks the section of a
-    shared stream (C10).
+    ``task_name`` None: it comes from a source and completes its partition at once (rule C2). ``run`` marks the section of a
+    shared stream (rule C10).
     """
 
     task_name: str | None
@@ -38,7 +38,7 @@ class ControlMessage:
 
 @dataclass(frozen=True)
 class EndOfStreamMessage(ControlMessage):
-    """The producer task has ended producing to ``stream_id``; ``final`` False ends a slice, not the stream (C9)."""
+    """The producer task has ended producing to ``stream_id``; ``final`` False ends a slice, not the stream (rule C9)."""
 
     stream_id: str = ""
     final: bool = True

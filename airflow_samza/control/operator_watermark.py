@@ -1,6 +1,6 @@
 """How far time has come at one operator: its input watermark, and the output watermark that operators behind it see.
 
-Source: control-messages, "InputWatermark = min { OutputWatermark(task) … }"; SEMANTICS C4.
+Source: control-messages, "InputWatermark = min { OutputWatermark(task) … }"; rule C4.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class OperatorWatermark:
         return found
 
     def checkpoint(self) -> dict[str, Any]:
-        """The state as JSON; it goes with the offsets (C6)."""
+        """The state as JSON; it goes with the offsets (rule C6)."""
         return {"upstreams": dict(self._upstreams), "output": self.output}
 
     def restore(self, checkpoint: Mapping[str, Any]) -> None:

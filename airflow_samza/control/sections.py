@@ -1,8 +1,8 @@
 """Sections of a stream that several applications share: each run that writes it is one, with bookkeeping of its own.
 
 Control messages of different runs never meet: a task count of one says nothing about another, and a run that ends
-leaves the others open. What a consumer sees of them together is what a source would say. Source: SEMANTICS C10 (and
-C2–C6 within a section).
+leaves the others open. What a consumer sees of them together is what a source would say. Source: rule C10 (and
+rules C2–C6 within a section).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SectionBookkeeping:
     ) -> list[WatermarkMessage | EndOfStreamMessage]:
         """Takes a message of a run into account.
 
-        What the partition as a whole has to say then, as from a source (C2).
+        What the partition as a whole has to say then, as from a source (rule C2).
         """
         section = self._sections.get(run)
         if section is None or self._ended:
@@ -72,7 +72,7 @@ class SectionBookkeeping:
         return [run for run, section in self._sections.items() if not section.ended]
 
     def checkpoint(self) -> dict[str, Any]:
-        """The state as JSON, to be kept with the offset behind the messages that it knows (C6)."""
+        """The state as JSON, to be kept with the offset behind the messages that it knows (rule C6)."""
         return {
             "told": self._told,
             "ended": self._ended,

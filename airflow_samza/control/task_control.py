@@ -1,6 +1,6 @@
 """What control messages of both kinds mean for a consuming task: its partitions' ends, and how far time has come.
 
-Source: control-messages, "the reconciliation process"; SEMANTICS C4–C9.
+Source: control-messages, "the reconciliation process"; rules C4–C9.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_samza.records import understood
 
 @dataclass(frozen=True)
 class StreamEnded:
-    """All of the task's partitions of a stream have ended; ``final`` False ends a slice, not the stream (C9)."""
+    """All of the task's partitions of a stream have ended; ``final`` False ends a slice, not the stream (rule C9)."""
 
     stream: str
     final: bool = True
@@ -73,11 +73,11 @@ class TaskControl:
         return [*self._moved([] if moved is None else [moved]), *self._ended([] if ended is None else [ended])]
 
     def leave_out_idle(self) -> list[ControlEvent]:
-        """The watermarks that move on because time has passed (C8)."""
+        """The watermarks that move on because time has passed (rule C8)."""
         return self._moved(self.watermarks.leave_out_idle())
 
     def checkpoint(self) -> dict[str, list[dict[str, Any]]]:
-        """Both bookkeepings as JSON, to be committed with the offsets (C6)."""
+        """Both bookkeepings as JSON, to be committed with the offsets (rule C6)."""
         return {"end_of_stream": self.ends.checkpoint(), "watermarks": self.watermarks.checkpoint()}
 
     @understood("of a task's checkpoint")

@@ -1,6 +1,6 @@
 """How many tasks write a stream.
 
-Every control message of a task says so, and all of them have to say the same (SEMANTICS C3).
+Every control message of a task says so, and all of them have to say the same (rule C3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Watermarks: the bookkeeping of a consuming task per producer and partition, and minima of streams and operators.
 
-Source: control-messages, "the reconciliation process"; SEMANTICS C2–C6, C8, C9.
+Source: control-messages, "the reconciliation process"; rules C2–C6, C8, C9.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WatermarkAdvanced:
 @dataclass
 class _Producer:
     timestamp: int | None = None
-    final: bool | None = None  # None: runs; False: its slice has ended and its watermark stays (C9)
+    final: bool | None = None  # None: runs; False: its slice has ended and its watermark stays (rule C9)
     heard: int = 0
 
     @property
@@ -51,9 +51,9 @@ class WatermarkBookkeeping:
 
     It never goes back.
 
-    ``partitions`` are all that the task owns; side inputs are not among them (C5). ``producer_counts`` serve messages
+    ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve messages
     that carry no task count. A producer from which no control message came for ``idle_timeout_ms`` by ``clock`` (ms) is
-    left out of the minimum; None never leaves one out (C8). When all are idle the watermark stays.
+    left out of the minimum; None never leaves one out (rule C8). When all are idle the watermark stays.
 
     >>> marks = WatermarkBookkeeping([("views", 0)])
     >>> marks.update("views", 0, WatermarkMessage("task-0", 2, timestamp=6))
@@ -81,13 +81,13 @@ class WatermarkBookkeeping:
 
         Returns the event when it moves the partition's watermark on, and None otherwise.
 
-        An end-of-stream message with ``final`` counts as a watermark that never holds back (C4). A task count that
-        contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (C3).
+        An end-of-stream message with ``final`` counts as a watermark that never holds back (rule C4). A task count that
+        contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (rule C3).
         """
         state = self._partitions.get((stream, partition))
         if state is None:
             return None
-        if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (C2)
+        if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (rule C2)
             if isinstance(message, WatermarkMessage):
                 return self._emit(stream, partition, state, message.timestamp)
             return self._emit(stream, partition, state, END_OF_TIME) if message.final else None
@@ -101,7 +101,7 @@ class WatermarkBookkeeping:
         return self._emit(stream, partition, state, self._minimum(stream, state))
 
     def leave_out_idle(self) -> list[WatermarkAdvanced]:
-        """The watermarks that move on because time has passed (C8); to be called now and then."""
+        """The watermarks that move on because time has passed (rule C8); to be called now and then."""
         events = (
             self._emit(*place, state, self._minimum(place[0], state))
             for place, state in sorted(self._partitions.items())
@@ -119,7 +119,7 @@ class WatermarkBookkeeping:
         )
 
     def checkpoint(self) -> list[dict[str, Any]]:
-        """The state as JSON, one object per partition that anything is known of (C6)."""
+        """The state as JSON, one object per partition that anything is known of (rule C6)."""
         return [
             {
                 "stream": stream,

@@ -1,6 +1,6 @@
 """The tables of a task in the folder of its host.
 
-Opened before they are read on, written when much of them is new (SEMANTICS S3, S4).
+Opened before they are read on, written when much of them is new (rules S3, S4).
 
 What lies there is flushed first, then the file that says how far it has been read. A table that a processor fills lies
 under the digest of what makes its rows, and only where that can be told.
@@ -93,7 +93,7 @@ class HostTables:
     def _open_nearer(self, tables: SideTables, table: SideTable, wanted: Slices) -> None:
         """Takes over what was read of all streams of a table, or of some.
 
-        The others are then read from their beginnings (S3).
+        The others are then read from their beginnings (rule S3).
 
         A table that holds something already goes on from what is further on, if that is no further than it shall come.
         """

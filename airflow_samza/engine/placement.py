@@ -1,4 +1,4 @@
-"""Which executor runs which task, and which hosts have a copy of its state (SEMANTICS S9). No Spark in it."""
+"""Which executor runs which task, and which hosts have a copy of its state (rule S9). No Spark in it."""
 
 from __future__ import annotations
 

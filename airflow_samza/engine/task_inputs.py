@@ -113,7 +113,7 @@ class _Envelopes:
         """Offsets that are counted while reading: what was read in earlier epochs is read and left out."""
         for envelope in self._read():
             if isinstance(envelope, ControlEnvelope) and self.read.slice.get("final") is False:
-                yield self._end(envelope.offset, False)  # it ends for this run only (C9)
+                yield self._end(envelope.offset, False)  # it ends for this run only (rule C9)
             elif envelope.offset >= self.start:
                 yield envelope
             elif isinstance(envelope, MessageRun) and envelope.offset + envelope.messages > self.start:

@@ -312,7 +312,7 @@ class SparkRuntime:
     def stop(self, run: RunPlan, who: str = "", *, at: float | None = None) -> None:
         """Stops a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970).
 
-        Nothing flushes, state stays (C9).
+        Nothing flushes, state stays (rule C9).
         """
         folder = RunFolder(run.application, run.run_id)
         if at is None:

@@ -45,7 +45,7 @@ FIXED: Mapping[str, str] = {
         )
     ),
 }
-"""Settings that the rules of SEMANTICS hang on; a user's other value is refused."""
+"""Settings that the rules depend on (docs/reference/semantics.md); another value of a user's is rejected."""
 
 
 def is_per_job(key: str) -> bool:

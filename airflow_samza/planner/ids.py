@@ -1,4 +1,4 @@
-"""Stage ids: named after the streams that start a stage, stable from run to run, safe in topic and task names (SEMANTICS P7)."""
+"""Stage ids: named after the streams that start a stage, stable from run to run, safe in topic and task names (rule P7)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The operator graph of an application, walked once from its inputs; every later pass reads it (SEMANTICS P1).
+"""The operator graph of an application, walked once from its inputs; every later pass reads it (rule P1).
 
 Three kinds of edges lead from operator to operator: *real* ones (an operator's outputs), *virtual* ones (from each
 ``send_to_table(T)`` to every join with T, linked by the table's id only; a remote table links nothing), and *stream*
 ones (from ``partition_by`` or ``broadcast`` to the operator that reads the intermediate stream). Source:
-planner-with-tables, "OperatorSpec graph analysis"; SEMANTICS P2.
+planner-with-tables, "OperatorSpec graph analysis"; rule P2.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
             writers[op.table.table_id].append(op)
         elif isinstance(op, TableJoinSpec):
             readers[op.table.table_id].append(op)
-    # What is written to a remote table is found from everywhere, so it ties no streams together (SEMANTICS P2).
+    # What is written to a remote table is found from everywhere, so it ties no streams together (rule P2).
     tying = {table: ops for table, ops in writers.items() if ops[0].table.kind is not TableKind.REMOTE}
     return JobGraph(
         operators=ordered,
@@ -113,7 +113,7 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
 def in_order(
     operators: Iterable[OperatorSpec], outputs: Mapping[str, tuple[OperatorSpec, ...]]
 ) -> tuple[OperatorSpec, ...]:
-    """The operators, each after its inputs, ties by id: the same order however they were declared (SEMANTICS P9)."""
+    """The operators, each after its inputs, ties by id: the same order however they were declared (rule P9)."""
     by_id = {op.op_id: op for op in operators}
     waiting = {
         op_id: len({source.op_id for source in op.inputs if source.op_id in by_id}) for op_id, op in by_id.items()
@@ -141,7 +141,7 @@ def in_order(
 
 
 def check_graph(spec: ApplicationSpec) -> list[PlanError]:
-    """Two operators of one id, and writers of tables that the application only reads (SEMANTICS P8, S6)."""
+    """Two operators of one id, and writers of tables that the application only reads (rules P8, S6)."""
     errors: list[PlanError] = []
     seen: dict[str, OperatorSpec] = {}
     for op in spec.operators:

@@ -1,4 +1,4 @@
-"""Which streams meet in which join, so that their partition counts must agree (SEMANTICS P2).
+"""Which streams meet in which join, so that their partition counts must agree (rule P2).
 
 A stream reaches a join over real and virtual edges. A broadcast stream counts only where it arrives over real edges:
 through a table every task holds all of it. Source: planner-with-tables, "Operator graph analysis" and "Conversion to
@@ -61,7 +61,7 @@ def _starts(graph: JobGraph, edges: Mapping[str, StreamEdge], *, broadcast: bool
 
 
 def _union(sets: list[frozenset[str]]) -> frozenset[str]:
-    # Long chains of operators share one set instead of copying it: the cost stays linear (SEMANTICS P9).
+    # Long chains of operators share one set instead of copying it: the cost stays linear (rule P9).
     different = list({id(found): found for found in sets if found}.values())
     return different[0] if len(different) == 1 else _NONE.union(*different)
 

@@ -1,4 +1,4 @@
-"""Joins, keyed windows and aggregations whose messages do not lie as they need (SEMANTICS P11).
+"""Joins, keyed windows and aggregations whose messages do not lie as they need (rule P11).
 
 Equal partition counts are not co-partitioning: the rows of one key must lie in one partition, and for a join in the
 partition of the same number on both sides.
@@ -235,7 +235,7 @@ class _Check:
         """
         partitioning = side.partitioning
         if partitioning.kind == "broadcast":
-            return False  # one partition that all tasks read: the counts alone decide (SEMANTICS P4)
+            return False  # one partition that all tasks read: the counts alone decide (rule P4)
         if partitioning.kind == "unknown":
             self.findings.warnings.append(
                 f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
@@ -294,7 +294,7 @@ class _Check:
 def _in_one_partition(*sides: _Side) -> bool:
     """Whether all sides of a join lie in one partition.
 
-    Rows cannot lie apart there, whatever the keys (SEMANTICS P11).
+    Rows cannot lie apart there, whatever the keys (rule P11).
     """
     return all(side.partitions == 1 for side in sides)
 

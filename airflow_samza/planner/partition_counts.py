@@ -1,6 +1,6 @@
 """Partition counts, each with its reason: what is known, what joins spread, what configuration or the maximum gives.
 
-SEMANTICS P2 (groups, cap), P3 (configuration), P4 (broadcast), P6 (reasons). Source: planner-with-tables, "Processing
+Rule P2 (groups, cap), rule P3 (configuration), rule P4 (broadcast), rule P6 (reasons). Source: planner-with-tables, "Processing
 joined streams".
 """
 
@@ -95,7 +95,7 @@ def reference_stream(streams: Iterable[str], counts: Counts, edges: Mapping[str,
 def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mapping[str, str]) -> None:
     """Intermediate streams that no join decides: configuration, else the maximum of inputs and outputs, capped."""
     if not any(edge.is_intermediate for edge in edges.values()):
-        return  # the configuration is read only when something depends on it (SEMANTICS P3)
+        return  # the configuration is read only when something depends on it (rule P3)
     keys = Config(config)
     configured, cap = keys.intermediate_partitions, keys.intermediate_partitions_max
     open_streams = [stream_id for stream_id, edge in edges.items() if edge.is_intermediate and stream_id not in counts]
@@ -104,7 +104,7 @@ def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mappi
     if configured is not None:
         answer = PartitionCount(configured, INTERMEDIATE_PARTITIONS)
     else:
-        # Side inputs do not count (SEMANTICS P2); streams that are inputs as well do.
+        # Side inputs do not count (rule P2); streams that are inputs as well do.
         outer = (StreamRole.INPUT, StreamRole.OUTPUT)
         most = max((counts[s].count for s, edge in edges.items() if edge.role in outer and s in counts), default=1)
         answer = PartitionCount(

@@ -1,4 +1,4 @@
-"""How the messages of every edge lie in their partitions: keyed, unknown, unkeyed or broadcast (SEMANTICS P11).
+"""How the messages of every edge lie in their partitions: keyed, unknown, unkeyed or broadcast (rule P11).
 
 The pass follows the key columns through the operators. It knows no SQL: a selection keeps a key column that it names
 plainly (``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable keeps a key column when its output
@@ -181,7 +181,7 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
 
 def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not.
-    # (The stream of a push has the key of its table: SEMANTICS P11.)
+    # (The stream of a push has the key of its table: rule P11.)
     stream = edge.descriptor
     name = stream.system or spec.default_system or ""
     system = spec.systems.get(name)

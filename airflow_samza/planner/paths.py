@@ -1,4 +1,4 @@
-"""The path from an input to an operator, for errors: ``S2 → by-member → filter-3 → join enrich`` (SEMANTICS P5)."""
+"""The path from an input to an operator, for errors: ``S2 → by-member → filter-3 → join enrich`` (rule P5)."""
 
 from __future__ import annotations
 

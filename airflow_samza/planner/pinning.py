@@ -1,4 +1,4 @@
-"""Partition counts that must not change under an application's state (SEMANTICS P10).
+"""Partition counts that must not change under an application's state (rule P10).
 
 State lies in the partitions in which its keys were hashed. So the counts that an earlier plan of a stateful application
 inferred are kept, and a stream that now has another count is refused.

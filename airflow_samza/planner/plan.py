@@ -27,7 +27,7 @@ _ROLES_IN_JSON = {
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How the messages of an edge lie in its partitions (SEMANTICS P11).
+    """How the messages of an edge lie in its partitions (rule P11).
 
     ``kind`` is ``keyed``, ``unknown``, ``unkeyed`` or ``broadcast``; ``types`` are the key columns' types for hashing
     (every integer is ``bigint``), None where the schema does not tell.
@@ -41,7 +41,7 @@ class Partitioning:
 
 @dataclass(frozen=True)
 class PlannedStream:
-    """A stream of the plan, its partition count and the reason for it (SEMANTICS P6).
+    """A stream of the plan, its partition count and the reason for it (rule P6).
 
     ``role`` is a :class:`~airflow_samza.application.descriptors.StreamRole` value. ``writers`` and ``readers`` are
     operator ids.
@@ -94,7 +94,7 @@ class PlannedOperator:
 
 @dataclass(frozen=True)
 class JoinGroup:
-    """The streams that meet in one join (SEMANTICS P2), sorted by id."""
+    """The streams that meet in one join (rule P2), sorted by id."""
 
     join: str
     streams: tuple[str, ...]
@@ -168,7 +168,7 @@ class ExecutionPlan:
         return data
 
     def to_json(self) -> str:
-        """Canonical JSON: the same application and metadata give the same bytes (SEMANTICS P9)."""
+        """Canonical JSON: the same application and metadata give the same bytes (rule P9)."""
         by_role = {
             name: [s.stream_id for s in self.streams if s.role in roles] for name, roles in _ROLES_IN_JSON.items()
         }

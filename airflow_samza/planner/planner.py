@@ -69,7 +69,7 @@ class ExecutionPlanner:
     def plan(self, spec: ApplicationSpec, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
         """The full plan, or one error that names every conflict of the application.
 
-        ``pinned`` is the last plan of the application, whose partition counts its state depends on (SEMANTICS P10).
+        ``pinned`` is the last plan of the application, whose partition counts its state depends on (rule P10).
 
         Raises:
             PlanError: the application has one conflict; :class:`PlanErrors`: it has several.

@@ -1,4 +1,4 @@
-"""Stages: the parts of the operator graph between intermediate streams (SEMANTICS P7).
+"""Stages: the parts of the operator graph between intermediate streams (rule P7).
 
 Operators linked by their outputs, and the writers and readers of one local table, form a stage. Sharing an input links
 nothing. Stages that read exactly the same inputs and do not depend on each other are merged; stages that depend on each

@@ -88,7 +88,7 @@ def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, Stre
 
 
 def check_streams(spec: ApplicationSpec) -> list[PlanError]:
-    """One id names one stream: an input may also be a side input, nothing else may be two things (SEMANTICS P8)."""
+    """One id names one stream: an input may also be a side input, nothing else may be two things (rule P8)."""
     errors: list[PlanError] = []
     roles = {"input": spec.inputs, "output": spec.outputs, "intermediate": spec.intermediates}
     names = list(roles)
@@ -108,7 +108,7 @@ def check_streams(spec: ApplicationSpec) -> list[PlanError]:
 def _unbounded_streams(
     spec: ApplicationSpec, graph: JobGraph, readers: Mapping[str, list[InputOperatorSpec]]
 ) -> set[str]:
-    """The declared unbounded streams, and everything that operators write that read one of them (tables play no part: SEMANTICS C7)."""
+    """The declared unbounded streams, and everything that operators write that read one of them (tables play no part: rule C7)."""
     declared = {**spec.outputs, **spec.side_inputs, **spec.inputs}
     found = {
         stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs

@@ -112,7 +112,7 @@ def carried_slice(
 ) -> dict[str, Any]:
     """What a run reads of an input that goes on: from where the version ends to the head as it is now.
 
-    It ends no stream (C9).
+    It ends no stream (rule C9).
 
     ``whole`` is the slice that the system gave: all that is there. A system without offsets gives just what its path or
     the data interval selects. ``first`` are the offsets at which the state began to read the input, however many runs

@@ -3,7 +3,7 @@
 Those that its caller names, else all that were completed since the run before.
 
 A stream that is shared between Dags is written by runs of other applications; each of them is a section of it
-(SEMANTICS C10).
+(rule C10).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def section_slice(
         **whole,
         "offsets": _offsets(whole, chosen),
         "sections": [described(section) for section in chosen],
-        # whatever its writers say: to a reader that goes on, no section is the end of the stream (C9)
+        # whatever its writers say: to a reader that goes on, no section is the end of the stream (rule C9)
         "sections_final": final,
         "read_sections": read,
     }

@@ -1,7 +1,7 @@
 """The side inputs of a run: which streams feed its tables, what is read of each, and what its plan says of that.
 
 The plan fixes a slice from the oldest offset to the head, so that every task, retry and clear fills the same tables
-(SEMANTICS S1).
+(rule S1).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SideInputSlices:
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
-    """All that a side input holds now. A stream that goes on must say how far that is (SEMANTICS S5)."""
+    """All that a side input holds now. A stream that goes on must say how far that is (rule S5)."""
     slice_ = system.slice(stream.spec)
     if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
         raise TopicError(

@@ -3,7 +3,7 @@
 Found in the version that the run starts from, by the ids of operators, tables and streams.
 
 An operator may have moved to another stage since, or have been renamed (``renamed_from=``): its state is where its
-former id is. Task *k* goes on from task *k*, because a key stays in its partition (SEMANTICS P10).
+former id is. Task *k* goes on from task *k*, because a key stays in its partition (rule P10).
 """
 
 from __future__ import annotations

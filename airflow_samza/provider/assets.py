@@ -4,7 +4,7 @@ A producer's run that has written its section starts the Dags that read it, and 
 
     with DAG("consumer", schedule=[shared_stream("departures")]): SamzaTaskGroup(…)
 
-The event's ``extra`` names the run, so that the consumer reads just that section of the stream (SEMANTICS C10).
+The event's ``extra`` names the run, so that the consumer reads just that section of the stream (rule C10).
 """
 
 from __future__ import annotations

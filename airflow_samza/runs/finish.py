@@ -93,7 +93,7 @@ def finish_epoch(
         }
         messages = sum(manifest.staged[stream_id].messages for manifest in manifests if stream_id in manifest.staged)
         control = committed.control.get(stream_id, ())
-        if not run_plan.is_own(stream_id):  # the run's section of a stream that applications share (SEMANTICS C10)
+        if not run_plan.is_own(stream_id):  # the run's section of a stream that applications share (rule C10)
             control = tuple(replace(message, run=run_plan.run_id) for message in control)
         if not (messages or control or committed.is_last):
             continue  # an epoch that adds nothing is no news to anybody

@@ -336,8 +336,8 @@ class _Section:
         staged = {}
         for stream_id, description in described.items():
             output = report.outputs[stream_id]
-            # Only the run's own topics and those that applications share carry control messages in band (SEMANTICS C1,
-            # C10).
+            # Only the run's own topics and those that applications share carry control messages in band (rule C1,
+            # rule C10).
             in_band = stream_id in self._epoch.own or self._program.spec.stream(stream_id).shared
             control = output.control if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)

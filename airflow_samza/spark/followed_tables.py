@@ -4,7 +4,7 @@ In a continuous run they follow their side inputs, and never hold the main input
 
 A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or
 another version of a pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs;
-the epochs go on with what they have until that is done (SEMANTICS S1, S7). A processor's messages come in pieces that
+the epochs go on with what they have until that is done (rules S1, S7). A processor's messages come in pieces that
 take a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. An epoch's intent
 names what its tables hold, so that every attempt at it sees the same.
 """

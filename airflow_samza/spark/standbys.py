@@ -1,4 +1,4 @@
-"""Hot standby: after an epoch, the hosts that would take over a task's state get what they lack of it (SEMANTICS S9).
+"""Hot standby: after an epoch, the hosts that would take over a task's state get what they lack of it (rule S9).
 
 It is done by a small job beside the epochs, on the executors of those hosts, and never waited for: a copy that is an
 epoch behind lacks only what that epoch changed.

@@ -3,7 +3,7 @@
 Arrow rows with an index by key, in memory or mapped from files that any process of a host may open.
 
 Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a changed table is made of the former one and
-what has changed. Of rows with one key the last one counts; a row with a null in its key is not kept (SEMANTICS S2).
+what has changed. Of rows with one key the last one counts; a row with a null in its key is not kept (rule S2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The local checkpoint of a store with side inputs: a small file beside it that says what it has read (SEMANTICS S4).
+"""The local checkpoint of a store with side inputs: a small file beside it that says what it has read (rule S4).
 
 The store's contents are on disk before the file is, so a crash between the two repeats messages and never skips one. A
 file that is

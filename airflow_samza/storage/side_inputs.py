@@ -1,6 +1,6 @@
 """The rules of side inputs.
 
-Where reading starts, when a store is complete, what entries do to it (side-inputs; SEMANTICS S1–S5).
+Where reading starts, when a store is complete, what entries do to it (side-inputs; rules S1–S5).
 
 A *place* is one partition of one side input, ``(stream, partition)``. Nothing here reads a topic.
 """
@@ -20,7 +20,7 @@ Place = tuple[str, int]
 def starting_offset(local: int | None, oldest: int | None) -> int | None:
     """The first offset to read: the later of what follows the last one processed and the oldest there is.
 
-    None: nobody knows (S3).
+    None: nobody knows (rule S3).
 
     >>> starting_offset(41, 0), starting_offset(1, 11), starting_offset(None, 7), starting_offset(None, None)
     (42, 11, 7, None)
@@ -46,7 +46,7 @@ def resume(
     """What a local store is worth that has processed ``local`` (last offsets; None: there is no store).
 
     A place that the store has not read, of a new or quiet topic, is read from its oldest offset, and throws nothing
-    away (S3). Offsets that are older than the oldest (S4: deletes in the gap would be missed) or beyond the head (S5:
+    away (rule S3). Offsets that are older than the oldest (rule S4: deletes in the gap would be missed) or beyond the head (rule S5:
     the topic was made anew) make a rebuild.
     """
     fresh = {place: _known(place, starting_offset(None, oldest[place]), "no oldest offset") for place in oldest}
@@ -75,7 +75,7 @@ def resume(
 
 
 class CatchUp:
-    """Which places have still to be read before a task may process its first message (S1).
+    """Which places have still to be read before a task may process its first message (rule S1).
 
     ``heads`` are the next offsets to be written, as they were at the start; what came later is not waited for.
     """
@@ -97,7 +97,7 @@ class CatchUp:
     def ends(self, place: Place, end: int) -> None:
         """The topic ends at ``end``.
 
-        A head beyond it is that of a former topic of this name, and counts as reached (S5).
+        A head beyond it is that of a former topic of this name, and counts as reached (rule S5).
         """
         if place in self._left and end < self._left[place]:
             del self._left[place]
@@ -116,7 +116,7 @@ class EntryStore(Protocol):
 
 
 def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]] | None) -> int:
-    """Writes entries in their order: a value None deletes, a key None is left out (S2).
+    """Writes entries in their order: a value None deletes, a key None is left out (rule S2).
 
     Returns how many were left out.
     """
@@ -159,7 +159,7 @@ class SideInputsProcessing:
 
     A stream may feed several (each has its own processor).
 
-    ``last_processed`` moves on when all processors of a message have run, whether they gave entries or not (S2).
+    ``last_processed`` moves on when all processors of a message have run, whether they gave entries or not (rule S2).
     """
 
     feeds: Mapping[str, Iterable[str]]

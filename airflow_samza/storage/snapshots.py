@@ -187,7 +187,7 @@ def read_snapshot(
 
 
 def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles) -> int:
-    """Copies what the host lacks of a snapshot to it (SEMANTICS S9), and deletes what is older.
+    """Copies what the host lacks of a snapshot to it (rule S9), and deletes what is older.
 
     The bytes that were copied.
     """

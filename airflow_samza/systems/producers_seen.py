@@ -1,7 +1,6 @@
 """Who has published to a topic: what makes publishing idempotent, fences zombies and supersedes former output.
 
-Source: DESIGN, "Topics and systems" (commits carry producer, generation and epoch) and "On Airflow" (a clear is a new
-generation).
+A commit carries producer, generation and epoch; a clear is a new generation.
 """
 
 from __future__ import annotations

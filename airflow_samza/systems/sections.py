@@ -90,7 +90,7 @@ def described(section: Section) -> dict[str, str]:
 class SectionFilter:
     """What a reader of some sections sees of one partition.
 
-    Their messages, and control messages as of a source (C10).
+    Their messages, and control messages as of a source (rule C10).
     """
 
     def __init__(self, slice_: Mapping[str, Any], ssp: SystemStreamPartition) -> None:

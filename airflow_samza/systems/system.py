@@ -137,7 +137,7 @@ def run_of(ssp: SystemStreamPartition, offset: int, batch: pa.RecordBatch) -> Me
 class ControlEnvelope:
     """One control message at its offset.
 
-    At the end of a bounded source the system makes one without a task name (SEMANTICS C2).
+    At the end of a bounded source the system makes one without a task name (rule C2).
     """
 
     ssp: SystemStreamPartition
@@ -295,7 +295,7 @@ class Publication(NamedTuple):
     ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice
     changes nothing, and a generation lower than one that the stream has seen from this producer is refused. ``staged``
     are the producers' descriptions by task, ``control`` the commit-level control entries, which every partition shows
-    after its user messages (SEMANTICS C2).
+    after its user messages (rule C2).
     """
 
     producer: str

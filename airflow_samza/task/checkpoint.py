@@ -2,7 +2,7 @@
 
 Offsets, control messages, watermarks, its operators' progress.
 
-Source: SEMANTICS C6, C9. The operators' own state are tables, beside it (:class:`TaskStart`).
+Source: rules C6, C9. The operators' own state are tables, beside it (:class:`TaskStart`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TaskCheckpoint:
         return self.offsets.get(stream_id, {}).get(partition)
 
     def for_next_run(self, external: Iterable[str]) -> TaskCheckpoint:
-        """What carries over from a run that ended a slice to the next run (C9).
+        """What carries over from a run that ended a slice to the next run (rule C9).
 
         That is how far the ``external`` inputs were read, and how far time has come; topics of the run, and its ends,
         go with it.

@@ -92,7 +92,7 @@ class TableReport:
 class TaskReport:
     """One task of a stage, or one epoch of it.
 
-    ``checkpoint`` is where it stands (SEMANTICS C6), ``ended`` whether it has nothing more to do, ``boundary`` what its
+    ``checkpoint`` is where it stands (rule C6), ``ended`` whether it has nothing more to do, ``boundary`` what its
     section hands over (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an
     epoch now and then without messages. ``metrics`` are counts, ``gauges`` the last values of what the user's code set.
     ``shut_down``: it was asked to end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the

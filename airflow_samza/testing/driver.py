@@ -179,7 +179,7 @@ class TestDriver:
 
         ``mode="staged"``: stage after stage, each in one go. ``"pipelined"``: all at once, in epochs of up to
         ``epoch_messages`` per task, in an order that ``shuffle`` draws. An unbounded input ends as a slice does:
-        nothing is flushed (SEMANTICS C9).
+        nothing is flushed (rule C9).
         """
         if mode not in ("staged", "pipelined"):
             raise InvalidApplication(

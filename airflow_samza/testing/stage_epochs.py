@@ -97,7 +97,7 @@ class StageEpochs:
         return [task.tables for task in self._tasks.values()]
 
     def starts(self) -> dict[int, TaskStart]:
-        """Where the next run goes on (C9)."""
+        """Where the next run goes on (rule C9)."""
         inputs = self.program.spec.inputs
         external = [
             stream for stream in self.stage.inputs if stream in inputs and not self.program.plan.stream(stream).bounded
@@ -155,7 +155,7 @@ class StageEpochs:
             self._shuts_down = self._shuts_down or report.shuts_down_all
             for stream_id, producer in producers.items():
                 staged[stream_id][number] = producer.finish()
-                if stream_id in self.program.spec.intermediates:  # only they carry control messages (C1)
+                if stream_id in self.program.spec.intermediates:  # only they carry control messages (rule C1)
                     control[stream_id] += report.outputs[stream_id].control
         for stream_id, spec in self._specs.items():
             writer = f"test/{self._run}/{self.stage.stage_id}"

@@ -83,7 +83,7 @@ CASES = {
 
 
 class Model:
-    """The order of single messages by the rules of M3 and M4, in plain Python."""
+    """The order of single messages by rules M3 and M4, in plain Python."""
 
     def __init__(
         self, log: Log, chosen_by: ChooserSettings, best: Callable[[list[Message]], Message], holds: bool

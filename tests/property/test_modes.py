@@ -34,7 +34,7 @@ def check(seed: int) -> None:
     assert outputs(pipelined) == staged, f"pipelined, seed {seed}"
     if (
         "rows" in plan.inputs
-    ):  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
+    ):  # what a table holds when it is looked up depends on the time, unless it is filled first (rule M8)
         return
     continuous = in_pieces(
         plan,

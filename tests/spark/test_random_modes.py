@@ -80,7 +80,7 @@ def test_every_mode_on_spark_gives_what_the_test_driver_gives(session: Any, tmp_
 
     if (
         "rows" in plan.inputs
-    ):  # what a table holds when it is looked up depends on the time, unless it is filled first (M8)
+    ):  # what a table holds when it is looked up depends on the time, unless it is filled first (rule M8)
         return
     cuts = sorted(rng.sample(range(len(messages) + 1), 2)) if len(messages) > 1 else [0, 0]
     pieces = [messages[: cuts[0]], messages[cuts[0] : cuts[1]], messages[cuts[1] :]]

@@ -1,4 +1,4 @@
-"""A small model of P2, P4 and P11 over streams of one key, written from the rules and from nothing else.
+"""A small model of rules P2, P4 and P11 over streams of one key, written from the rules and from nothing else.
 
 A drawn graph is a list of nodes in the order in which they are made; each names the nodes before it. The model answers
 two questions by
@@ -85,7 +85,7 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
 
 
 def _reaches(nodes: list[Node], stream: Node, join: Node) -> bool:
-    """P1, P2: over outputs, and over local tables unless the stream is broadcast; a re-partition starts anew."""
+    """Rules P1, P2: over outputs, and over local tables unless the stream is broadcast; a re-partition starts anew."""
     if stream.kind == "pushed":
         return join.kind == "look_up" and join.table == stream.table
     reached = {stream.name}

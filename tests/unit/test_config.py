@@ -139,7 +139,7 @@ def test_every_key_that_is_not_free_text_has_a_wrong_value_above() -> None:
     free = {
         "task.chooser.class",
         "job.store.local.dir",
-    }  # and partitions of intermediate streams: read when a plan has one (P3)
+    }  # and partitions of intermediate streams: read when a plan has one (rule P3)
     named = {
         value
         for name, value in vars(config_module).items()

@@ -70,7 +70,7 @@ def test_runs_that_take_what_has_come_since_the_last_one_keep_their_state() -> N
     driver = driver_of(lambda app: per_country(app, bounded=False))
     for at in range(0, 50, 10):
         driver.pipe("views", VIEWS[at : at + 10]).catch_up()
-        assert driver.output("totals") == []  # SEMANTICS C9: the end of a slice flushes nothing
+        assert driver.output("totals") == []  # rule C9: the end of a slice flushes nothing
     assert rows(driver.drain()) == EXPECTED
 
 
@@ -91,7 +91,7 @@ def test_a_table_keeps_its_rows_from_run_to_run() -> None:
 
 
 def test_a_table_is_filled_before_it_is_looked_up_in_a_bounded_run_of_many_epochs() -> None:
-    """SEMANTICS M8; what waits for the table is kept from epoch to epoch."""
+    """Rule M8; what waits for the table is kept from epoch to epoch."""
 
     def describe(app: Any) -> None:
         known = app.local_table("known", key="member_id", schema=View)
@@ -108,7 +108,7 @@ def test_a_table_is_filled_before_it_is_looked_up_in_a_bounded_run_of_many_epoch
 
 
 def test_a_stage_that_reads_what_it_writes_runs_until_its_own_topic_has_ended() -> None:
-    """SEMANTICS P7, C7: the table's writer stands behind the topic that the same stage writes."""
+    """Rules P7, C7: the table's writer stands behind the topic that the same stage writes."""
 
     def describe(app: Any) -> None:
         views = app.input_stream("views", schema=View, key="member_id", partitions=2).map(lambda view: view)

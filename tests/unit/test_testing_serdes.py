@@ -1,4 +1,4 @@
-"""Streams of bytes in the test driver: serdes, and control messages in the document's wire form (SEMANTICS C1, C2)."""
+"""Streams of bytes in the test driver: serdes, and control messages in the document's wire form (rules C1, C2)."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_windows_do_not_depend_on_the_epochs(window: Any, seed: int) -> None:
 def test_windows_are_kept_from_run_to_run() -> None:
     driver = driver_of(tumbling("1 minute"))
     driver.pipe("views", seconds(1, 2)).catch_up()
-    assert found(driver) == []  # SEMANTICS C9: the end of a slice flushes nothing
+    assert found(driver) == []  # rule C9: the end of a slice flushes nothing
     driver.pipe("views", seconds(3, 100)).catch_up()
     assert found(driver) == [("NL", 0, 3)]
 

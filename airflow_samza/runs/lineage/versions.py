@@ -41,7 +41,7 @@ class Version:
     ``stages`` holds, by stage id and task, ``checkpoint`` and ``state`` (a description of files). ``sections`` are the
     runs of other applications that were read of shared streams, newest last. ``read`` says, by input with offsets, as
     of how many commits of its topic it was read (``commit``), from which offsets on anything ever was (``first``), and
-    the identity of the ``topic``. ``plan`` is what later runs must not contradict (SEMANTICS P10); ``copy_of`` the
+    the identity of the ``topic``. ``plan`` is what later runs must not contradict (rule P10); ``copy_of`` the
     version that a reset has brought back. ``meanings`` tell by key what code made the state.
     """
 

@@ -28,7 +28,7 @@ class InputIntent:
 
     The slice bounds an epoch from above; where it begins, the task's checkpoint says. ``end`` is how the input ends
     where the slice
-    does: for good (True), for this run only (False, SEMANTICS C9), or as its own messages say (None).
+    does: for good (True), for this run only (False, rule C9), or as its own messages say (None).
     """
 
     stream: str

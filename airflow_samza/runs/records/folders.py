@@ -180,7 +180,7 @@ class RunFolder:
         return f"{self.path}/ends/{generation}/drain.json"
 
     def stop(self, generation: int) -> str:
-        """Written when it was asked to stop where it is; its streams have not ended (SEMANTICS C9)."""
+        """Written when it was asked to stop where it is; its streams have not ended (rule C9)."""
         return f"{self.path}/ends/{generation}/stop.json"
 
     def deadline(self, generation: int) -> str:

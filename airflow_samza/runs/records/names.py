@@ -128,7 +128,7 @@ def _digest(text: str) -> str:
 
 
 def producer_id(application: str, run_id: str, stage_id: str) -> str:
-    """Who writes: with generation and epoch it makes a publication unique (DESIGN, "The commit point")."""
+    """Return the name of a writer, which makes a publication unique together with generation and epoch."""
     return f"{safe(application)}/{safe(run_id)}/{safe(stage_id)}"
 
 

@@ -184,7 +184,7 @@ class RunPlan:
         return self.state.starts.get(stage_id) if self.state is not None else None
 
     def end_of(self, stream_id: str) -> bool | None:
-        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (C9).
+        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (rule C9).
 
         None: as its own messages say.
         """

@@ -33,7 +33,7 @@ class InputResult:
 
 @dataclass(frozen=True)
 class OutputResult:
-    """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (SEMANTICS C2).
+    """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (rule C2).
 
     ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets);
     ``unit`` as of an input.

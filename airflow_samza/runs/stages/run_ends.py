@@ -4,7 +4,7 @@ A drain, a stop or a deadline, on record in the run's folder for every stage to 
 
 A *drain* ends every stream for good: what has arrived by then is read, windows give what they hold, and the stages end
 one after the other. A *stop* ends only the run: nothing more is read, nothing flushes, and state stays for a run that
-goes on (SEMANTICS C9). A *deadline* is a stop at a given time.
+goes on (rule C9). A *deadline* is a stop at a given time.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class LogConsumer:
 
         ``offsets`` None reads the consumer's slice, or all up to the head as taken when it was opened; where no
         producer has put a control message in band (a topic that was appended to), it ends with an end-of-stream of the
-        source (SEMANTICS C2); a topic that nobody has written to ends only where a slice says that this is all.
+        source (rule C2); a topic that nobody has written to ends only where a slice says that this is all.
         """
         partition = ssp.partition
         check_partition(self.topic.name, self.topic.partitions, partition)

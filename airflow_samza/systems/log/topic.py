@@ -1,6 +1,6 @@
 """A topic of the log: where its files lie, and what is known of it before anything is written.
 
-Layout under the root (ARCHITECTURE, "Log layout"): ``topics/<name>/`` with ``topic.json``, ``commits/``,
+Layout under the root (docs/reference/layout.md): ``topics/<name>/`` with ``topic.json``, ``commits/``,
 ``snapshots/``, ``compactions/``, ``segments/`` and ``expired.json``.
 """
 

@@ -1,6 +1,6 @@
 """What a serde is: whole columns of bytes at a time, and the first message that does not fit.
 
-Source: control-messages, "we will use the user provided serde"; SEMANTICS C1.
+Source: control-messages, "we will use the user provided serde"; rule C1.
 """
 
 from __future__ import annotations

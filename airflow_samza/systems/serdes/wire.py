@@ -2,7 +2,7 @@
 
 User messages by their serde, and control messages between them in the document's wire form where streams carry them.
 
-Source: control-messages, "Intermediate Stream Message Format"; SEMANTICS C1. Only intermediate and shared streams carry
+Source: control-messages, "Intermediate Stream Message Format"; rule C1. Only intermediate and shared streams carry
 the type byte (``in_band``); inputs and outputs hold the user's bytes as they are.
 """
 

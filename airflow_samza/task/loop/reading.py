@@ -1,6 +1,6 @@
 """Reading a task's inputs: which envelope is next, as the chooser says; ends where the epoch does.
 
-Source: message-chooser; SEMANTICS M1–M7.
+Source: message-chooser; rules M1–M7.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class InputReading:
     """The envelopes of some partitions of a task in the order in which it takes them.
 
     :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is
-    left: then :attr:`waits` names the partitions (M7: a later epoch reads them). ``heads`` are those of the partitions
+    left: then :attr:`waits` names the partitions (rule M7: a later epoch reads them). ``heads`` are those of the partitions
     when the run began. ``state`` is what choosing goes on from (None: nothing goes on behind this epoch); :attr:`state`
     is what the next epoch gets, None when nobody had to choose.
     """
@@ -158,7 +158,7 @@ class InputReading:
 
     @property
     def _order_shows(self) -> bool:
-        """Whether anybody can observe the order between partitions message by message (M6).
+        """Whether anybody can observe the order between partitions message by message (rule M6).
 
         A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser
         of their own. Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last``

@@ -1,6 +1,6 @@
 """The run loop: pulls envelopes from a task's partitions, pushes batches, reconciles control messages, ends outputs in turn.
 
-Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; SEMANTICS C4–C9, M8.
+Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; rules C4–C9, M8.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SectionRun:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
-        """Reads the inputs, table fillers first (M8); ``side_inputs`` fill their tables before anything else (S1)."""
+        """Reads the inputs, table fillers first (rule M8); ``side_inputs`` fill their tables before anything else (rule S1)."""
         try:
             self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
             self._instance.start()

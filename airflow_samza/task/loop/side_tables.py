@@ -1,6 +1,6 @@
 """The tables of a task that side inputs feed.
 
-As far as they have been read, in whatever form the messages become rows (SEMANTICS S1–S3).
+As far as they have been read, in whatever form the messages become rows (rules S1–S3).
 
 Without a processor each message is a row, and whole batches are taken over. A column ``_deleted`` that the table does
 not have says which rows take their key out. With a processor, entries come of each message, one after the other.
@@ -140,7 +140,7 @@ class SideTable:
         self.store.write(self._conformer(place[0]).conform(batch, offset if batch.num_rows == run.messages else None))
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows whose key has no null; the others are counted (S2)."""
+        """The rows whose key has no null; the others are counted (rule S2)."""
         import pyarrow.compute as pc
 
         for name in self.store.key:

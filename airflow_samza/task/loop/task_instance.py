@@ -1,6 +1,6 @@
 """One task of a stage: its operators wired up.
 
-Batches and watermarks go in at an input, ends follow behind them (SEMANTICS C4, C7).
+Batches and watermarks go in at an input, ends follow behind them (rules C4, C7).
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class TaskInstance:
                 continue
             node.ended = True
             yield from self._run([Work(node, iter(node.operator.settle()), None)])
-            if node.final:  # SEMANTICS C9: the end of a slice flushes nothing
+            if node.final:  # rule C9: the end of a slice flushes nothing
                 yield from self._run([Work(node, iter(node.operator.flush()), None)])
             node.operator.finish()
             for edge in node.next:
@@ -292,7 +292,7 @@ class TaskInstance:
         The least of the operators that write it and have not ended for good.
 
         The end of a slice is no end: how far time had come is what the readers of this run, and the next one, go by
-        (C9).
+        (rule C9).
         """
         found = {}
         for stream, writers in self._writers.items():

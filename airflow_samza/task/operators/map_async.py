@@ -23,7 +23,7 @@ class MapAsync(Operator[MapAsyncSpec]):
 
     Up to ``concurrency`` stay in flight from batch to batch.
 
-    Nothing is in flight when the watermark moves on, when an epoch ends and when the input does (SEMANTICS C7).
+    Nothing is in flight when the watermark moves on, when an epoch ends and when the input does (rule C7).
     """
 
     def __init__(self, spec: MapAsyncSpec, inputs: Schema, output: Schema, task_name: str) -> None:

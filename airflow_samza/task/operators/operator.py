@@ -122,7 +122,7 @@ class Operator(Generic[Spec]):
         """
 
     def flush(self) -> Iterable[pa.RecordBatch]:
-        """What comes at the end of all inputs, when the end is final (SEMANTICS C9)."""
+        """What comes at the end of all inputs, when the end is final (rule C9)."""
         return ()
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""In which order a stage's inputs are read: what fills a table comes before what looks it up (SEMANTICS M8)."""
+"""In which order a stage's inputs are read: what fills a table comes before what looks it up (rule M8)."""
 
 from __future__ import annotations
 

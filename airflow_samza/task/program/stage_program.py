@@ -56,7 +56,7 @@ class Section:
 class StageProgram:
     """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
 
-    ``producing_tasks`` are, per output, the names of the tasks that end it (SEMANTICS C7), ``reads`` the columns that
+    ``producing_tasks`` are, per output, the names of the tasks that end it (rule C7), ``reads`` the columns that
     are read of inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use,
     ``replication`` which tasks handle what is broadcast.
     """

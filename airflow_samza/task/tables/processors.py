@@ -1,6 +1,6 @@
 """The processor of a table's side inputs, made by its factory.
 
-A class or function, or ``module:factory`` by name (SEMANTICS S2, S8).
+A class or function, or ``module:factory`` by name (rules S2, S8).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class TableStore:
 
     ``schema`` are the columns, ``key`` the key columns among them, ``ttl_ms`` how long a row is found after its time,
     ``by_event_time`` whether that is the time of messages, or of the clock. A row with a null in its key is not kept
-    (SEMANTICS S2: ignored, and counted in ``ignored``).
+    (rule S2: ignored, and counted in ``ignored``).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tables: who may write them, what feeds them, and the configuration form of the same (SEMANTICS S2, S6, S8)."""
+"""Tables: who may write them, what feeds them, and the configuration form of the same (rules S2, S6, S8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the built-in choosers hold to beyond the cases (SEMANTICS M1–M5)."""
+"""What the built-in choosers hold to beyond the cases (rules M1–M5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing among runs, and admission (SEMANTICS M6, M7)."""
+"""Choosing among runs, and admission (rules M6, M7)."""
 
 from __future__ import annotations
 

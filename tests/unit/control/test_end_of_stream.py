@@ -1,4 +1,4 @@
-"""C1–C3, C5–C7, C9: the bookkeeping of end-of-stream messages and the counting of their producers."""
+"""Rules C1–C3, C5–C7, C9: the bookkeeping of end-of-stream messages and the counting of their producers."""
 
 from __future__ import annotations
 

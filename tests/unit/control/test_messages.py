@@ -1,4 +1,4 @@
-"""The wire form of control messages (SEMANTICS C1): the prose cases "wire_format", and whatever else can be wrong."""
+"""The wire form of control messages (rule C1): the prose cases "wire_format", and whatever else can be wrong."""
 
 from __future__ import annotations
 

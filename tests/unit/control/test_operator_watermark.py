@@ -1,4 +1,4 @@
-"""C4: how far time has come at one operator.
+"""Rule C4: how far time has come at one operator.
 
 The tests up to the line are the prose cases "operator_watermark", by their names.
 """

@@ -1,4 +1,4 @@
-"""SEMANTICS C10: a shared stream's runs are sections, each with bookkeeping of its own."""
+"""Rule C10: a shared stream's runs are sections, each with bookkeeping of its own."""
 
 from __future__ import annotations
 

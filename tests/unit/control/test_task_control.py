@@ -1,4 +1,4 @@
-"""C4, C6, C8, C9: one object takes control messages of both kinds and says what they bring about."""
+"""Rules C4, C6, C8, C9: one object takes control messages of both kinds and says what they bring about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C2–C6, C8, C9: the bookkeeping of watermarks."""
+"""Rules C2–C6, C8, C9: the bookkeeping of watermarks."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CITATION = re.compile(rf"\b[Rr]ules? ({ID}(?:(?:–|, | and | or |, and |, or ){
 
 
 def named(citation: str) -> list[str]:
-    """Return every rule that a citation names; "C2–C6" names the five from C2 to C6."""
+    """Return every rule that a citation names; a dash names all from the first to the last."""
     rules: list[str] = []
     for part in re.split(r", and |, or |, | and | or ", citation):
         first, _, last = part.partition("–")
@@ -67,8 +67,8 @@ def strings(source: str) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
 
 
 def uncited(text: str) -> list[str]:
-    """Return the numbers of rules that stand in a text without the word "rule"."""
-    return BARE.findall(CITATION.sub("", text))
+    """Return the numbers of rules that stand in a text without the word "rule", except in ``code``."""
+    return BARE.findall(CITATION.sub("", re.sub("``[^`]*``", "", text)))
 
 
 def numbers(text: str) -> list[str]:
@@ -147,4 +147,29 @@ def test_pages_for_users_say_what_a_rule_means_instead_of_its_number() -> None:
         if is_for_users(page)
         for found in numbers(page.read_text(encoding="utf-8"))
     ]
+    assert not wrong
+
+
+def test_code_cites_rules_that_exist() -> None:
+    wrong = []
+    for path in CODE:
+        source = path.read_text(encoding="utf-8")
+        if not re.search(rf"\b{ID}\b|SEMANTICS", source):
+            continue
+        for line, text in commentary(source):
+            place = f"{path.relative_to(ROOT)}:{line}"
+            wrong += [
+                (place, rule) for citation in CITATION.findall(text) for rule in named(citation) if rule not in IDS
+            ]
+            wrong += [(place, f"{rule} without the word rule") for rule in uncited(text)]
+            wrong += [(place, "SEMANTICS") for _ in re.findall("SEMANTICS", text)]
+    assert not wrong
+
+
+def test_pages_for_contributors_link_the_rules_that_they_cite() -> None:
+    wrong = []
+    for page in PAGES:
+        if not is_for_users(page) and page != RULES:
+            text = re.sub(rf"\[{ID}\]\([^)]*semantics\.md#[a-z]\d+\)|`[^`]*`", "", page.read_text(encoding="utf-8"))
+            wrong += [(page.name, found) for found in numbers(text)]
     assert not wrong

@@ -1,4 +1,4 @@
-"""SEMANTICS P10 over runs: an application that was changed finds its state again, or is refused with the way out.
+"""Rule P10 over runs: an application that was changed finds its state again, or is refused with the way out.
 
 No Spark.
 """

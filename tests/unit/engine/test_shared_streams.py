@@ -1,4 +1,4 @@
-"""SEMANTICS C10.
+"""Rule C10.
 
 An application split over two Dags, whose consumer ends by the end-of-stream in the topic between them. No Spark.
 """

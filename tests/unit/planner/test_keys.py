@@ -1,4 +1,4 @@
-"""P11: equal counts are not co-partitioning."""
+"""Rule P11: equal counts are not co-partitioning."""
 
 from __future__ import annotations
 

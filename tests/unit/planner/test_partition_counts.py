@@ -1,4 +1,4 @@
-"""P1–P6: groups, counts, reasons and refusals."""
+"""Rules P1–P6: groups, counts, reasons and refusals."""
 
 from __future__ import annotations
 

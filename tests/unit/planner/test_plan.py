@@ -1,4 +1,4 @@
-"""P9 (deterministic plans), P10 (pinned counts), and the plan as a value."""
+"""Rule P9 (deterministic plans), rule P10 (pinned counts), and the plan as a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P7: where the graph is cut, what is merged, and the names of stages."""
+"""Rule P7: where the graph is cut, what is merged, and the names of stages."""
 
 from __future__ import annotations
 

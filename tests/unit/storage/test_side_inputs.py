@@ -1,4 +1,4 @@
-"""The rules of side inputs, and the local checkpoint of a store (side-inputs; SEMANTICS S1–S5)."""
+"""The rules of side inputs, and the local checkpoint of a store (side-inputs; rules S1–S5)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class TaskTable:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def put(self, key: Any, row: Any) -> None:
-        """Writes a row; None deletes. A pushed table is read-only (SEMANTICS S6)."""
+        """Writes a row; None deletes. A pushed table is read-only (rule S6)."""
         if self._table.kind is not TableKind.LOCAL:
             raise StoreError(
                 f"The task writes to the table {self._table.table_id!r}, which is {self._table.kind.value} and "

@@ -266,7 +266,7 @@ class LowLevelTask(Operator[TaskSpec]):
         return ()
 
     def flush(self) -> Iterable[pa.RecordBatch]:
-        """All inputs have ended for good: event timers fire, and the task is told; it may still send (SEMANTICS C7)."""
+        """All inputs have ended for good: event timers fire, and the task is told; it may still send (rule C7)."""
         self._settled()
         coordinator = self.coordinator
         left = self.context.timers.end()

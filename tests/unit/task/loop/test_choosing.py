@@ -1,4 +1,4 @@
-"""Choosers in runs (SEMANTICS M1–M7): what is read first, how streams stay aligned, whose chooser decides."""
+"""Choosers in runs (rules M1–M7): what is read first, how streams stay aligned, whose chooser decides."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_batches_of_one_partition_are_taken_in_a_row() -> None:
 
 @pytest.mark.parametrize("epoch_messages", [None, 3])
 def test_time_aligned_streams_stay_aligned(epoch_messages: int | None) -> None:
-    """M6: runs are split at the exact message, so that none is more than its neighbour's distance ahead."""
+    """Rule M6: runs are split at the exact message, so that none is more than its neighbour's distance ahead."""
     config = {"task.chooser.class": "airflow_samza.chooser.factories:time_aligned"}
     driver = order_of(config, a={}, b={}, piped={"a": range(0, 60, 5), "b": range(0, 20)}).run()
     times = [row.at for row in driver.output("order")]
@@ -116,7 +116,7 @@ class Slow(Order):
 
 
 def test_an_epoch_ends_when_its_time_is_over_and_what_is_preferred_comes_first_in_each() -> None:
-    """M7: what was not admitted is read by a later epoch."""
+    """Rule M7: what was not admitted is read by a later epoch."""
     config = {"job.epoch.max.ms": "1", "task.chooser.priorities.logs.b": "7"}
     driver = order_of(
         config, Slow, a={"bounded": False}, b={"bounded": False}, piped={"a": range(4), "b": range(1)}

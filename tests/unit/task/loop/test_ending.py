@@ -1,4 +1,4 @@
-"""How streams, tasks and stages end (SEMANTICS C2, C7).
+"""How streams, tasks and stages end (rules C2, C7).
 
 The prose cases "sending" and "lifecycle", through the test driver.
 """

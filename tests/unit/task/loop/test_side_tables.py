@@ -1,6 +1,6 @@
 """Tables that side inputs feed, in the test driver.
 
-Rows, deletions, processors, updates between epochs (SEMANTICS S1–S3, S6).
+Rows, deletions, processors, updates between epochs (rules S1–S3, S6).
 """
 
 from __future__ import annotations
