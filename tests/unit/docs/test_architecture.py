@@ -1,28 +1,74 @@
-"""ARCHITECTURE.md speaks of the tree as it is: what it names is there, and every folder of the package is named."""
+"""ARCHITECTURE.md and the pages for contributors: the files that they name exist, and every room is named."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "airflow_samza"
-TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-WORDS = sorted(set(re.findall(r"`([^`\s]+)`", TEXT)))
+DOCS = ROOT / "docs"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+PAGES = [
+    ARCHITECTURE,
+    ROOT / "CONTRIBUTING.md",
+    *(page for room in ("reference", "decisions", "how-to-add") for page in sorted((DOCS / room).glob("*.md"))),
+]
+LAYOUT_MODULES = ["runs/records/folders.py", "runs/lineage/folder.py", "runs/tables/folder.py", "systems/log/topic.py"]
 
 
-@pytest.mark.parametrize("name", [word for word in WORDS if re.fullmatch(r"[\w./]+\.(py|md)", word)])
-def test_every_file_that_is_named_exists(name: str) -> None:
-    assert (ROOT / name).exists() or (PACKAGE / name).exists() or ("/" not in name and list(PACKAGE.rglob(name)))
+def words(page: Path) -> set[str]:
+    """Return what stands between backticks on a page and has no blanks."""
+    return set(re.findall(r"`([^`\s]+)`", page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize(
-    "folder",
-    sorted(
-        path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE
-    ),
-)
-def test_every_folder_of_the_package_is_named(folder: str) -> None:
-    assert f"{folder}/" in WORDS or f"{folder.rpartition('/')[2]}/" in WORDS
+def exists(name: str) -> bool:
+    """Return True for a file or folder of the repository or the package, or for one by its name alone."""
+    if (ROOT / name).exists() or (PACKAGE / name).exists():
+        return True
+    alone = name.rstrip("/")
+    return "/" not in alone and (any(PACKAGE.rglob(alone)) or (ROOT / "tests" / alone).exists())
+
+
+def test_every_file_and_folder_that_is_named_exists() -> None:
+    named = {(page.name, word) for page in PAGES for word in words(page)}
+    places = [(page, word) for page, word in sorted(named) if re.fullmatch(r"[\w./-]+\.(py|md|toml)|(\w+/)+", word)]
+    of_a_run = {"publications/", "trash/"}  # folders under a root
+    assert not [(page, word) for page, word in places if not exists(word) and word not in of_a_run]
+
+
+def test_every_folder_of_the_package_is_named() -> None:
+    named = {word.rstrip("/") for word in words(ARCHITECTURE)}
+    folders = [path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")]
+    assert not [folder for folder in folders if folder != "." and not {folder, folder.rpartition("/")[2]} & named]
+
+
+def test_every_single_module_of_the_package_is_named() -> None:
+    named = words(ARCHITECTURE) | {"row.py"}  # one class, for users
+    assert not [path.name for path in PACKAGE.glob("*.py") if path.name != "__init__.py" and path.name not in named]
+
+
+def test_links_lead_to_files() -> None:
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))]
+    assert not [(page.name, link) for page, link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+def test_architecture_is_two_pages() -> None:
+    assert ARCHITECTURE.read_text(encoding="utf-8").count("\n") <= 130
+
+
+def test_every_folder_and_record_under_a_root_is_on_the_page_of_the_layout() -> None:
+    page = (DOCS / "reference" / "layout.md").read_text(encoding="utf-8")
+    for module in LAYOUT_MODULES:
+        tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+        paths = ["{}".join(_texts(node)) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+        parts = {part for path in paths if re.fullmatch(r"[\w{}/.-]+", path) for part in path.split("/")}
+        plain = {part.replace("{}", "").lstrip(".") for part in parts} - {"json", "arrow"}
+        names = {name for name in plain if re.search("[a-z]{2}", name)}
+        assert names
+        assert not [(module, name) for name in sorted(names) if not re.search(rf"\b{re.escape(name)}\b", page)]
+
+
+def _texts(node: ast.JoinedStr) -> list[str]:
+    return [str(part.value) if isinstance(part, ast.Constant) else "" for part in node.values]
