@@ -68,15 +68,16 @@ def column(kind: str, values: list[Any]) -> pa.Array:
     return pa.array(values, parse_type(kind).to_arrow())
 
 
-@pytest.mark.parametrize(
-    "case", GOLDEN["cases"], ids=lambda case: f"{case['types']}-{case['key']}-{case['partitions']}"
-)
-def test_the_partition_of_a_key_never_changes(case: dict[str, Any]) -> None:
-    key = tuple(
-        bytes.fromhex(value) if kind == "binary" and value else value
-        for value, kind in zip(case["key"], case["types"], strict=True)
-    )
-    assert partition_of(key, case["types"], case["partitions"]) == case["partition"]
+def test_the_partition_of_a_key_never_changes() -> None:
+    moved = []
+    for case in GOLDEN["cases"]:
+        key = tuple(
+            bytes.fromhex(value) if kind == "binary" and value else value
+            for value, kind in zip(case["key"], case["types"], strict=True)
+        )
+        found = partition_of(key, case["types"], case["partitions"])
+        moved += [(case, found)] if found != case["partition"] else []
+    assert not moved
 
 
 @pytest.mark.parametrize("n", [2, 7, 16, 300, 70_000])
