@@ -49,6 +49,9 @@ _PRIORITY_KEY = re.compile(r"task\.chooser\.priorities\..+|(?:systems\..+\.)?str
 _BOOTSTRAP_KEY = re.compile(r"(?:systems\..+\.)?streams\..+\.samza\.bootstrap")
 _FIRST_OFFSET_KEY = re.compile(r"streams\.(.+)\.samza\.offset\.default")
 
+STORE_BACKENDS = ("memory", "rocksdb")
+"""What may hold a store; :mod:`airflow_samza.storage.backends` makes them."""
+
 _BACKENDS = {"RocksDbKeyValueStorageEngineFactory": "rocksdb", "InMemoryKeyValueStorageEngineFactory": "memory"}
 
 
@@ -353,8 +356,8 @@ class Config(Mapping[str, str]):
         key = f"stores.{store}.factory"
         found = self.text(key, default) or default
         backend = _BACKENDS.get(found.rpartition(".")[2], found)
-        if backend not in ("memory", "rocksdb"):
-            self.refuse(key, "memory or rocksdb")
+        if backend not in STORE_BACKENDS:
+            self.refuse(key, " or ".join(STORE_BACKENDS))
         return backend
 
     def store_ttl_ms(self, store: str, default: int | None) -> int | None:

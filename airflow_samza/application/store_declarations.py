@@ -10,6 +10,7 @@ from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.refusals import located, refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import duration_ms
+from airflow_samza.config import STORE_BACKENDS
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema, declared_type
 
@@ -29,9 +30,6 @@ _SORTED = (
 """The types of keys. Floats are not among them: what comes out of arithmetic is hardly ever equal to what was put."""
 
 
-BACKENDS = ("memory", "rocksdb")
-
-
 def declared_store(
     name: object, key: object, value: object, backend: object = "memory", ttl: object = None
 ) -> StoreDescriptor:
@@ -48,7 +46,7 @@ def declared_store(
                 hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
-    if backend not in BACKENDS:
+    if backend not in STORE_BACKENDS:
         refuse(
             f"The store {checked!r} has backend={backend!r}",
             hint='It is "memory", or "rocksdb" for state that is larger than memory or than one wants to load each '

@@ -45,8 +45,14 @@ def make_store(layout: StoreLayout, settings: StoreSettings, config: Config, clo
 
 
 def _made(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyValueStore:
-    if settings.backend == "memory":
-        return MemoryStore(layout, settings.most_bytes)
+    return _MAKERS[settings.backend](layout, settings, config)
+
+
+def _memory(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyValueStore:
+    return MemoryStore(layout, settings.most_bytes)
+
+
+def _rocksdb(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyValueStore:
     from airflow_samza.storage.rocksdb import MOST_KEY_BYTES, MOST_VALUE_BYTES, RocksStore
 
     return RocksStore(
@@ -56,3 +62,9 @@ def _made(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyVa
         most_value_bytes=settings.most_value_bytes or MOST_VALUE_BYTES,
         most_bytes=settings.most_bytes,
     )
+
+
+_MAKERS: dict[str, Callable[[StoreLayout, StoreSettings, Config], KeyValueStore]] = {
+    "memory": _memory,
+    "rocksdb": _rocksdb,
+}
