@@ -27,7 +27,7 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
 
         return LogSystem(name, binding, root)
     if binding.kind == "files":
-        from airflow_samza.systems.files import FilesSystem
+        from airflow_samza.systems.files.system import FilesSystem
 
         return FilesSystem(name, binding)
     if binding.kind == "spark":

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
 SETTINGS = settings(

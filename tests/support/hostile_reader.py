@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
     ColumnBound,
     MessageRun,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from airflow_samza import StreamApplicationDescriptor, dead_letter, stream_application
 from airflow_samza.errors import ConfigError, MessageError, SamzaError
 from airflow_samza.quoting import MOST, one_line, printable, quoted, show_messages
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding, SystemStreamPartition
 from airflow_samza.testing import TestDriver
 

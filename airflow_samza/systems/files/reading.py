@@ -19,7 +19,8 @@ from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Split
 from airflow_samza.systems.files.formats.text_values import parse_text
-from airflow_samza.systems.files.formats.tolerance import Unreadable, fitting
+from airflow_samza.systems.files.formats.tolerance import fitting
+from airflow_samza.systems.files.formats.unreadable import Unreadable
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range

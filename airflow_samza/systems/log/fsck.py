@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems.log.commits import read_commit, record_numbers
+from airflow_samza.systems.log.commits import record_numbers
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.records import Commit, control_message
 from airflow_samza.systems.log.segments import SegmentReaders
-from airflow_samza.systems.log.tails import KNOWN_TAILS
+from airflow_samza.systems.log.tails import KNOWN_TAILS, read_commit
 from airflow_samza.systems.log.topic import Topic
 
 

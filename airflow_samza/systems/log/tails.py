@@ -1,19 +1,103 @@
-"""The tails of topics that this process has seen last, so that who writes or reads a topic again need not read all its commits again.
+"""The tails of topics: what a writer has to know of one, and those that this process has seen last.
 
-A tail is taken from here only when the last commit that it knows is still what it was: a topic may be deleted and made again under its
-name, and compacted.
+A known tail saves reading all commits of a topic again. It is used only when the last commit that it knows is still what
+it was: a topic may be deleted and made again under its name, and compacted.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from airflow_samza.systems.log.records import KNOWN_COMMITS, Commit, parse_commit, refuse_gap
 from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.producers_seen import ProducersSeen
 
-if TYPE_CHECKING:
-    from airflow_samza.systems.log.commits import Tail
+
+@dataclass
+class Tail:
+    """What a writer has to know of a topic.
+
+    The next commit's number, the next offset per partition, and who has published.
+    """
+
+    topic: Topic
+    number: int = 0
+    next: list[int] = field(default_factory=list)
+    seen: ProducersSeen = field(default_factory=ProducersSeen)
+    schema: str | None = None
+    snapshot: int = 0
+    """Commits below this number are covered by a snapshot or compaction."""
+    recent: list[Commit] = field(default_factory=list)
+    """The commits from ``snapshot`` on."""
+    data: bytes | None = None
+    """The last commit as it is written; None when there is none after the snapshot."""
+
+    def copy(self, topic: Topic) -> Tail:
+        """Another one that can be moved on by itself."""
+        return Tail(
+            topic,
+            self.number,
+            list(self.next),
+            self.seen.copy(),
+            self.schema,
+            self.snapshot,
+            list(self.recent),
+            self.data,
+        )
+
+    def take(self, commit: Commit) -> None:
+        """Moves past one more commit."""
+        self.recent.append(commit)
+        self.number = commit.number + 1
+        self.next = list(commit.next)
+        self.schema = self.schema or commit.schema
+        if not commit.once:
+            self.seen.add(commit.producer, commit.generation, commit.epoch)
+
+    def advance(self, up_to: int | None = None) -> None:
+        """Reads the commits that were added since."""
+        while up_to is None or self.number <= up_to:
+            commit = read_commit(self.topic, self.number, self.next, self)
+            if commit is None:
+                break
+            self.take(commit)
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot keeps of it."""
+        return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
+
+
+def read_commit(
+    topic: Topic, number: int, before: Sequence[int] | None = None, tail: Tail | None = None
+) -> Commit | None:
+    """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
+
+    ``tail`` is told the bytes.
+    """
+    path = topic.commit_path(number)
+    try:
+        data = topic.filesystem.read(path)
+    except FileNotFoundError:
+        if topic.filesystem.exists(topic.commit_path(number + 1)):
+            # It may have been written between the two questions.
+            if topic.filesystem.exists(path):
+                return read_commit(topic, number, before, tail)
+            raise topic.damaged(path, "is missing, and later commits are there") from None
+        return None
+    commit = KNOWN_COMMITS.find(topic, path, data)
+    if commit is None:
+        commit = parse_commit(topic, path, topic.parse_json(path, data), number)
+        KNOWN_COMMITS.keep(topic, path, data, commit)
+    if before is not None:
+        refuse_gap(topic, path, commit, before)
+    if tail is not None:
+        tail.data = data
+    return commit
+
 
 _Key = tuple[str, str, int, str | None]
 

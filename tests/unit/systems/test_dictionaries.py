@@ -10,7 +10,7 @@ import pytest
 
 from airflow_samza.partitioner import partition_of
 from airflow_samza.systems.dictionaries import GrowingDictionary, decoded
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import (
     ColumnBound,

@@ -27,7 +27,7 @@ from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_b
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
-from airflow_samza.systems.files.formats.tolerance import Unreadable, as_text
+from airflow_samza.systems.files.formats.unreadable import Unreadable, as_text
 
 LONGEST_RECORD = 16 * 2**20
 """Bytes of a record that is read."""

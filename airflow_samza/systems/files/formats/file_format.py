@@ -15,11 +15,11 @@ from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.files.formats.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
 from airflow_samza.systems.files.formats.packing import Unit
+from airflow_samza.systems.files.formats.unreadable import Unreadable
 from airflow_samza.systems.system import ColumnBound
 
 if TYPE_CHECKING:
     from airflow_samza.systems.files.formats.times import Times
-    from airflow_samza.systems.files.formats.tolerance import Unreadable
 
 BATCH_ROWS = 65_536
 """Rows of one batch read: large enough to amortise a call, small enough for a task's memory."""

@@ -27,7 +27,7 @@ from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.signatures import refuse_binary
 from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
-from airflow_samza.systems.files.formats.tolerance import Unreadable, as_text
+from airflow_samza.systems.files.formats.unreadable import Unreadable, as_text
 
 _BAD = (ValueError, OverflowError, pa.ArrowException)
 """What parsing a bad line raises."""

@@ -1,28 +1,17 @@
-"""Records that cannot be read, where whoever reads asks for them instead of an error.
-
-As they lie in the file, and what is wrong.
-"""
+"""Rows that do not fit the stream's schema, where the reader asks for them instead of an error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from airflow_samza.errors import SchemaError
+from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.conform import Conformer
+from airflow_samza.systems.files.formats.json_values import to_lines
+from airflow_samza.systems.files.formats.unreadable import Unreadable
 from airflow_samza.systems.files.formats.utf8 import is_text
-
-_LONGEST = 1 << 20
-"""Bytes of a record that are kept: a quote that is never closed makes the rest of a file one record."""
-
-
-class Unreadable(NamedTuple):
-    """One record: its text, and why it cannot be read."""
-
-    text: str
-    error: str
 
 
 def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch | Unreadable]:
@@ -30,9 +19,6 @@ def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
 
     A column that no row could fit is an error all the same.
     """
-    from airflow_samza.systems.dictionaries import decoded
-    from airflow_samza.systems.files.formats.json_values import to_lines
-
     try:
         made = conformer.apply(batch)
     except SchemaError as error:
@@ -58,8 +44,3 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
         else:
             columns.append(pa.array([column.cast(pa.binary())[0].as_py().decode(errors="backslashreplace")]))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def as_text(data: bytes) -> str:
-    """A record's bytes without its line end, cut when it is very long; what is no UTF-8 is shown as such."""
-    return data[:_LONGEST].rstrip(b"\r\n").decode(errors="backslashreplace")

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.errors import SchemaError, TopicError
-from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats import csv, json_lines
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
     MessageRun,
     OffsetRange,

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
-from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats import csv
 from airflow_samza.systems.files.formats.csv_records import Dialect
 from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
 
 DDL = "a bigint, b string"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 IN = StreamSpec("views", 1, "id int", path="in/x", format="jsonl", below="in")

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.errors import SchemaError, TopicError
-from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats import json_lines, lines
 from airflow_samza.systems.files.formats.json_blocks import DEEPEST
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
 
 DDL = "a bigint, b string"
@@ -109,7 +109,7 @@ def test_no_line_kills_the_process_that_looks_for_columns_or_reads(tmp_path: Pat
     program = """
 import sys
 from airflow_samza.errors import SamzaError
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding, SystemStreamPartition
 system = FilesSystem("lake", SystemBinding("files", {"root": sys.argv[1]}))
 for ddl in (None, "a bigint"):

@@ -23,9 +23,9 @@ import pytest
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats.avro_blocks import unpacks_to_more
 from airflow_samza.systems.files.formats.parquet_footer import check_columns
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
     MessageRun,
     Publication,
@@ -153,7 +153,7 @@ def test_a_footer_that_describes_columns_that_cannot_be_ends_no_process(tmp_path
     program = """
 import sys
 from airflow_samza.errors import SamzaError
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 import pyarrow as pa, pyarrow.parquet as pq
 from airflow_samza.systems.files.formats.avro_blocks import unpacks_to_more

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files import FilesSystem
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 

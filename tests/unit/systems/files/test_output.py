@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
-from airflow_samza.systems.files import FilesSystem
 from airflow_samza.systems.files.formats.parquet import dictionary_columns
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
     MessageRun,
     Publication,
