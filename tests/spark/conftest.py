@@ -17,12 +17,25 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
+from tests.spark.clusters.sessions import in_every_change
 
 APPS = Path(__file__).parent / "apps"
 APPLICATION = "samza_spark_apps.views:everything"
 TWO_STAGES = "samza_spark_apps.views:two_stages"
 
 collect_ignore = ["apps"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to ``make nightly`` what every kind of Spark keeps in the same way."""
+    for item in items:
+        kind = (
+            item.callspec.params.get("session_kind")
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else None
+        )
+        if kind is not None and not in_every_change(str(kind), item.name):
+            item.add_marker(pytest.mark.nightly)
 
 
 VIEWS: list[dict[str, Any]] = [

@@ -25,7 +25,7 @@ from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.pushes import KEPT, Pushes
-from tests.spark.clusters.sessions import KINDS, NIGHTLY, SECRET, Session, session_of
+from tests.spark.clusters.sessions import KINDS, SECRET, Session, session_of
 from tests.spark.conftest import APPS
 from tests.support.files_with import files_with
 from tests.support.topic_rows import topic_rows
@@ -36,10 +36,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 BOTH = [{"number": 0}, {"number": 1}]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(kind, marks=[pytest.mark.nightly] if kind in NIGHTLY else []) for kind in KINDS],
-)
+@pytest.fixture(scope="module", params=KINDS)
 def session_kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -132,8 +132,24 @@ KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "yarn-client": on_yarn("client"),
     "yarn-cluster": on_yarn("cluster"),
 }
-NIGHTLY = ("yarn-client", "yarn-cluster")
-"""Those that take too long for every change."""
+ALL_RULES = "standalone-client"
+"""The kind on which every change is held to the whole contract: a cluster with executors, which can be killed one by one."""
+
+OTHERS: dict[str, frozenset[str]] = {
+    "local": frozenset({"runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
+    "connect": frozenset(
+        {"cancel_ends_one_stage", "error_of_a_callable", "no_secret", "java_that_is_killed", "password_nobody_sees"}
+    ),
+    "standalone-cluster": frozenset(
+        {"workers_get_our_package", "no_secret", "runner_that_is_killed", "submitter_and_driver_are_killed"}
+    ),
+}
+"""Of the other kinds, the rules that they keep in a way of their own. All the rest runs in ``make nightly``."""
+
+
+def in_every_change(kind: str, test: str) -> bool:
+    """Return whether a test of the contract runs for every change on this kind of Spark."""
+    return kind == ALL_RULES or any(words in test for words in OTHERS.get(kind, ()))
 
 
 @dataclass
