@@ -149,7 +149,7 @@ class Config(Mapping[str, str]):
 
     @property
     def whole_messages(self) -> bool:
-        """Whether whole messages go through intermediate streams, not only what is read later: to look at them.
+        """Return whether whole messages go through intermediate streams, not only what is read later: to look at them.
 
         Off unless set.
         """
@@ -175,12 +175,12 @@ class Config(Mapping[str, str]):
 
     @property
     def host_affinity(self) -> bool:
-        """Whether tasks come back to the hosts where their state is: they do unless it is switched off."""
+        """Return whether tasks come back to the hosts where their state is: they do unless it is switched off."""
         return self.boolean(self.host_affinity_key or HOST_AFFINITY, True)
 
     @property
     def messages_shown(self) -> bool:
-        """Whether errors, reports and logs quote messages that fail: they do unless it is switched off."""
+        """Return whether errors, reports and logs quote messages that fail: they do unless it is switched off."""
         return self.boolean(SHOW_MESSAGES, True)
 
     @property
@@ -223,12 +223,12 @@ class Config(Mapping[str, str]):
 
     @property
     def batch_size(self) -> int | None:
-        """How many messages of one partition are taken in a row (rule M4); None when not set."""
+        """Return how many messages of one partition are taken in a row (rule M4); None when not set."""
         return self.integer(BATCH_SIZE, least=1)
 
     @property
     def epoch_max_messages(self) -> int | None:
-        """How many messages a task takes in one epoch, where its stage runs several; None when not set."""
+        """Return how many messages a task takes in one epoch, where its stage runs several; None when not set."""
         return self.integer(EPOCH_MAX_MESSAGES, least=1)
 
     @property
@@ -246,7 +246,7 @@ class Config(Mapping[str, str]):
 
     @property
     def waits_for_head_of_all(self) -> bool:
-        """Whether every input is read to its head before the first message is chosen (rule M3)."""
+        """Return whether every input is read to its head before the first message is chosen (rule M3)."""
         value = self.text(CHOOSER_WAIT_FOR_HEAD)
         if value not in (None, "all"):
             self.refuse(CHOOSER_WAIT_FOR_HEAD, 'the word "all", or unset')
@@ -264,17 +264,17 @@ class Config(Mapping[str, str]):
 
     @property
     def window_ms(self) -> int | None:
-        """How often ``window()`` of a task is called, in ms; None when off, as it is unless set."""
+        """Return how often ``window()`` of a task is called, in ms; None when off, as it is unless set."""
         return self._milliseconds(TASK_WINDOW)
 
     @property
     def max_concurrency(self) -> int:
-        """How many messages of an async task are in flight at most: 1 unless set."""
+        """Return how many messages of an async task are in flight at most: 1 unless set."""
         return self.integer(TASK_MAX_CONCURRENCY, 1, least=1) or 1
 
     @property
     def callback_timeout_ms(self) -> int | None:
-        """How long an async task may take for one message, in ms.
+        """Return how long an async task may take for one message, in ms.
 
         None when it may take any time, as it may unless set.
         """
@@ -293,7 +293,7 @@ class Config(Mapping[str, str]):
 
     @property
     def state_lease_wait_ms(self) -> int:
-        """How long the plan of a run waits for the state of a run that is still at work.
+        """Return how long the plan of a run waits for the state of a run that is still at work.
 
         0 unless set, which refuses at once.
         """
@@ -301,7 +301,7 @@ class Config(Mapping[str, str]):
 
     @property
     def state_lease_grace_ms(self) -> int:
-        """How long a run that shows no sign of life, and was not closed, keeps the state to itself.
+        """Return how long a run that shows no sign of life, and was not closed, keeps the state to itself.
 
         Ten minutes unless set.
         """
@@ -310,7 +310,7 @@ class Config(Mapping[str, str]):
 
     @property
     def state_versions_keep(self) -> int:
-        """How many versions of the state are kept: 5 unless set.
+        """Return how many versions of the state are kept: 5 unless set.
 
         Two at least: a run that is planned anew starts from the former one.
         """

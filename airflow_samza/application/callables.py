@@ -78,7 +78,7 @@ def refuse_async_methods(owner: object, where: str, *methods: str) -> None:
 
 
 def is_async(function: object) -> bool:
-    """Whether it is an ``async def``, behind partials, caches and methods, or the ``__call__`` of an object.
+    """Return whether it is an ``async def``, behind partials, caches and methods, or the ``__call__`` of an object.
 
     A decorator's own function may await what it wraps, so that only its results tell.
     """

@@ -29,7 +29,7 @@ class ConfiguredSideInputs:
         return self._config.side_inputs_processor(store)
 
     def feeds(self, store: str) -> bool:
-        """Whether anything is configured for a store."""
+        """Return whether anything is configured for a store."""
         return bool(self.of(store)) or self.factory(store) is not None
 
     def processor(self, store: str, said: object) -> object:

@@ -12,7 +12,7 @@ _WORD_OF_SYSTEM_STREAM = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_.-]+)?")
 
 
 def is_blank(value: object) -> bool:
-    """Whether an id was left to us: None, or text with nothing in it."""
+    """Return whether an id was left to us: None, or text with nothing in it."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -47,5 +47,5 @@ def checked_id(value: object, word: str) -> str:
 
 
 def is_system_stream(value: str) -> bool:
-    """Whether a text is a stream id or ``system.stream``, as the configuration writes side inputs (rule S8)."""
+    """Return whether a text is a stream id or ``system.stream``, as the configuration writes side inputs (rule S8)."""
     return _WORD_OF_SYSTEM_STREAM.fullmatch(value) is not None

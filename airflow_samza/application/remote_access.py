@@ -97,7 +97,7 @@ def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOption
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Whether it is an ``async def``, or an object with such a ``__call__``."""
+    """Return whether it is an ``async def``, or an object with such a ``__call__``."""
     return inspect.iscoroutinefunction(innermost(function))
 
 

@@ -136,7 +136,7 @@ class Timers(Protocol):
 
     @property
     def ending(self) -> bool:
-        """Whether the input has ended for good, and the timers that are left are fired for that reason."""
+        """Return whether the input has ended for good, and the timers that are left are fired for that reason."""
         ...
 
     def set(self, key: Any, time: int | datetime, *, kind: str = "event") -> None:
@@ -179,7 +179,7 @@ class TaskContext(Protocol):
 
     @property
     def watermark_ms(self) -> int:
-        """How far event time has come on all inputs, in ms since the epoch; -1: nothing is known yet."""
+        """Return how far event time has come on all inputs, in ms since the epoch; -1: nothing is known yet."""
         ...
 
     @property

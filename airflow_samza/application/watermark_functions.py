@@ -28,7 +28,7 @@ class WatermarkFunction(Protocol):
         ...
 
     def get_output_watermark(self) -> int | None:
-        """How far time has come for the operators behind; None, or less than before, leaves it where it is.
+        """Return how far time has come for the operators behind; None, or less than before, leaves it where it is.
 
         Asked after :meth:`process_watermark`, and after messages, which may move it as well.
         """
@@ -36,7 +36,7 @@ class WatermarkFunction(Protocol):
 
 
 def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
-    """Whether a callable has its own word on watermarks."""
+    """Return whether a callable has its own word on watermarks."""
     return isinstance(function, WatermarkFunction) and not isinstance(function, type)
 
 

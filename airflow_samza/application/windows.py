@@ -132,7 +132,7 @@ class WindowSpec:
 
     @property
     def is_early(self) -> bool:
-        """Whether windows have results before they are closed."""
+        """Return whether windows have results before they are closed."""
         return self.early_every is not None or self.early_after_ms is not None
 
 

@@ -63,7 +63,7 @@ class AlignmentChooser(Generic[E]):
         return self._waiting[self._heap[0][2]].ssp if self._first() else None
 
     def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is at hand."""
         return bool(self._places.get(ssp))
 
     def take(self, ssp: Partition) -> E | None:
@@ -72,7 +72,7 @@ class AlignmentChooser(Generic[E]):
         return self._waiting.pop(places.popleft()) if places else None
 
     def _first(self) -> bool:
-        """Whether anything waits; what was taken out of turn leaves the heap here."""
+        """Return whether anything waits; what was taken out of turn leaves the heap here."""
         while self._heap and self._heap[0][2] not in self._waiting:
             heapq.heappop(self._heap)
         return bool(self._heap)
@@ -178,7 +178,7 @@ def starting_alignment(
 
 
 def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
-    """How many messages stand behind an envelope's first one, up to the heads; offsets are whole numbers.
+    """Return how many messages stand behind an envelope's first one, up to the heads; offsets are whole numbers.
 
     What stands beyond a head is ahead of it, by a negative number, so that order among such messages stays.
     """
@@ -202,7 +202,7 @@ def behind_at_start(heads: Mapping[Any, PartitionHead]) -> Callable[[Partition, 
 
 
 def sizes(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
-    """How many messages the partition of an envelope holds.
+    """Return how many messages the partition of an envelope holds.
 
     Offsets are whole numbers, from 0 where the oldest one is not known.
     """

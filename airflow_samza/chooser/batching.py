@@ -105,7 +105,7 @@ class BatchingChooser(Batches[E]):
         return self._last if self._goes_on() else self._chooser.peek()
 
     def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is at hand."""
         return self._chooser.has(ssp)
 
     def take(self, ssp: Partition) -> E | None:
@@ -113,7 +113,7 @@ class BatchingChooser(Batches[E]):
         return self._chooser.take(ssp)
 
     def _goes_on(self) -> bool:
-        """Whether the next message is of the batch.
+        """Return whether the next message is of the batch.
 
         It is not full, its partition has something, and nothing of a higher priority waits.
         """

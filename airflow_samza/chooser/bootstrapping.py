@@ -159,7 +159,7 @@ class BootstrappingChooser(HeadGate[E]):
         return None if self._absent else self._ordered.peek()
 
     def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is at hand."""
         return not self._absent and self._ordered.has(ssp)
 
     def take(self, ssp: Partition) -> E | None:

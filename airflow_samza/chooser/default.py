@@ -54,7 +54,7 @@ class ChooserContext:
 
 
 def looks_at_messages(config: Config) -> bool:
-    """Whether a chooser of the user's own is plugged in, which may look at any column of a message."""
+    """Return whether a chooser of the user's own is plugged in, which may look at any column of a message."""
     name = config.chooser_class
     return name is not None and not name.startswith(f"{__package__}.")
 

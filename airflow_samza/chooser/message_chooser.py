@@ -56,7 +56,7 @@ class Envelope(Protocol):
 
     @property
     def messages(self) -> int:
-        """How many messages it holds."""
+        """Return how many messages it holds."""
         ...
 
     def slice(self: S, first: int, count: int) -> S:
@@ -124,7 +124,7 @@ class OrderedChooser(MessageChooser[E], Protocol[E]):
         ...
 
     def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is at hand."""
         ...
 
     def take(self, ssp: Partition) -> E | None:

@@ -49,7 +49,7 @@ class OffsetOrders:
 
 
 def is_known(offset: Any) -> bool:
-    """Whether an offset says anything: None and the empty text do not."""
+    """Return whether an offset says anything: None and the empty text do not."""
     return offset is not None and offset != ""
 
 
@@ -70,7 +70,7 @@ class PartitionHead:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the partition holds no message."""
+        """Return whether the partition holds no message."""
         return not is_known(self.newest)
 
 

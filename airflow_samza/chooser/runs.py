@@ -134,7 +134,7 @@ class RunChooser(Generic[E]):
         return sorted(partitions, key=lambda ssp: places.get(str(ssp), len(places)))
 
     def holds(self, ssp: Partition) -> bool:
-        """Whether messages of a partition's run have not been chosen yet."""
+        """Return whether messages of a partition's run have not been chosen yet."""
         return ssp in self._held
 
     def update(self, envelope: E) -> None:

@@ -92,7 +92,7 @@ class ChooserSettings:
         return self.priorities.get(stream, BOOTSTRAP_PRIORITY if stream in self.bootstrap else 0)
 
     def waits_for(self, stream: str) -> bool:
-        """Whether a stream has to be read to its head before the gate opens."""
+        """Return whether a stream has to be read to its head before the gate opens."""
         return self.waits_for_all or stream in self.bootstrap
 
 

@@ -141,7 +141,7 @@ class TieredPriorityChooser(PriorityTiers[E]):
         return None
 
     def has(self, ssp: Partition) -> bool:
-        """Whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is at hand."""
         return self._ordered_tier(ssp).has(ssp)
 
     def take(self, ssp: Partition) -> E | None:

@@ -13,7 +13,7 @@ from airflow_samza.runs.upkeep.retention import SweptRoot
 
 
 def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:
-    """How many runs are kept, and for how long: as the command line says, else the environment."""
+    """Return how many runs are kept, and for how long: as the command line says, else the environment."""
     for name, value, least in (("--keep-runs", runs, 1), ("--keep-runs-days", days, 0)):
         if value is not None and value < least:
             raise ConfigError(f"{name} is {value}.", hint=f"Give a number from {least}.", key=name, value=value)

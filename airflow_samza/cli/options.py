@@ -94,7 +94,7 @@ class Place:
 
     @property
     def is_named(self) -> bool:
-        """Whether the command line says where things lie."""
+        """Return whether the command line says where things lie."""
         return self.env is not None or self.environments is not None or self.root is not None or bool(self.system)
 
     def environment(self) -> Environment:

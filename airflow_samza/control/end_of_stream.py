@@ -76,7 +76,7 @@ class EndOfStreamBookkeeping:
         return self._end(stream, partition, state) if len(state.tasks) >= total else None
 
     def is_ended(self, stream: str, partition: int) -> bool:
-        """Whether a partition has ended."""
+        """Return whether a partition has ended."""
         state = self._partitions.get((stream, partition))
         return state is not None and state.ended
 
@@ -90,7 +90,7 @@ class EndOfStreamBookkeeping:
         return bool(states) and all(state.ended for state in states)
 
     def all_ended(self) -> bool:
-        """Whether the task has nothing more to wait for; True also for a task that owns no partition."""
+        """Return whether the task has nothing more to wait for; True also for a task that owns no partition."""
         return all(state.ended for state in self._partitions.values())
 
     def missing(self) -> dict[tuple[str, int], tuple[int, int | None]]:

@@ -84,18 +84,18 @@ class AttemptState:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Return whether it has ended, one way or another."""
         return self.state in FINAL
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has ended, and everybody can know."""
+        """Return whether it has ended, and everybody can know."""
         return self.is_over and self._is_told
 
     def cancel_asked(self) -> bool:
-        """Whether somebody asked to cancel it, or a later attempt has taken its place."""
+        """Return whether somebody asked to cancel it, or a later attempt has taken its place."""
         return self.cancelled.is_set() or self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
 
     def is_replaced(self) -> bool:
-        """Whether a later attempt has taken its place: its runner was taken for dead."""
+        """Return whether a later attempt has taken its place: its runner was taken for dead."""
         return newest_attempt(self._files, self.handle.folder) > self.handle.attempt

@@ -58,7 +58,7 @@ class AtHand:
 
     @property
     def unended(self) -> bool:
-        """Whether there are external inputs whose end is not decided."""
+        """Return whether there are external inputs whose end is not decided."""
         return any(not self._run.is_own(stream_id) and stream_id not in self._ended for stream_id in self._streams)
 
     @property
@@ -151,6 +151,6 @@ def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskP
 
 
 def _has_news(system: System, bound: BoundStream, known: Mapping[str, Any]) -> bool:
-    """Whether a stream may have grown; a system that cannot say so cheaply is asked for the whole slice."""
+    """Return whether a stream may have grown; a system that cannot say so cheaply is asked for the whole slice."""
     asked = getattr(system, "has_news", None)
     return True if asked is None else bool(asked(bound.spec, known))

@@ -46,12 +46,12 @@ class DriverSession(Protocol):
 
     @property
     def passes_properties(self) -> bool:
-        """Whether jobs carry properties to their tasks."""
+        """Return whether jobs carry properties to their tasks."""
         ...
 
     @property
     def knows_executors(self) -> bool:
-        """Whether tasks run on executors elsewhere, of which this session knows."""
+        """Return whether tasks run on executors elsewhere, of which this session knows."""
         ...
 
     def executors(self) -> Sequence[Executor]:

@@ -117,7 +117,7 @@ class HostTables:
     def _is_on_the_way(
         self, tables: SideTables, table: SideTable, wanted: Slices, reached: Mapping[Place, int], sources: Slices
     ) -> bool:
-        """Whether what lies here is between what a table holds and what it shall hold."""
+        """Return whether what lies here is between what a table holds and what it shall hold."""
         streams = table.table.side_inputs
         if set(sources) != set(streams) or any(
             wanted[s].get("offsets") is None or "sections" in wanted[s] for s in streams
@@ -199,11 +199,11 @@ class HostTables:
         return _ALL if self._is_shared(table) else self._task
 
     def _is_shared(self, table: SideTable) -> bool:
-        """Whether every task reads all of the table's side inputs."""
+        """Return whether every task reads all of the table's side inputs."""
         return all(self._program.plan.stream(stream_id).broadcast for stream_id in table.table.side_inputs)
 
     def keeps(self, table: SideTable) -> bool:
-        """Whether a table is kept on hosts."""
+        """Return whether a table is kept on hosts."""
         return table.table.processor is None or table.table.table_id in self._digests
 
     def _file(self, table: SideTable) -> OffsetsFile:

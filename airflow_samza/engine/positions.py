@@ -51,7 +51,7 @@ class TaskPosition:
         return self.offset(*place, first) < int(bound)
 
     def has_work(self, inputs: Mapping[str, InputIntent]) -> bool:
-        """Whether the next epoch can bring the task on.
+        """Return whether the next epoch can bring the task on.
 
         Something is at hand, and the last epoch did not leave just that.
         """
@@ -76,7 +76,7 @@ class TaskPosition:
 
 
 def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) -> int:
-    """How many messages (control messages among them) are at hand and not read, where offsets are known."""
+    """Return how many messages (control messages among them) are at hand and not read, where offsets are known."""
     behind = 0
     for position in positions:
         for stream_id, partition in position.left(inputs) if not position.ended else ():

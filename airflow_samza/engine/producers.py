@@ -67,7 +67,7 @@ class Producers:
         }
 
     def have_finished(self) -> bool:
-        """Whether all of them have committed everything that they will ever write."""
+        """Return whether all of them have committed everything that they will ever write."""
         stages = {self._run.writer_stage(stream_id): generation for stream_id, generation in self._bound.items()}
         stages.pop(self._handle.stage_id, None)
         return all(

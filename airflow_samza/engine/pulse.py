@@ -58,7 +58,7 @@ class Pulse:
 
     @property
     def is_gone(self) -> bool:
-        """Whether Spark has been silent for too long."""
+        """Return whether Spark has been silent for too long."""
         if self._silent < SILENT_AFTER_SECONDS:
             return False
         return self._silent >= BUSY_AFTER_SECONDS or not self._is_busy()

@@ -97,7 +97,7 @@ class RunnerRecords:
                 attempt.tell()
 
     def are_told(self) -> bool:
-        """Whether everybody can know of every end that attempts have come to, and of this runner's own."""
+        """Return whether everybody can know of every end that attempts have come to, and of this runner's own."""
         return all(attempt.is_settled for attempt in self.attempts() if attempt.is_over) and (
             self._ending is None or self._is_closed
         )

@@ -25,7 +25,7 @@ class Attempt(Protocol):
         ...
 
     def cancel_asked(self) -> bool:
-        """Whether somebody asked to cancel it."""
+        """Return whether somebody asked to cancel it."""
         ...
 
 

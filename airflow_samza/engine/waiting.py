@@ -21,7 +21,7 @@ class Waiting:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time again to look at what seldom changes; true once per quarter of a second."""
+        """Return whether it is time again to look at what seldom changes; true once per quarter of a second."""
         now = time.monotonic()
         if now - self._looked < LONG_SECONDS:
             return False

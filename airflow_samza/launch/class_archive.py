@@ -178,7 +178,7 @@ def java_options(path: str) -> str:
 
 
 def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Whether the user's own options of Java speak of archives: then they alone count."""
+    """Return whether the user's own options of Java speak of archives: then they alone count."""
     texts = [environment.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
     return any(_OWN_WORD.search(text) for text in texts)
 

@@ -226,7 +226,7 @@ def _real_folder(folder: str) -> str:
 
 
 def _is_library(origin: Path) -> bool:
-    """Whether a folder is where packages are installed.
+    """Return whether a folder is where packages are installed.
 
     The workers' Python has those, and they are not ours to pack.
     """

@@ -57,17 +57,17 @@ class Master:
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs inside the runner process."""
+        """Return whether Spark runs inside the runner process."""
         return self.cluster == LOCAL
 
     @property
     def is_submitted(self) -> bool:
-        """Whether spark-submit starts the runner."""
+        """Return whether spark-submit starts the runner."""
         return self.cluster in (STANDALONE, YARN, KUBERNETES)
 
     @property
     def is_connect(self) -> bool:
-        """Whether the runner is a client of a Spark Connect server."""
+        """Return whether the runner is a client of a Spark Connect server."""
         return self.cluster == CONNECT
 
     @property
@@ -107,7 +107,7 @@ class SubmitOptions:
 
     @property
     def in_cluster(self) -> bool:
-        """Whether the driver runs in the cluster."""
+        """Return whether the driver runs in the cluster."""
         return self.deploy_mode == "cluster"
 
 

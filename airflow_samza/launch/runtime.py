@@ -277,7 +277,7 @@ class SparkRuntime:
         return stage_status(self._files, handle)
 
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
-        """How far the stage has come, by partition; ``status`` spares asking again."""
+        """Return how far the stage has come, by partition; ``status`` spares asking again."""
         run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
         systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
         return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)

@@ -49,7 +49,7 @@ FIXED: Mapping[str, str] = {
 
 
 def is_per_job(key: str) -> bool:
-    """Whether a setting can differ between two stages of one runner; any other needs a runner of its own."""
+    """Return whether a setting can differ between two stages of one runner; any other needs a runner of its own."""
     static_sql = (
         "spark.sql.extensions",
         "spark.sql.warehouse.dir",

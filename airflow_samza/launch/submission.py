@@ -208,7 +208,7 @@ def _cancel_asked(files: Filesystem, handle: StageHandle) -> bool:
 
 
 def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> bool:
-    """Whether a runner that was closing when it was asked still took the request."""
+    """Return whether a runner that was closing when it was asked still took the request."""
     told = handle.folder.attempt(handle.attempt, "status")
     while runner.is_alive(files):
         if files.exists(told):

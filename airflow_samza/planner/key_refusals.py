@@ -229,7 +229,7 @@ class _Check:
         return not wrong
 
     def _lies_by_key(self, join: StreamJoinSpec | TableJoinSpec, side: _Side) -> bool:
-        """Whether the rows of one join key lie in one partition.
+        """Return whether the rows of one join key lie in one partition.
 
         An unknown partitioning warns and is not looked at further.
         """
@@ -292,7 +292,7 @@ class _Check:
 
 
 def _in_one_partition(*sides: _Side) -> bool:
-    """Whether all sides of a join lie in one partition.
+    """Return whether all sides of a join lie in one partition.
 
     Rows cannot lie apart there, whatever the keys (rule P11).
     """

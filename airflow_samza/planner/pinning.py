@@ -25,7 +25,7 @@ from airflow_samza.planner.stream_edges import StreamEdge
 
 
 def keeps_state(op: OperatorSpec) -> bool:
-    """Whether an operator has state that outlives an epoch.
+    """Return whether an operator has state that outlives an epoch.
 
     Joins, windows, aggregations, tables, low-level tasks with stores or timers.
     """

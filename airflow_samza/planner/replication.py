@@ -38,11 +38,11 @@ class Replication:
     everywhere: frozenset[str]
 
     def reaches(self, source: OperatorSpec, op: OperatorSpec) -> bool:
-        """Whether messages go from one operator to the next one in every task; where not, in task 0."""
+        """Return whether messages go from one operator to the next one in every task; where not, in task 0."""
         return source.op_id not in self.replicated or op.op_id in self.everywhere or isinstance(op, TaskSpec)
 
     def in_one_task(self, op: OperatorSpec) -> bool:
-        """Whether some of what arrives at an operator is handled by task 0 alone."""
+        """Return whether some of what arrives at an operator is handled by task 0 alone."""
         return not all(self.reaches(source, op) for source in op.inputs)
 
 
@@ -86,5 +86,5 @@ def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[
 
 
 def _is_kept(table: TableDescriptor) -> bool:
-    """Whether each task keeps rows of its own of a table; a remote one is one for all."""
+    """Return whether each task keeps rows of its own of a table; a remote one is one for all."""
     return table.kind is not TableKind.REMOTE

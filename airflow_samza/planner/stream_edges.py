@@ -40,7 +40,7 @@ class StreamEdge:
 
     @property
     def is_intermediate(self) -> bool:
-        """Whether the planner decides its partition count."""
+        """Return whether the planner decides its partition count."""
         return self.role is StreamRole.INTERMEDIATE
 
 

@@ -46,12 +46,12 @@ class TakenState:
 
 
 def is_carried_on(stream: StreamDescriptor) -> bool:
-    """Whether a run reads a slice of an input that has no end, and the next run goes on behind it."""
+    """Return whether a run reads a slice of an input that has no end, and the next run goes on behind it."""
     return not stream.bounded
 
 
 def carries_state(spec: ApplicationSpec) -> bool:
-    """Whether runs of an application go on from one another."""
+    """Return whether runs of an application go on from one another."""
     return any(is_carried_on(stream) for stream in spec.inputs.values())
 
 
@@ -101,7 +101,7 @@ def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Ver
 def patience_of(
     spec: ApplicationSpec, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None
 ) -> Patience:
-    """How long a run of an application waits for the one before, as configured where it is not said."""
+    """Return how long a run of an application waits for the one before, as configured where it is not said."""
     config = Config(spec.config)
     wait = config.state_lease_wait_ms / 1000 if wait_seconds is None else wait_seconds
     return Patience(wait, config.state_lease_grace_ms / 1000, on_wait)

@@ -102,7 +102,7 @@ class SideInputs:
                 yield TaskInput(stream_id, partition, envelopes, start, end, system)
 
     def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int]) -> bool:
-        """Whether what was read under a former slice is a beginning of what is read now."""
+        """Return whether what was read under a former slice is a beginning of what is read now."""
         if former.get(MADE) != slice_.get(MADE):
             return False
         ranges = slice_.get("offsets")

@@ -49,7 +49,7 @@ def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: st
 
 
 def runner_outlives(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> bool:
-    """Whether a stage runner that a task starts lives on without the task.
+    """Return whether a stage runner that a task starts lives on without the task.
 
     Else it is that task's own, and no other task's.
     """

@@ -18,7 +18,7 @@ _COMMAND = re.compile(r"\bairflow-samza (?:state|topics|tables|status|fsck|gc)\b
 
 
 def may_be_tried_again(error: SamzaError) -> bool:
-    """Whether another try of the task can help.
+    """Return whether another try of the task can help.
 
     A consumer of a cleared stage needs a generation of its own, which a clear brings.
     """

@@ -176,11 +176,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
 
     def has_run(self, application: str, run_id: str) -> bool:
-        """Whether the run ``run_id`` of an application is on record."""
+        """Return whether the run ``run_id`` of an application is on record."""
         return bool(RunFolder(application, run_id).plan_generations(self.files))
 
     def holder_works(self, application: str, app_id: str) -> bool:
-        """Whether the run that holds an application's state is at work, so that waiting for it helps."""
+        """Return whether the run that holds an application's state is at work, so that waiting for it helps."""
         return holder_works(self.files, application, app_id)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
@@ -239,7 +239,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return self.get_conn().status(handle)
 
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
-        """How far a stage has come, by partition; ``status`` spares asking again."""
+        """Return how far a stage has come, by partition; ``status`` spares asking again."""
         return self.get_conn().progress(handle, status)
 
     def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
@@ -331,7 +331,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         self.get_conn().upkeep.sweep_after(application, self.keep, tell)
 
     def has_succeeded(self, run: RunPlan) -> bool:
-        """Whether the newest generation of every stage of this plan has succeeded, as the run's records say."""
+        """Return whether the newest generation of every stage of this plan has succeeded, as the run's records say."""
         files = self.files
         folder = RunFolder(run.application, run.run_id)
         for stage in run.plan.stages:
@@ -348,7 +348,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return True
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the root can be used, and the Spark be reached; for the button in the connection's form."""
+        """Return whether the root can be used, and the Spark be reached; for the button in the connection's form."""
         try:
             from airflow_samza.launch.cluster_doors import open_doors
             from airflow_samza.launch.launcher import check_place
@@ -386,5 +386,5 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
 
 def _is_in_cluster(place: SparkPlace) -> bool:
-    """Whether drivers run in a cluster, so that no worker has to last."""
+    """Return whether drivers run in a cluster, so that no worker has to last."""
     return parse_master(place.master).is_submitted and place.submit.deploy_mode == "cluster"

@@ -69,7 +69,7 @@ class ProducerTasks:
 
 
 def is_lost(files: Filesystem, run: RunPlan, stage_id: str, state: str | None) -> bool:
-    """Whether a stage will not write on.
+    """Return whether a stage will not write on.
 
     Its task has failed for good, or was marked a success while the stage had not finished.
     """
@@ -82,7 +82,7 @@ def is_lost(files: Filesystem, run: RunPlan, stage_id: str, state: str | None) -
 
 
 def producer_state(files: Filesystem, run: RunPlan, stage_id: str, beyond: str | None = None) -> str:
-    """Whether a stage has started, was aborted (it failed for good), or neither.
+    """Return whether a stage has started, was aborted (it failed for good), or neither.
 
     ``beyond`` is a generation that does not count any more: its task was cleared.
     """

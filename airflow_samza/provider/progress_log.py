@@ -87,7 +87,7 @@ class ProgressLog:
                 self._tell(line)
 
     def _is_news(self, report: ProgressReport) -> bool:
-        """Whether anything has happened since the last report that was told, or long enough nothing."""
+        """Return whether anything has happened since the last report that was told, or long enough nothing."""
         now = (
             report.epochs,
             report.tasks_done,

@@ -48,7 +48,7 @@ def generation_of(context: Mapping[str, Any]) -> int:
 
 
 def has_another_try(context: Mapping[str, Any]) -> bool:
-    """Whether Airflow would try this task again if it failed now."""
+    """Return whether Airflow would try this task again if it failed now."""
     ti = _task_instance(context)
     return int(ti.try_number) <= int(ti.max_tries)
 

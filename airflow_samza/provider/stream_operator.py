@@ -165,7 +165,7 @@ class SamzaStreamOperator(PlanningOperator):
 
     @property
     def _is_alone(self) -> bool:
-        """Whether this task is the whole run, so that no cleanup task will close it."""
+        """Return whether this task is the whole run, so that no cleanup task will close it."""
         return self.stage is None and self.plan is None
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class DataType:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is an integer of any width."""
+        """Return whether it is an integer of any width."""
         return self.name in ("tinyint", "smallint", "int", "bigint")
 
     def reads_as(self, declared: DataType) -> bool:

@@ -217,7 +217,7 @@ class _Section:
         )
 
     def _goes_on(self, report: TaskReport) -> bool:
-        """Whether anybody starts from what the task leaves: its next epoch, or another run."""
+        """Return whether anybody starts from what the task leaves: its next epoch, or another run."""
         if self._intent.whole:
             return False
         return self._intent.keeps_state or not (report.ended and report.final)

@@ -178,7 +178,7 @@ class FollowedTables:
         return any(table.processor is not None for table in tables if stream_id in table.side_inputs)
 
     def _is_kept(self, stream_id: str) -> bool:
-        """Whether hosts keep all tables that a stream feeds."""
+        """Return whether hosts keep all tables that a stream feeds."""
         tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
         return all(
             table.processor is None or table.table_id in self._setup.task.digests
@@ -233,7 +233,7 @@ class FollowedTables:
         )
 
     def _limit(self, stream_id: str) -> int:
-        """How many messages of each partition an epoch takes as they are."""
+        """Return how many messages of each partition an epoch takes as they are."""
         if stream_id not in self._processed:
             return FEW_MESSAGES
         planned = self._setup.program.plan.stream(stream_id)
@@ -267,7 +267,7 @@ def _is_same_topic(known: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
 
 
 def _covers(held: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
-    """Whether an epoch that held this had taken over what was read beforehand."""
+    """Return whether an epoch that held this had taken over what was read beforehand."""
     if held == read:
         return True
     if "sections" in held or "sections" in read or not _is_same_topic(held, read):

@@ -54,7 +54,7 @@ class PlanNode:
             yield from child.walk()
 
     def is_a(self, name: str) -> bool:
-        """Whether the operator has this name, whatever kind of it it is."""
+        """Return whether the operator has this name, whatever kind of it it is."""
         return self.name.split(" ")[0] == name
 
     def __str__(self) -> str:

@@ -132,7 +132,7 @@ def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str
 
 
 def _may_pass(error: Exception, text: str) -> bool:
-    """Whether a source that could not be looked at may be there in a minute.
+    """Return whether a source that could not be looked at may be there in a minute.
 
     A host that does not answer, a file that is replaced.
     """

@@ -39,7 +39,7 @@ log = logging.getLogger("airflow_samza.runner")
 
 
 def is_push(files: Filesystem, handle: StageHandle) -> bool:
-    """Whether an attempt is one at a push."""
+    """Return whether an attempt is one at a push."""
     return files.exists(request_path(handle))
 
 

@@ -187,7 +187,7 @@ class StageLoop:
 
     @property
     def _shuts_down(self) -> bool:
-        """Whether a task has asked that all end."""
+        """Return whether a task has asked that all end."""
         return any(manifest.shuts_down_all for manifest in self._manifests.values())
 
     def _run_tasks(self, setup: StageSetup, frames: EpochFrames, intent: Intent) -> None:

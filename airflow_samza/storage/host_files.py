@@ -66,7 +66,7 @@ class HostFiles:
         return data
 
     def has(self, path: str, size: int) -> bool:
-        """Whether there is a copy of a state file, of its size."""
+        """Return whether there is a copy of a state file, of its size."""
         try:
             return (self.place / _named(path)).stat().st_size == size
         except OSError:

@@ -216,7 +216,7 @@ class _Keys:
         self._numbers = [_native(column) for column in columns]
 
     def same(self, rows: Numbers, others: _Keys, other_rows: Numbers) -> Numbers:
-        """Whether each of these rows has the key of the other row, which may be of wider numbers."""
+        """Return whether each of these rows has the key of the other row, which may be of wider numbers."""
         equal: Numbers = np.ones(len(rows), bool)
         if not len(rows):
             return equal

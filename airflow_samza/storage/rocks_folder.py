@@ -140,7 +140,7 @@ def _is_version(name: str) -> bool:
 
 
 def _is_at_work(name: str) -> bool:
-    """Whether the process that a folder is named after is there.
+    """Return whether the process that a folder is named after is there.
 
     Of another container's nobody can tell: only old ones are asked about.
     """

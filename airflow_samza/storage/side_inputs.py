@@ -86,7 +86,7 @@ class CatchUp:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all places have been read to their heads."""
+        """Return whether all places have been read to their heads."""
         return not self._left
 
     def processed(self, place: Place, offset: int) -> None:

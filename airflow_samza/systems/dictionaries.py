@@ -25,7 +25,7 @@ def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_encoded_as(column: pa.Array, kind: pa.DataType) -> bool:
-    """Whether a column holds values of a type in a dictionary."""
+    """Return whether a column holds values of a type in a dictionary."""
     import pyarrow as pa
 
     return bool(pa.types.is_dictionary(column.type) and column.type.value_type.equals(kind))

@@ -44,7 +44,7 @@ class Standing:
     epochs: list[list[int]] = field(default_factory=list)
 
     def has(self, epoch: int) -> bool:
-        """Whether this epoch is published."""
+        """Return whether this epoch is published."""
         return any(first <= epoch <= last for first, last in self.epochs)
 
     def add(self, epoch: int) -> None:
@@ -94,7 +94,7 @@ class ProducersSeen:
         return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
 
     def is_published(self, stream: str, producer: str, generation: str, epoch: int) -> bool:
-        """Whether just this was published before; a generation lower than one that was seen is refused.
+        """Return whether just this was published before; a generation lower than one that was seen is refused.
 
         The error's facts name the ``winner``: a stage runner that gets it has been replaced, and adopts what the winner
         wrote.
@@ -130,7 +130,7 @@ class ProducersSeen:
         return {producer: standing.generation for producer, standing in self._standings.items()}
 
     def is_superseded(self, producer: str, generation: str) -> bool:
-        """Whether a newer generation of this producer has replaced what this one wrote."""
+        """Return whether a newer generation of this producer has replaced what this one wrote."""
         standing = self._standings.get(producer)
         return (
             standing is not None

@@ -51,7 +51,7 @@ class Section:
 
     @property
     def progress(self) -> str:
-        """How far it has come, as a part of a sentence."""
+        """Return how far it has come, as a part of a sentence."""
         return (
             f"{len(self.tasks)} of {self.total} tasks have ended it"
             if self.total is not None
@@ -73,12 +73,12 @@ class Section:
 
 
 def says_all(slice_: Mapping[str, Any] | None) -> bool:
-    """Whether a slice says that what it covers is all there is: one of sections leaves that to their writers."""
+    """Return whether a slice says that what it covers is all there is: one of sections leaves that to their writers."""
     return slice_ is not None and "sections" not in slice_
 
 
 def is_section(producer: str) -> bool:
-    """Whether a producer is a stage of a run; rows that were appended by hand belong to no section."""
+    """Return whether a producer is a stage of a run; rows that were appended by hand belong to no section."""
     return producer.count("/") == 2
 
 
@@ -100,7 +100,7 @@ class SectionFilter:
         self._ssp = ssp
 
     def takes(self, owner: Owner | None) -> bool:
-        """Whether what this owner wrote is of one of the sections."""
+        """Return whether what this owner wrote is of one of the sections."""
         return owner in self._runs
 
     def control(self, owner: Owner, offset: int, message: ControlMessage) -> list[ControlEnvelope]:

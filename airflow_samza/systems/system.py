@@ -73,7 +73,7 @@ class MessageRun:
 
     @property
     def messages(self) -> int:
-        """How many messages it holds."""
+        """Return how many messages it holds."""
         return int(self.batch.num_rows)
 
     def slice(self, first: int, count: int) -> MessageRun:
@@ -124,7 +124,7 @@ def unreadable_batch(texts: Sequence[str], errors: Sequence[str]) -> pa.RecordBa
 
 
 def is_unreadable(batch: pa.RecordBatch) -> bool:
-    """Whether it is one of :func:`unreadable_batch`."""
+    """Return whether it is one of :func:`unreadable_batch`."""
     return bool(batch.schema.metadata == _MARK)
 
 

@@ -67,7 +67,7 @@ def raw_batch(values: Sequence[bytes]) -> pa.RecordBatch:
 
 
 def is_raw(batch: pa.RecordBatch) -> bool:
-    """Whether it is one of :func:`raw_batch`."""
+    """Return whether it is one of :func:`raw_batch`."""
     return bool(batch.schema.metadata == _RAW)
 
 

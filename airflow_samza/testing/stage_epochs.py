@@ -83,7 +83,7 @@ class StageEpochs:
 
     @property
     def ended(self) -> bool:
-        """Whether all tasks have."""
+        """Return whether all tasks have."""
         return all(task.ended for task in self._tasks.values())
 
     @property

@@ -116,7 +116,7 @@ def take(
 
 
 def is_free(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool:
-    """Whether a lease binds nobody any more."""
+    """Return whether a lease binds nobody any more."""
     return files.exists(lineage.lease(lease.fence, "ended")) or has_begun(files, lineage, lease) is False
 
 

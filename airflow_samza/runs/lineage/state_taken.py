@@ -136,7 +136,7 @@ def _freed(
 
 
 def _left_half_done(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool:
-    """Whether the former plan of a run has committed a part, and was planned anew then."""
+    """Return whether the former plan of a run has committed a part, and was planned anew then."""
     ended = read(files, lineage.lease(lease.fence, "ended"))
     return ended is not None and ended["how"] == SUPERSEDED and has_begun(files, lineage, lease) is True
 

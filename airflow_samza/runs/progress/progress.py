@@ -119,7 +119,7 @@ class ProgressReport:
 
     @property
     def side_input_lags(self) -> dict[str, int]:
-        """How many messages tables are behind, by side input."""
+        """Return how many messages tables are behind, by side input."""
         return {
             stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id) or 0
             for stream_id in dict.fromkeys(found.stream_id for found in self.side_inputs)

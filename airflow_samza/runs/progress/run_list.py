@@ -92,7 +92,7 @@ def active_runs(
 
 
 def is_over(files: Filesystem, run: RunPlan) -> bool:
-    """Whether a run is closed, or all its stages have succeeded."""
+    """Return whether a run is closed, or all its stages have succeeded."""
     folder = RunFolder(run.application, run.run_id)
     return files.exists(folder.closed) or all(
         finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages

@@ -294,7 +294,7 @@ def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest, record: Map
 
 
 def _ends_expected(run: RunPlan, stream_id: str) -> int:
-    """How many producers end a partition: the tasks that write a topic of the run, one for a source."""
+    """Return how many producers end a partition: the tasks that write a topic of the run, one for a source."""
     if not run.is_own(stream_id):
         return 1
     return max(len(stage_producing_tasks(run.plan, run.writer_stage(stream_id)).get(stream_id, ())), 1)

@@ -47,7 +47,7 @@ class Readers:
 
     @property
     def is_reached(self) -> bool:
-        """Whether all of them have it."""
+        """Return whether all of them have it."""
         return len(self.readers) >= self.least and all(number >= self.wanted for number in self.readers.values())
 
     def __str__(self) -> str:

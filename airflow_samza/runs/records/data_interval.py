@@ -50,7 +50,7 @@ class DataInterval:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no length."""
+        """Return whether it has no length."""
         return self.start == self.end
 
     def micros(self) -> tuple[int, int]:

@@ -205,7 +205,7 @@ class Commit:
 
     @property
     def is_last(self) -> bool:
-        """Whether every task has ended: the stage is over."""
+        """Return whether every task has ended: the stage is over."""
         return len(self.ended) >= self.tasks
 
     @classmethod

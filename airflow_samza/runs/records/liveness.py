@@ -51,7 +51,7 @@ def identity() -> dict[str, Any]:
 
 
 def process_is_there(who: Mapping[str, Any]) -> bool | None:
-    """Whether the process of a record is there; None where it cannot be looked up from here."""
+    """Return whether the process of a record is there; None where it cannot be looked up from here."""
     if who.get("place") != place():
         return None
     try:

@@ -154,7 +154,7 @@ class RunPlan:
         return self.application, self.app_id, stream_id, self.run_id
 
     def is_own(self, stream_id: str) -> bool:
-        """Whether the stream is one of the run's own topics."""
+        """Return whether the stream is one of the run's own topics."""
         return self.plan.stream(stream_id).role == "intermediate"
 
     def unit(self, stream_id: str) -> str:
@@ -164,7 +164,7 @@ class RunPlan:
 
     @property
     def waits_for_news(self) -> bool:
-        """Whether its stages run at the same time, and wait for what their producers are still writing."""
+        """Return whether its stages run at the same time, and wait for what their producers are still writing."""
         return self.mode in (PIPELINED, CONTINUOUS)
 
     def runs_epochs(self, stage_id: str) -> bool:
@@ -173,7 +173,7 @@ class RunPlan:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether another run goes on from what this one leaves.
+        """Return whether another run goes on from what this one leaves.
 
         Then its tasks keep checkpoint and state to the end.
         """

@@ -43,7 +43,7 @@ class Heartbeats:
         self._seen: dict[str, _Seen] = {}
 
     def is_alive(self, path: str, who: Mapping[str, Any], at: float) -> bool:
-        """Whether the runner ``who`` lives, whose last heartbeat says the time ``at`` (seconds since 1970)."""
+        """Return whether the runner ``who`` lives, whose last heartbeat says the time ``at`` (seconds since 1970)."""
         there = liveness.process_is_there(who)
         if there is False:
             self._seen.pop(path, None)

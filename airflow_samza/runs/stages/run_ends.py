@@ -54,5 +54,5 @@ def abort(files: Filesystem, folder: StageFolder, why: str = "", who: str = "") 
 
 
 def is_aborted(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether a stage was given up."""
+    """Return whether a stage was given up."""
     return files.exists(folder.abort)

@@ -86,16 +86,16 @@ class RunnerFolder:
         return 0.0
 
     def is_alive(self, files: Filesystem) -> bool:
-        """Whether the runner lives, as far as can be said without waiting."""
+        """Return whether the runner lives, as far as can be said without waiting."""
         who = self.who(files)
         return who is not None and SEEN.is_alive(files.location(self.path), who, self.heard_at(files))
 
     def accepts(self, files: Filesystem) -> bool:
-        """Whether a request put into its queue now will be seen, as far as can be said without waiting."""
+        """Return whether a request put into its queue now will be seen, as far as can be said without waiting."""
         return not files.exists(self.closed) and self.is_alive(files)
 
     def gives_sign(self, files: Filesystem) -> bool:
-        """Whether the runner gives a sign of life now; waits for one, for seconds where it is silent.
+        """Return whether the runner gives a sign of life now; waits for one, for seconds where it is silent.
 
         To be asked before something is left to a runner: the container of one elsewhere may be gone while its last
         heartbeat is young.

@@ -145,7 +145,7 @@ class StageStatus:
 
     @property
     def is_final(self) -> bool:
-        """Whether waiting longer changes nothing."""
+        """Return whether waiting longer changes nothing."""
         return self.state in FINAL
 
     def __str__(self) -> str:
@@ -209,7 +209,7 @@ def _as_told(status: StageStatus, told: Mapping[str, Any] | None) -> StageStatus
 
 
 def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
-    """How many tasks run in the newest epoch, and how many have their manifest."""
+    """Return how many tasks run in the newest epoch, and how many have their manifest."""
     intent = _newest(files, folder)
     if intent is None:
         return 0, 0
@@ -218,7 +218,7 @@ def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
 
 
 def is_committed(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether the stage's last epoch is committed: its output counts, published or not yet."""
+    """Return whether the stage's last epoch is committed: its output counts, published or not yet."""
     if files.exists(folder.result):
         return True
     intent = _newest(files, folder)
@@ -227,7 +227,7 @@ def is_committed(files: Filesystem, folder: StageFolder) -> bool:
 
 
 def can_finish(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether the stage can be brought to its result from its records alone, by whoever comes.
+    """Return whether the stage can be brought to its result from its records alone, by whoever comes.
 
     No Spark is needed any more.
     """
@@ -235,7 +235,7 @@ def can_finish(files: Filesystem, folder: StageFolder) -> bool:
 
 
 def is_staged(files: Filesystem, folder: StageFolder) -> bool:
-    """Whether no task has to run any more: the stage's last epoch is committed, or every manifest is there."""
+    """Return whether no task has to run any more: the stage's last epoch is committed, or every manifest is there."""
     intent = _newest(files, folder)
     if intent is None:
         return False

@@ -37,7 +37,7 @@ GENERATION = "1.1"
 
 
 def is_due(version: TableVersion, after: int) -> bool:
-    """Whether a version has come so far from its full section that it is to be compacted.
+    """Return whether a version has come so far from its full section that it is to be compacted.
 
     ``after`` pushes, 0: never.
     """

@@ -77,7 +77,7 @@ def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose
 
 
 def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
-    """Whether every value of one type is one of the other.
+    """Return whether every value of one type is one of the other.
 
     >>> from airflow_samza.schema import parse_type
     >>> fits(parse_type("int"), parse_type("bigint")), fits(parse_type("bigint"), parse_type("int"))

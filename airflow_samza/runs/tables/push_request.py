@@ -182,7 +182,7 @@ class PushRequest:
 
     @property
     def least_rows(self) -> int:
-        """How many rows the push must have; by default one that replaces all rows may not be empty."""
+        """Return how many rows the push must have; by default one that replaces all rows may not be empty."""
         return (1 if self.mode == FULL else 0) if self.min_rows is None else self.min_rows
 
     @property

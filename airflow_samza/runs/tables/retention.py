@@ -80,7 +80,7 @@ def _released_numbers(files: Filesystem, folder: TableFolder) -> set[int]:
 
 
 def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
-    """Whether a run that may still be at work reads a version."""
+    """Return whether a run that may still be at work reads a version."""
     place = folder.pin(number, "x").rpartition("/")[0]
     for name in files.list(place):
         pin = read(files, f"{place}/{name}")

@@ -163,7 +163,7 @@ class OpenTopics:
         self._runs: dict[str, RunFolder] | None = None
 
     def holds(self, name: str) -> bool:
-        """Whether a topic belongs to a run that is open now."""
+        """Return whether a topic belongs to a run that is open now."""
         if self._runs is None:
             self._runs = {
                 topic: folder

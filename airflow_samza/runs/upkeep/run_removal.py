@@ -63,7 +63,7 @@ def slim_run(
 
 
 def is_slim(files: Filesystem, run: OverRun) -> bool:
-    """Whether nothing is left of a run that it needs no more, as the note says."""
+    """Return whether nothing is left of a run that it needs no more, as the note says."""
     done = read(files, _note(run))
     return done is not None and done.get("over") == run.at
 
@@ -150,7 +150,7 @@ def _leftovers(files: Filesystem, run: OverRun) -> list[str]:
 
 
 def _has_left(files: Filesystem, plan: RunPlan) -> bool:
-    """Whether what a run leaves lies in the application's state, or there is nothing to leave."""
+    """Return whether what a run leaves lies in the application's state, or there is nothing to leave."""
     if plan.state is None:
         return True
     lineage = LineageFolder(plan.application, plan.app_id)

@@ -68,7 +68,7 @@ class _Walk:
         return [pafs.FileInfo(path, type=pafs.FileType.NotFound) for path in links if not os.path.exists(path)]
 
     def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
-        """Whether an entry is its own directory, as some object stores list it, or a link to a directory above.
+        """Return whether an entry is its own directory, as some object stores list it, or a link to a directory above.
 
         It would never end.
         """
@@ -158,12 +158,12 @@ def find_files(root: Location, relative: str) -> Listing:
 
 
 def has_glob(path: str) -> bool:
-    """Whether a path has a part that matches, instead of naming."""
+    """Return whether a path has a part that matches, instead of naming."""
     return _MAGIC.search(path) is not None
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or directory is not data: ``_SUCCESS``, ``.part.crc``, ``_samza``.
+    """Return whether a file or directory is not data: ``_SUCCESS``, ``.part.crc``, ``_samza``.
 
     A Hive directory ``_x=1`` is data.
     """

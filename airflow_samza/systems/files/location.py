@@ -50,7 +50,7 @@ class Location:
 
 
 def is_url(path: str) -> bool:
-    """Whether a path names its filesystem itself."""
+    """Return whether a path names its filesystem itself."""
     return _URL.match(path) is not None
 
 

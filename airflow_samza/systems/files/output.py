@@ -195,7 +195,7 @@ class _Publisher:
         }
 
     def _has_published(self) -> bool:
-        """Whether another epoch of this generation is published."""
+        """Return whether another epoch of this generation is published."""
         mine = (self.producer, self.publication.generation)
         return any(
             (producer, generation) == mine and epoch != self.publication.epoch

@@ -87,7 +87,7 @@ class Filesystem(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether there is a file or directory."""
         ...
 
     def size(self, path: str) -> int:

@@ -151,7 +151,7 @@ def append_commit(
 
 
 def same_columns(one: str, other: str) -> bool:
-    """Whether two schemas (DDL) have the same columns, nulls aside."""
+    """Return whether two schemas (DDL) have the same columns, nulls aside."""
     first, second = Schema.of(one), Schema.of(other)
     return [(field.name, field.type) for field in first.fields] == [(field.name, field.type) for field in second.fields]
 

@@ -176,5 +176,5 @@ def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
 
 
 def is_sound(findings: list[Finding]) -> bool:
-    """Whether nothing serious was found."""
+    """Return whether nothing serious was found."""
     return not any(finding.serious for finding in findings)

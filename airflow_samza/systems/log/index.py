@@ -124,7 +124,7 @@ class LogIndex:
             self._loaded.append(commit)
 
     def is_live(self, commit: Commit) -> bool:
-        """Whether readers still see a commit."""
+        """Return whether readers still see a commit."""
         return commit.number >= self.floor.commit and (
             commit.once or not self.seen.is_superseded(commit.producer, commit.generation)
         )

@@ -102,7 +102,7 @@ class LogSystem:
         return {**found, TOPIC: index.topic.identity} if index.topic.identity else found
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
-        """Whether anything was committed after what a slice covers; asks for one file.
+        """Return whether anything was committed after what a slice covers; asks for one file.
 
         A topic that was made anew is refused.
         """

@@ -36,7 +36,7 @@ class Commit:
     control: tuple[ControlMessage, ...]
 
     def rows(self, partition: int) -> int:
-        """How many user messages it has in a partition."""
+        """Return how many user messages it has in a partition."""
         return sum(batch.num_rows for batch in self.batches.get(partition, ()))
 
     def end(self, partition: int) -> int:

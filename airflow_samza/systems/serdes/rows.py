@@ -57,7 +57,7 @@ def _shown(value: object) -> str:
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    """Whether a value is of a type's own Python type, at every depth; its size is Arrow's to judge."""
+    """Return whether a value is of a type's own Python type, at every depth; its size is Arrow's to judge."""
     if value is None:
         return True
     if types.is_struct(kind):

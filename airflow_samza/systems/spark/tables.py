@@ -79,12 +79,12 @@ class SparkTable:
 
     @property
     def waits_for_the_end(self) -> bool:
-        """Whether it is written once, when the stage ends: what replaces cannot be written bit by bit."""
+        """Return whether it is written once, when the stage ends: what replaces cannot be written bit by bit."""
         return self.mode != APPEND
 
     @property
     def skips_repeats(self) -> bool:
-        """Whether the writer itself knows a publication again."""
+        """Return whether the writer itself knows a publication again."""
         return self.format == "delta" and self.mode == APPEND
 
     @property

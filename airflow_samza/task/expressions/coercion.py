@@ -16,12 +16,12 @@ _ISO_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d
 
 
 def is_numeric(kind: DataType) -> bool:
-    """Whether it is a number of any kind."""
+    """Return whether it is a number of any kind."""
     return kind.name in _PRECEDENCE or kind.name == "decimal"
 
 
 def is_floating(kind: DataType) -> bool:
-    """Whether it is float or double."""
+    """Return whether it is float or double."""
     return kind.name in ("float", "double")
 
 

@@ -140,7 +140,7 @@ class Guard:
         return made is not None and made.literal and made.value is None
 
     def _is_constant(self, node: Any) -> bool:
-        """Whether Catalyst knows the value.
+        """Return whether Catalyst knows the value.
 
         There is no column in it, or only where it does not count, as in coalesce(1, x).
         """

@@ -72,7 +72,7 @@ def lowered(text: str) -> str:
 
 
 def _meets_letter(text: Any) -> bool:
-    """Whether the first character that the rule does not look over is a letter with case."""
+    """Return whether the first character that the rule does not look over is a letter with case."""
     from airflow_samza.task.expressions.letter_tables import CASED, IGNORABLE
 
     for character in text:

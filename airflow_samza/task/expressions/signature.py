@@ -27,7 +27,7 @@ class Function:
     most: int | None = 1
 
     def takes(self, count: int) -> bool:
-        """Whether it takes that many arguments."""
+        """Return whether it takes that many arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
 

@@ -26,7 +26,7 @@ def bare(node: Any) -> Any:
 
 
 def is_constant(node: Any) -> bool:
-    """Whether a node reads no column, so that Catalyst evaluates it before the first row."""
+    """Return whether a node reads no column, so that Catalyst evaluates it before the first row."""
     return all(type(part).__name__ != "Column" for part in node.walk())
 
 
@@ -64,7 +64,7 @@ class TreeFacts:
         return self._facts(node)[2]
 
     def repeats(self, *nodes: Any) -> bool:
-        """Whether a condition stands twice among those of some trees, which Catalyst then simplifies."""
+        """Return whether a condition stands twice among those of some trees, which Catalyst then simplifies."""
         words = [self.words(atom) for atom in atoms(*nodes)]
         return len(set(words)) < len(words)
 

@@ -158,7 +158,7 @@ class InputReading:
 
     @property
     def _order_shows(self) -> bool:
-        """Whether anybody can observe the order between partitions message by message (rule M6).
+        """Return whether anybody can observe the order between partitions message by message (rule M6).
 
         A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser
         of their own. Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last``

@@ -116,12 +116,12 @@ class TaskInstance:
 
     @property
     def all_ended(self) -> bool:
-        """Whether every operator has seen the end of all its inputs."""
+        """Return whether every operator has seen the end of all its inputs."""
         return all(node.ended for node in self._nodes.values())
 
     @property
     def follows_the_clock(self) -> bool:
-        """Whether any of its operators acts because time passes."""
+        """Return whether any of its operators acts because time passes."""
         return any(node.operator.waits_for_time for node in self._timed if not node.ended)
 
     def input_operators(self) -> Mapping[str, str]:
@@ -182,7 +182,7 @@ class TaskInstance:
         return self._end([(edge.node, SOURCE, final) for edge in self._entry])
 
     def has_ended(self, op_id: str) -> bool:
-        """Whether an operator has seen the end of all its inputs."""
+        """Return whether an operator has seen the end of all its inputs."""
         return self._nodes[op_id].ended
 
     def watermark(self, op_id: str) -> int:
@@ -304,7 +304,7 @@ class TaskInstance:
         return found
 
     def checkpoint(self) -> dict[str, dict[str, Any]]:
-        """How far each operator has come, as JSON by operator id."""
+        """Return how far each operator has come, as JSON by operator id."""
         return {
             op_id: {
                 "watermark": node.marks.checkpoint(),

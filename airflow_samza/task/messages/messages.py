@@ -121,7 +121,7 @@ class MessageReader:
             return Messages(batch, self._build(columns), simple)
 
     def _shareable(self, made_for: Schema) -> bool:
-        """Whether two callables may get the same objects: when neither can change them."""
+        """Return whether two callables may get the same objects: when neither can change them."""
         kind = self.schema.python_class
         plain = not any(field.type.children for field in self.schema.fields)
         return plain and kind is made_for.python_class and (kind is None or kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
@@ -205,7 +205,7 @@ def _blank() -> type:
 
 
 def _is_plain(kind: type, names: Sequence[str]) -> bool:
-    """Whether the generated constructor is all that makes an instance, and its dict all that it has."""
+    """Return whether the generated constructor is all that makes an instance, and its dict all that it has."""
     parents = kind.__mro__[:-1]
     plain = (
         _takes_positions(kind, names)
@@ -224,7 +224,7 @@ def _is_plain(kind: type, names: Sequence[str]) -> bool:
 
 
 def _takes_positions(kind: type, names: Sequence[str]) -> bool:
-    """Whether the constructor is the dataclass's own and takes the columns in their order."""
+    """Return whether the constructor is the dataclass's own and takes the columns in their order."""
     fields = dataclasses.fields(kind)
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     return (

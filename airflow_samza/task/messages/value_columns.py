@@ -126,7 +126,7 @@ _KINDS: dict[str, frozenset[type]] = {
 
 
 def _is_kind(kind: type, name: str) -> bool:
-    """Whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
+    """Return whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
     import decimal
 
     import numpy as np

@@ -42,7 +42,7 @@ def each_row(rows: int) -> Groups:
 
 
 def is_list_function(function: str) -> bool:
-    """Whether a part's function is one of these."""
+    """Return whether a part's function is one of these."""
     return function.partition(" ")[0] in _FUNCTIONS
 
 

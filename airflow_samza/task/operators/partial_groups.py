@@ -29,7 +29,7 @@ BY_VALUES = ("count_distinct", "collect")
 
 
 def decomposable(aggregations: Sequence[Aggregation]) -> bool:
-    """Whether partial results of all of them can be merged."""
+    """Return whether partial results of all of them can be merged."""
     return not any(aggregation.function in BY_VALUES for aggregation in aggregations)
 
 

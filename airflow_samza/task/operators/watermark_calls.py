@@ -52,7 +52,7 @@ class WatermarkCalls:
             yield messages
 
     def output(self) -> int:
-        """How far time has come behind the operator, in the callable's word; -1: it says nothing."""
+        """Return how far time has come behind the operator, in the callable's word; -1: it says nothing."""
         method = self._function.get_output_watermark
         try:
             said = method()

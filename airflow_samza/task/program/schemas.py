@@ -152,7 +152,7 @@ class SchemaResolver:
                 self.operators[operator.op_id] = self._compiled(operator, inputs)
 
     def _is_behind(self, operator: InputOperatorSpec) -> bool:
-        """Whether the stream's writer waits for its own turn."""
+        """Return whether the stream's writer waits for its own turn."""
         writers = [
             o
             for o in self.spec.operators

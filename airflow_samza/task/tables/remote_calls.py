@@ -66,7 +66,7 @@ class RateLimit:
 
     @property
     def bounds(self) -> bool:
-        """Whether there is a bound."""
+        """Return whether there is a bound."""
         return self._rate is not None
 
     async def wait(self) -> None:

@@ -154,7 +154,7 @@ class TableStore:
 
     @property
     def count(self) -> int:
-        """How many rows there are, those counted whose time to live is over and which are not forgotten yet."""
+        """Return how many rows there are, those counted whose time to live is over and which are not forgotten yet."""
         parts = self._parts()
         found = 0
         for place, part in enumerate(parts):
@@ -211,7 +211,7 @@ class TableStore:
         return compacted(self._parts(), timed=self._timed, over=self._over)
 
     def _is_mostly_over(self) -> bool:
-        """Whether the time to live of most rows of the base is over."""
+        """Return whether the time to live of most rows of the base is over."""
         if self._over is None or self._base is None or self._base.times is None:
             return False
         return bool(2 * int((self._base.times <= self._over).sum()) > len(self._base))

@@ -45,7 +45,7 @@ class BlockSource:
 
 
 def unpacks_to_more(data: bytes, codec: str, limit: int) -> bool:
-    """Whether packed bytes unpack to more than a limit; what they unpack to is thrown away.
+    """Return whether packed bytes unpack to more than a limit; what they unpack to is thrown away.
 
     Damaged ones are the library's to refuse.
     """

@@ -160,7 +160,7 @@ def shown(kind: pa.DataType) -> str:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
-    """Whether casting can be tried; single values may still be refused."""
+    """Return whether casting can be tried; single values may still be refused."""
     if types.is_dictionary(found):
         return _fits(found.value_type, wanted, options)
     if found.equals(wanted) or types.is_null(found):

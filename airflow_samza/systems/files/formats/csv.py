@@ -171,7 +171,7 @@ class CsvInput:
             yield from self._sorted_out([held], target)
 
     def _is_one_per_line(self, rows: int, data: bytes) -> bool:
-        """Whether that many rows of data mean that no line end is part of a value.
+        """Return whether that many rows of data mean that no line end is part of a value.
 
         Then the data end where a record ends.
         """

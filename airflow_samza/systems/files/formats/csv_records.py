@@ -56,11 +56,11 @@ class Dialect:
             place = end
 
     def is_closed(self, record: bytes) -> bool:
-        """Whether the last value of a record is at its end: no quote is open, no escape is waiting."""
+        """Return whether the last value of a record is at its end: no quote is open, no escape is waiting."""
         return self._record.fullmatch(record) is not None
 
     def has_ended(self, line: bytes) -> bool:
-        """Whether a line is a record by itself: its end is not part of a value."""
+        """Return whether a line is a record by itself: its end is not part of a value."""
         found = self._record.fullmatch(line)
         return found is not None and (bool(found["end"]) or not line.endswith((b"\r", b"\n")))
 

@@ -53,7 +53,7 @@ def _integers(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _holds_x(column: pa.Array) -> bool:
-    """Whether Arrow can have read hexadecimal digits.
+    """Return whether Arrow can have read hexadecimal digits.
 
     The buffer of texts is looked through at once, so there may be none for all that.
     """

@@ -14,12 +14,12 @@ _IN_THE_WAY = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether an error says that the path does not exist."""
+    """Return whether an error says that the path does not exist."""
     return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) == errno.ENOENT
 
 
 def is_of_storage(error: OSError) -> bool:
-    """Whether the storage failed, rather than the content being damaged.
+    """Return whether the storage failed, rather than the content being damaged.
 
     Arrow reports damage as an OSError without a number.
     """

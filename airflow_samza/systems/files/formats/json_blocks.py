@@ -54,7 +54,7 @@ def count_objects(data: bytes) -> int | None:
 
 
 def _are_objects(array: Any, ends: Any) -> bool:
-    """Whether each line begins and ends like an object.
+    """Return whether each line begins and ends like an object.
 
     Then no value goes on over a line end, and ``null`` is no line.
     """
@@ -67,7 +67,7 @@ def _are_objects(array: Any, ends: Any) -> bool:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether bytes are text in UTF-8."""
+    """Return whether bytes are text in UTF-8."""
     if data.isascii():
         return True
     try:
@@ -78,7 +78,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 def is_too_deep(line: bytes) -> bool:
-    """Whether a line has more than ``DEEPEST`` arrays and objects inside of one another."""
+    """Return whether a line has more than ``DEEPEST`` arrays and objects inside of one another."""
     if len(line) <= DEEPEST or line.count(b"{") + line.count(b"[") <= DEEPEST:
         return False
     steps = _STEP[np.frombuffer(_STRING.sub(b"", line), np.uint8)]

@@ -199,7 +199,7 @@ def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
 
 
 def _is_for_arrow(target: pa.Schema) -> bool:
-    """Whether Arrow reads all columns: nested values of JSON's own types.
+    """Return whether Arrow reads all columns: nested values of JSON's own types.
 
     Others inside of them, and maps, are Python's.
     """

@@ -208,7 +208,7 @@ def _scale(kind: pa.DataType) -> tuple[int, int] | None:
 
 
 def _may_lie(group: pq.RowGroupMetaData, within: TimeRange, scale: tuple[int, int]) -> bool:
-    """Whether the statistics leave open that a row of the group lies in the slice."""
+    """Return whether the statistics leave open that a row of the group lies in the slice."""
     for place in range(group.num_columns):
         column = group.column(place)
         if column.path_in_schema != within.column:

@@ -21,7 +21,7 @@ _RULED_OUT: dict[str, Callable[[Any, Any, Any], bool]] = {
 
 
 def may_fulfil(group: pq.RowGroupMetaData, bounds: Sequence[ColumnBound]) -> bool:
-    """Whether the statistics leave open that a row of the group fulfils all bounds."""
+    """Return whether the statistics leave open that a row of the group fulfils all bounds."""
     if not group.num_rows:
         return True
     columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}

@@ -10,7 +10,7 @@ from pyarrow import types
 
 
 def is_text_leaf(kind: pa.DataType) -> bool:
-    """Whether a text format carries values of this type as text of a certain form."""
+    """Return whether a text format carries values of this type as text of a certain form."""
     return bool(types.is_timestamp(kind) or types.is_date(kind) or types.is_binary(kind))
 
 

@@ -8,7 +8,7 @@ from pyarrow import types
 
 
 def is_text(column: pa.Array) -> bool:
-    """Whether all text in a column, at any depth, is UTF-8.
+    """Return whether all text in a column, at any depth, is UTF-8.
 
     Values are looked through together: one by one it takes ten times as long.
     """

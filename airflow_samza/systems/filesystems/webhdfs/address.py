@@ -36,7 +36,7 @@ class Address:
 
 
 def is_hdfs(url: str) -> bool:
-    """Whether a URL is of HDFS."""
+    """Return whether a URL is of HDFS."""
     return url.partition("://")[0].lower() in SCHEMES and "://" in url
 
 

@@ -41,7 +41,7 @@ class Refusal(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Whether asking again can help."""
+        """Return whether asking again can help."""
         return self.kind in _MAY_PASS
 
     @property

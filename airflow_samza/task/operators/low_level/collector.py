@@ -55,7 +55,7 @@ class Output:
         self._writer, self._copies = MessageWriter(schema), OwnCopies(schema)
 
     def taken(self) -> int:
-        """How many messages wait to be written."""
+        """Return how many messages wait to be written."""
         return len(self._messages)
 
     def take_back(self, count: int) -> None:

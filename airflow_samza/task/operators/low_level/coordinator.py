@@ -17,7 +17,7 @@ class Coordinator:
 
     @property
     def commit_asked(self) -> bool:
-        """Whether the epoch shall end as soon as possible."""
+        """Return whether the epoch shall end as soon as possible."""
         return self.commits > 0
 
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:

@@ -36,7 +36,7 @@ class TaskProgress:
         return min(timers.processing, self._next_window) < END_OF_TIME or timers.event <= self._context.watermark_ms
 
     def is_due(self) -> bool:
-        """Whether a timer or ``window`` is due. Looks at the clock only when something waits for it."""
+        """Return whether a timer or ``window`` is due. Looks at the clock only when something waits for it."""
         timers = self._context.timers
         if timers.event <= self._context.watermark_ms:
             return True
@@ -44,7 +44,7 @@ class TaskProgress:
         return following < END_OF_TIME and following <= self._context.now_ms()
 
     def window_is_due(self) -> bool:
-        """Whether ``window`` is due; the next call is then due a period from now, however many were missed."""
+        """Return whether ``window`` is due; the next call is then due a period from now, however many were missed."""
         now = self._context.now_ms()
         if self.window_ms is None or now < self._next_window:
             return False

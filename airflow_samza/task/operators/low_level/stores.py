@@ -196,7 +196,7 @@ def _told(schema: Schema, plain: bool) -> str:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written; half a surrogate pair cannot."""
+    """Return whether it can be written; half a surrogate pair cannot."""
     try:
         return value.isascii() or bool(value.encode())
     except UnicodeEncodeError:

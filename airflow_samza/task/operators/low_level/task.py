@@ -63,7 +63,7 @@ class LowLevelTask(Operator[TaskSpec]):
 
     @property
     def commit_asked(self) -> bool:
-        """Whether the task wants the epoch to end as soon as possible."""
+        """Return whether the task wants the epoch to end as soon as possible."""
         return self.coordinator.commit_asked
 
     def start(self) -> None:
@@ -231,7 +231,7 @@ class LowLevelTask(Operator[TaskSpec]):
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether the clock brings it a call: of a timer, or of ``window``."""
+        """Return whether the clock brings it a call: of a timer, or of ``window``."""
         return self._progress.waits_for_time
 
     def _do_due(self) -> None:

@@ -129,7 +129,7 @@ class Window(Operator[WindowOperatorSpec]):
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether windows close, or early results are due, by the clock."""
+        """Return whether windows close, or early results are due, by the clock."""
         return not self._by_event or self.spec.window.early_after_ms is not None
 
     def output_watermark(self, timestamp: int) -> int:
