@@ -1,4 +1,4 @@
-"""Which envelope is next: the message choosers. Pure: no I/O.
+"""Message choosers, which decide which envelope is next. Pure: no I/O.
 
 A task's chooser is made by :func:`~airflow_samza.chooser.default.make_chooser` from its
 :class:`~airflow_samza.chooser.settings.ChooserSettings` and the heads that were taken at start;

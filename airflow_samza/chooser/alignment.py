@@ -16,14 +16,14 @@ from airflow_samza.chooser.offsets import OffsetOrder, OffsetOrders, PartitionHe
 from airflow_samza.errors import ConfigError, TopicError
 
 Rank = Callable[[E], Any]
-"""What an envelope is ordered by; the least goes first.
+"""The rank of an envelope: the least goes first.
 
 None (not known) goes before all others: nothing says that it may wait.
 """
 
 
 class AlignmentChooser(Generic[E]):
-    """Chooses the envelope of the least rank, taken when it arrives; among equal ranks the one that came first."""
+    """Chooses the envelope of the least rank, computed when it arrives; among equal ranks, the one that came first."""
 
     def __init__(self, rank: Rank[E]) -> None:
         self._rank = rank
@@ -33,16 +33,16 @@ class AlignmentChooser(Generic[E]):
         self._places: dict[Partition, deque[int]] = {}
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing: there is nothing to start."""
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is nothing to stop."""
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """Every partition is alike."""
+        """Do nothing: every partition is treated alike."""
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         self._arrived += 1
         rank = self._rank(envelope)
         heapq.heappush(self._heap, (rank is not None, 0 if rank is None else rank, self._arrived))
@@ -50,7 +50,7 @@ class AlignmentChooser(Generic[E]):
         self._places.setdefault(envelope.ssp, deque()).append(self._arrived)
 
     def choose(self) -> E | None:
-        """The next envelope, or None."""
+        """Return the next envelope, or None."""
         if not self._first():
             return None
         place = heapq.heappop(self._heap)[2]
@@ -59,32 +59,32 @@ class AlignmentChooser(Generic[E]):
         return envelope
 
     def peek(self) -> Partition | None:
-        """The partition that :meth:`choose` would choose from now."""
+        """Return the partition that :meth:`choose` would choose from now."""
         return self._waiting[self._heap[0][2]].ssp if self._first() else None
 
     def has(self, ssp: Partition) -> bool:
-        """Return whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is waiting."""
         return bool(self._places.get(ssp))
 
     def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn."""
+        """Return the oldest waiting envelope of one partition, out of turn."""
         places = self._places.get(ssp)
         return self._waiting.pop(places.popleft()) if places else None
 
     def _first(self) -> bool:
-        """Return whether anything waits; what was taken out of turn leaves the heap here."""
+        """Return whether an envelope is waiting; those that were taken out of turn leave the heap here."""
         while self._heap and self._heap[0][2] not in self._waiting:
             heapq.heappop(self._heap)
         return bool(self._heap)
 
 
 def time_aligned(time_of: Callable[[E], int | None]) -> AlignmentChooser[E]:
-    """The earliest message first: ``time_of`` gives a message's time in ms, or None when it has none."""
+    """Make a chooser of the earliest message: ``time_of`` gives a message's time in ms, or None when it has none."""
     return AlignmentChooser(time_of)
 
 
 def offset_aligned(orders: OffsetOrders | None = None) -> AlignmentChooser[Any]:
-    """The lowest offset first. Offsets of systems with different orders cannot be compared: a ConfigError."""
+    """Make a chooser of the lowest offset; systems whose offsets have different orders are a ConfigError."""
     known = orders or OffsetOrders()
     seen: OrderedDict[str, OffsetOrder] = OrderedDict()
 
@@ -106,12 +106,12 @@ def offset_aligned(orders: OffsetOrders | None = None) -> AlignmentChooser[Any]:
 
 
 def messages_behind_head(behind: Callable[[E], int]) -> AlignmentChooser[E]:
-    """The message first that is farthest from the head of its partition, in messages."""
+    """Make a chooser of the message that is farthest from the head of its partition, in messages."""
     return AlignmentChooser(lambda envelope: -behind(envelope))
 
 
 def percent_behind_head(behind: Callable[[E], int], size: Callable[[E], int]) -> AlignmentChooser[E]:
-    """The message first that is farthest from the head of its partition, as a share of the messages that the partition holds (``size``)."""
+    """Make a chooser of the message farthest from the head, as a share of its partition's messages (``size``)."""
 
     def rank(envelope: E) -> Fraction:
         held = size(envelope)
@@ -121,7 +121,7 @@ def percent_behind_head(behind: Callable[[E], int], size: Callable[[E], int]) ->
 
 
 class StartingAlignmentChooser(AlignmentChooser[E]):
-    """Keeps the distances from the heads that the partitions started with; see :func:`starting_alignment`.
+    """Chooser that keeps partitions as far from their heads as they started; see :func:`starting_alignment`.
 
     The distances are its state, so that they are those of the start in later epochs, too.
     """
@@ -139,18 +139,18 @@ class StartingAlignmentChooser(AlignmentChooser[E]):
         self._starts: dict[str, int] = {}
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """A partition will be read from ``offset`` on, which says how far it is behind its head at start."""
+        """Register a partition with the offset of its first message, from which its distance at start follows."""
         if self._at_start is not None and ssp not in self._given and stream_name(ssp) not in self._given:
             distance = self._at_start(ssp, offset)
             if distance is not None:
                 self._starts[str(ssp)] = distance
 
     def snapshot(self) -> Any:
-        """The distances at start, by partition."""
+        """Return the distances at start, by partition."""
         return dict(self._starts)
 
     def restore(self, state: Any) -> None:
-        """Takes the distances at start from a snapshot."""
+        """Restore the distances at start from a snapshot."""
         self._starts.update(state)
 
     def _distance(self, envelope: E) -> int:
@@ -168,7 +168,7 @@ def starting_alignment(
     start_behind: Mapping[str | Partition, int] | None = None,
     at_start: Callable[[Partition, Any], int | None] | None = None,
 ) -> StartingAlignmentChooser[E]:
-    """Keeps the distances from the heads that the streams started with: what fell farthest behind its own goes first.
+    """Make a chooser that keeps the distances from the heads at start: the stream that fell farthest behind goes first.
 
     When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by
     ``system.stream`` or by partition; of a partition that it leaves out ``at_start`` tells it by where reading is
@@ -178,7 +178,7 @@ def starting_alignment(
 
 
 def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
-    """Return how many messages stand behind an envelope's first one, up to the heads; offsets are whole numbers.
+    """Make a function that counts the messages behind an envelope's first one, up to the heads (offsets are numbers).
 
     What stands beyond a head is ahead of it, by a negative number, so that order among such messages stays.
     """
@@ -190,7 +190,7 @@ def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int
 
 
 def behind_at_start(heads: Mapping[Any, PartitionHead]) -> Callable[[Partition, Any], int | None]:
-    """The same of the message that is read first, by the offset of registration: -1 when the partition is read up.
+    """Make the same function for the first message that is read, by its offset: -1 when the partition is read up.
 
     None: not known.
     """
@@ -202,7 +202,7 @@ def behind_at_start(heads: Mapping[Any, PartitionHead]) -> Callable[[Partition, 
 
 
 def sizes(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:
-    """Return how many messages the partition of an envelope holds.
+    """Make a function that counts the messages in the partition of an envelope.
 
     Offsets are whole numbers, from 0 where the oldest one is not known.
     """

@@ -36,24 +36,24 @@ class Batches(Generic[E]):
         self._count = 0
 
     def start(self) -> None:
-        """Starts what it chooses from."""
+        """Start the choosers behind this one."""
         self._inner.start()
 
     def stop(self) -> None:
-        """Stops what it chooses from."""
+        """Stop the choosers behind this one."""
         self._inner.stop()
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """A partition will be read from ``offset`` on."""
+        """Register a partition that will be read from ``offset`` on."""
         self._partitions[str(ssp)] = ssp
         self._inner.register(ssp, offset)
 
     def give_back(self, messages: int) -> None:
-        """So many of the messages that it chose last were not taken after all."""
+        """Take back so many of the messages that were chosen last: the task did not process them."""
         self._count = max(self._count - messages, 0)
 
     def snapshot(self) -> Any:
-        """The batch, and the state of what it chooses from."""
+        """Return the batch, and the state of the choosers behind it."""
         return {
             "last": None if self._last is None else str(self._last),
             "count": self._count,
@@ -61,14 +61,14 @@ class Batches(Generic[E]):
         }
 
     def restore(self, state: Any) -> None:
-        """Goes on from a snapshot."""
+        """Restore a snapshot."""
         self._last = self._partitions.get(state["last"])
         self._count = state["count"] if self._last is not None else 0
         restore_chooser(self._inner, state["inner"])
 
 
 class BatchingChooser(Batches[E]):
-    """Takes up to ``batch_size`` messages of one partition in a row, as long as it has some.
+    """Chooses up to ``batch_size`` messages of one partition in a row, as long as it has some.
 
     Then its chooser decides anew.
 
@@ -84,11 +84,11 @@ class BatchingChooser(Batches[E]):
         self._priority_of = priority_of
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         self._chooser.update(envelope)
 
     def choose(self) -> E | None:
-        """The next envelope, or None."""
+        """Return the next envelope, or None."""
         ssp = self.peek()
         if ssp is None:
             self._last = None
@@ -101,15 +101,15 @@ class BatchingChooser(Batches[E]):
         return envelope
 
     def peek(self) -> Partition | None:
-        """The partition that :meth:`choose` would choose from now."""
+        """Return the partition that :meth:`choose` would choose from now."""
         return self._last if self._goes_on() else self._chooser.peek()
 
     def has(self, ssp: Partition) -> bool:
-        """Return whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is waiting."""
         return self._chooser.has(ssp)
 
     def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn."""
+        """Return the oldest waiting envelope of one partition, out of turn."""
         return self._chooser.take(ssp)
 
     def _goes_on(self) -> bool:
@@ -136,14 +136,14 @@ class HeldBatches(Batches[E]):
         self._held: E | None = None
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         if self._held is None and envelope.ssp == self._last and self._count < self._size:
             self._held = envelope
         else:
             self._tiers.update(envelope)
 
     def choose(self) -> E | None:
-        """The next envelope, or None."""
+        """Return the next envelope, or None."""
         held = self._held
         if held is None:
             return self._begun(self._tiers.choose())
@@ -156,6 +156,6 @@ class HeldBatches(Batches[E]):
         return self._begun(above)
 
     def _begun(self, envelope: E | None) -> E | None:
-        """The first envelope of a batch."""
+        """Return the first envelope of a batch."""
         self._last, self._count = (None, 0) if envelope is None else (envelope.ssp, envelope.messages)
         return envelope

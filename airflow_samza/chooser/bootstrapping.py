@@ -23,12 +23,12 @@ from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, is_known,
 
 
 class HeadGate(Generic[E]):
-    """Lets its chooser, any one, choose only while every stream that lags has an envelope at hand, of one of the partitions that lag.
+    """Gate before any chooser, open while every lagging stream has an envelope waiting, of a partition that lags.
 
-    ``is_gated`` says which partitions have to reach their heads; ``heads`` are those taken at start. A partition that is registered at (or
-    beyond) its head, or holds nothing, does not gate, nor does one that is not registered here. A registered one that is gated and whose
-    head is not known is a :class:`~airflow_samza.errors.TopicError` at start. The gate alone does not make a bootstrap stream go first: its
-    priority does.
+    ``is_gated`` decides which partitions have to reach their heads; ``heads`` are those at start. A partition does not
+    gate when it is registered at (or beyond) its head, holds nothing, or is not registered here. A gated partition
+    without a known head is a :class:`~airflow_samza.errors.TopicError` at start. The gate alone does not make a
+    bootstrap stream go first: its priority does.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class HeadGate(Generic[E]):
         self._at_hand: dict[Partition, int] = {}
 
     def start(self) -> None:
-        """Starts what it chooses from."""
+        """Start the choosers behind this one."""
         for ssp, offset in self._starts.items():
             head = self._heads.get(ssp)
             if head is None:
@@ -59,11 +59,11 @@ class HeadGate(Generic[E]):
         self._chooser.start()
 
     def stop(self) -> None:
-        """Stops what it chooses from."""
+        """Stop the choosers behind this one."""
         self._chooser.stop()
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """Several tasks may register one partition: the lowest offset counts, and an unknown one says nothing."""
+        """Register a partition; of several registrations the lowest offset counts, and an unknown one is ignored."""
         self._chooser.register(ssp, offset)
         if not self._is_gated(ssp):
             return
@@ -73,11 +73,11 @@ class HeadGate(Generic[E]):
 
     @property
     def lagging(self) -> frozenset[Partition]:
-        """The partitions that have not reached their heads yet."""
+        """Return the partitions that have not reached their heads yet."""
         return frozenset(ssp for partitions in self._lagging.values() for ssp in partitions)
 
     def reached(self, ssp: Partition, offset: Any) -> None:
-        """Reading has come up to and with ``offset``, though not by an envelope.
+        """Note that reading has passed ``offset``, though not by an envelope.
 
         What stands there is no message, or was left out.
         """
@@ -93,7 +93,7 @@ class HeadGate(Generic[E]):
         self._look_at(stream)
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         self._chooser.update(envelope)
         if self._lagging:  # once all have reached their heads nobody asks any more
             self._at_hand[envelope.ssp] = self._at_hand.get(envelope.ssp, 0) + 1
@@ -101,20 +101,20 @@ class HeadGate(Generic[E]):
             self._look_at(stream_name(envelope.ssp))
 
     def choose(self) -> E | None:
-        """The next envelope, or None."""
+        """Return the next envelope, or None."""
         return None if self._absent else self._chosen(self._chooser.choose())
 
     def give_back(self, messages: int) -> None:
-        """So many of the messages that were chosen last were not taken after all; nothing is chosen any more."""
+        """Take back so many of the messages that were chosen last; nothing is chosen after this."""
         if isinstance(self._chooser, Batches):
             self._chooser.give_back(messages)
 
     def snapshot(self) -> Any:
-        """State of its chooser; the gate itself follows from where reading is registered and the heads."""
+        """Return its chooser's state; the gate itself follows from the registered offsets and the heads."""
         return snapshot_of(self._chooser)
 
     def restore(self, state: Any) -> None:
-        """Goes on from a snapshot."""
+        """Restore a snapshot."""
         restore_chooser(self._chooser, state)
 
     def _chosen(self, envelope: E | None) -> E | None:
@@ -125,7 +125,7 @@ class HeadGate(Generic[E]):
         return envelope
 
     def _look_at(self, stream: str) -> None:
-        """Whether a stream closes the gate: some of its partitions lag, and none of these has anything at hand."""
+        """Close or open the gate for a stream: closed while partitions of it lag and none of these has an envelope."""
         lagging = self._lagging.get(stream, ())
         if lagging and not any(self._at_hand.get(ssp) for ssp in lagging):
             self._absent.add(stream)
@@ -142,7 +142,7 @@ class HeadGate(Generic[E]):
 
 
 class BootstrappingChooser(HeadGate[E]):
-    """The head gate around a chooser that can tell what comes next, which then can be told from outside, too."""
+    """The head gate around an :class:`OrderedChooser`, and an ordered chooser itself."""
 
     def __init__(
         self,
@@ -155,13 +155,13 @@ class BootstrappingChooser(HeadGate[E]):
         self._ordered = chooser
 
     def peek(self) -> Partition | None:
-        """The partition that :meth:`choose` would choose from now."""
+        """Return the partition that :meth:`choose` would choose from now."""
         return None if self._absent else self._ordered.peek()
 
     def has(self, ssp: Partition) -> bool:
-        """Return whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is waiting."""
         return not self._absent and self._ordered.has(ssp)
 
     def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn."""
+        """Return the oldest waiting envelope of one partition, out of turn."""
         return None if self._absent else self._chosen(self._ordered.take(ssp))

@@ -29,7 +29,7 @@ from airflow_samza.errors import ConfigError
 
 @dataclass(frozen=True)
 class ChooserContext:
-    """What a factory of choosers gets to know.
+    """The arguments of a factory of choosers.
 
     ``heads`` are those of the partitions at start, fetched in one call per system; ``newest`` are those of now, in a
     later epoch of a run that goes on (None: as at start). ``inside``: the gate, priorities and batches that
@@ -49,18 +49,18 @@ class ChooserContext:
 
     @property
     def current_heads(self) -> Mapping[Any, PartitionHead]:
-        """The heads as they are by now."""
+        """Return the heads as of now."""
         return self.heads if self.newest is None else self.newest
 
 
 def looks_at_messages(config: Config) -> bool:
-    """Return whether a chooser of the user's own is plugged in, which may look at any column of a message."""
+    """Return whether the application names a chooser of its own, which may read any column of a message."""
     name = config.chooser_class
     return name is not None and not name.startswith(f"{__package__}.")
 
 
 ChooserFactory = Callable[[ChooserContext], MessageChooser[Any]]
-"""What ``task.chooser.class`` names: gets the context, returns a chooser. It is called once per priority in effect."""
+"""A function that ``task.chooser.class`` names: from a context to a chooser, called once per priority in effect."""
 
 
 def _round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
@@ -68,14 +68,14 @@ def _round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
 
 
 def prioritised(settings: ChooserSettings) -> TieredPriorityChooser[Any]:
-    """Tiers of the priorities in effect, round robin within each; streams without one are in the tier of 0."""
+    """Make a chooser by priority, round robin within each; streams without a priority have 0."""
     priorities, tiers = _tiers(ChooserContext(settings), _round_robin)
     ordered = {priority: tier for priority, tier in tiers.items() if isinstance(tier, OrderedChooser)}
     return TieredPriorityChooser(priorities, ordered, ordered[0])
 
 
 def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> HeadGate[Any]:
-    """Head gate, batches and priorities as configured, around what ``factory`` makes for each priority in effect (0 among them).
+    """Wrap the choosers that ``factory`` makes, one per priority in effect and 0, in priorities, batches and head gate.
 
     If that can tell what comes next (:class:`OrderedChooser`), so can the whole.
     """
@@ -100,7 +100,7 @@ def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> 
 
 
 def default_chooser(context: ChooserContext) -> BootstrappingChooser[Any]:
-    """The chooser that an application has unless it names another."""
+    """Make the chooser that an application has unless it names another."""
     chooser = layered(context)
     assert isinstance(chooser, BootstrappingChooser)
     return chooser
@@ -133,13 +133,13 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
 
 
 def check_chooser(config: Config) -> None:
-    """Refuses a ``task.chooser.class`` that leads nowhere, before anything runs."""
+    """Reject a ``task.chooser.class`` that names nothing, before anything runs."""
     if config.chooser_class is not None:
         _factory(config.chooser_class)
 
 
 def _tiers(context: ChooserContext, factory: ChooserFactory) -> tuple[dict[str, int], dict[int, MessageChooser[Any]]]:
-    """The priorities in effect by stream, and a chooser for each of them and for streams without one."""
+    """Return the priorities in effect by stream, and a chooser for each of them and for streams without one."""
     settings = context.settings
     priorities = {stream: settings.priority(stream) for stream in {*settings.priorities, *settings.bootstrap}}
     inner = replace(context, inside=True)

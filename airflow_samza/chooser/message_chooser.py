@@ -56,11 +56,11 @@ class Envelope(Protocol):
 
     @property
     def messages(self) -> int:
-        """Return how many messages it holds."""
+        """The number of its messages."""
         ...
 
     def slice(self: S, first: int, count: int) -> S:
-        """``count`` messages of it, from message ``first`` on."""
+        """Return ``count`` messages of it, from message ``first`` on."""
         ...
 
 
@@ -88,7 +88,7 @@ E = TypeVar("E", bound=Envelope)
 
 @runtime_checkable
 class MessageChooser(Protocol[E]):
-    """Decides which of the envelopes at hand is processed next.
+    """Decides which of the waiting envelopes is processed next.
 
     All partitions are registered, then it is started. It has at most one outstanding envelope per partition: the next
     one of a partition is given when the former one has been chosen. Every envelope given is chosen exactly once.
@@ -103,32 +103,32 @@ class MessageChooser(Protocol[E]):
         ...
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """A partition will be read from ``offset`` on (the first one to be read; None or empty when it is not known)."""
+        """Register a partition, to be read from ``offset`` on (the first one; None or empty when not known)."""
         ...
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         ...
 
     def choose(self) -> E | None:
-        """The next envelope to process, or None when there is none, or none that may be processed yet."""
+        """Return the next envelope to process; None when there is none, or none that may be processed yet."""
         ...
 
 
 @runtime_checkable
 class OrderedChooser(MessageChooser[E], Protocol[E]):
-    """A chooser that can be asked what comes next, and for another than that: what choosers around it need."""
+    """A chooser that can be asked which envelope is next, and for another one; choosers around it need both."""
 
     def peek(self) -> Partition | None:
-        """The partition whose envelope :meth:`choose` would return now."""
+        """Return the partition whose envelope :meth:`choose` would return now."""
         ...
 
     def has(self, ssp: Partition) -> bool:
-        """Return whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is waiting."""
         ...
 
     def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn; None when there is none."""
+        """Return the oldest waiting envelope of one partition, out of turn; None when there is none."""
         ...
 
 
@@ -143,7 +143,7 @@ class StatefulChooser(Protocol):
     """
 
     def snapshot(self) -> Any:
-        """The state as a JSON value, asked for before :meth:`~MessageChooser.stop`; None when there is none."""
+        """Return the state as a JSON value; called before :meth:`~MessageChooser.stop`. None when there is none."""
         ...
 
     def restore(self, state: Any) -> None:
@@ -155,21 +155,21 @@ class StatefulChooser(Protocol):
 
 
 def snapshot_of(chooser: object) -> Any:
-    """The state of a chooser; None when it has none."""
+    """Return the state of a chooser; None when it has none."""
     return chooser.snapshot() if isinstance(chooser, StatefulChooser) else None
 
 
 def restore_chooser(chooser: object, state: Any) -> None:
-    """Gives a chooser its state, if there is any."""
+    """Restore the state of a chooser, if there is any."""
     if state is not None and isinstance(chooser, StatefulChooser):
         chooser.restore(state)
 
 
 def stream_name(ssp: Partition) -> str:
-    """``system.stream``: how configuration names the stream of a partition."""
+    """Return ``system.stream``, the name of a partition's stream in configuration."""
     return f"{ssp.system}.{ssp.stream}"
 
 
 def last_offset(envelope: Envelope) -> Any:
-    """The offset of an envelope's last message."""
+    """Return the offset of an envelope's last message."""
     return envelope.offset if envelope.messages == 1 else envelope.offset + envelope.messages - 1

@@ -1,4 +1,4 @@
-"""The order of offsets, and where the heads of partitions are when a task starts.
+"""The order of offsets, and the heads of partitions when a task starts.
 
 Source: rules M3 and M5; message-chooser, "Sorting strings that contains longs".
 """
@@ -14,7 +14,7 @@ from airflow_samza.errors import TopicError
 
 
 def whole_number(offset: Any) -> int:
-    """An offset as a place in a sequence of numbers, also when it is written as text.
+    """Return an offset as a whole number, also when it is written as text.
 
     >>> whole_number("2") < whole_number("100")
     True
@@ -30,26 +30,26 @@ def whole_number(offset: Any) -> int:
 
 
 OffsetOrder = Callable[[Any], Any]
-"""Maps an offset to a value that compares as the offsets of its system do."""
+"""A function from an offset to a value that compares as the offsets of its system do."""
 
 
 class OffsetOrders:
-    """The order of offsets of each system: ``orders`` by system, whole numbers for those that it leaves out (rule M5)."""
+    """The order of offsets by system: ``orders``, and whole numbers for systems that it leaves out (rule M5)."""
 
     def __init__(self, orders: Mapping[str, OffsetOrder] | None = None) -> None:
         self._orders = dict(orders or {})
 
     def of(self, system: str) -> OffsetOrder:
-        """The order of one system."""
+        """Return the order of one system's offsets."""
         return self._orders.get(system, whole_number)
 
     def key(self, ssp: Partition, offset: Any) -> Any:
-        """The place of a known offset in its system's order."""
+        """Return the place of a known offset in its system's order."""
         return self.of(ssp.system)(offset)
 
 
 def is_known(offset: Any) -> bool:
-    """Return whether an offset says anything: None and the empty text do not."""
+    """Return whether an offset is known: None and the empty text are not."""
     return offset is not None and offset != ""
 
 
@@ -65,7 +65,7 @@ class PartitionHead:
 
     @classmethod
     def between(cls, oldest: int, upcoming: int) -> PartitionHead:
-        """Of a partition whose offsets are whole numbers from ``oldest`` up to and without ``upcoming``, the next one to be written."""
+        """Return the head of a partition with the offsets ``oldest`` to ``upcoming`` (the next one to be written)."""
         return cls(upcoming - 1, oldest) if upcoming > oldest else cls(None)
 
     @property
@@ -98,7 +98,7 @@ def heads_at_start(
 
 
 def unknown_head(ssp: Partition) -> TopicError:
-    """The error of a partition that has to be read to its head, when nobody knows where that is."""
+    """Make the error for a partition that has to be read to its head when its head is not known."""
     return TopicError(
         f"The head of {ssp} is not known, and it has to be read to its head first.",
         hint="Look whether the stream exists and its system answers, or take its bootstrap "

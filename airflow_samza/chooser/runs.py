@@ -1,4 +1,4 @@
-"""Choosing among runs of messages: whole runs, or exactly as if message after message came.
+"""Choosing among consecutive messages of partitions, whole or one by one.
 
 Source: rules M6, M7.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Readable(Protocol):
-    """A run whose messages can be looked at."""
+    """An envelope whose messages can be read."""
 
     @property
     def schema(self) -> Schema | None: ...
@@ -34,7 +34,7 @@ class _Readable(Protocol):
 
 
 class Piece(Generic[E]):
-    """Part of a run, as an envelope that copies nothing: ``messages`` of ``run`` from ``first`` on."""
+    """Part of an envelope, without a copy: ``messages`` of ``run`` from ``first`` on."""
 
     __slots__ = ("first", "messages", "run")
 
@@ -55,7 +55,7 @@ class Piece(Generic[E]):
 
     @property
     def message(self) -> Any:
-        """The first message, made when it is asked for (:class:`~airflow_samza.chooser.message_chooser.MessageEnvelope`)."""
+        """The first message, made on request."""
         return cast("_Readable", self.run).message_at(self.first)
 
     @property
@@ -64,17 +64,17 @@ class Piece(Generic[E]):
         return cast("_Readable", self.run).schema
 
     def slice(self, first: int, count: int) -> Piece[E]:
-        """``count`` messages of it, from message ``first`` on."""
+        """Return ``count`` messages of it, from message ``first`` on."""
         return Piece(self.run, self.first + first, count)
 
     def cut(self) -> E:
-        """The envelope that this is."""
+        """Return the messages of this part as an envelope."""
         whole = not self.first and self.messages == self.run.messages
         return self.run if whole else self.run.slice(self.first, self.messages)
 
 
 class RunChooser(Generic[E]):
-    """Lets a chooser of pieces choose among runs.
+    """Chooser of envelopes by way of a chooser of their parts.
 
     ``grain`` is how many messages it gets to see at a time: with 1 the order is exactly that of single messages, with
     None whole runs are taken. What it would choose in a row of one run comes as one slice, if it can tell what is next
@@ -94,19 +94,19 @@ class RunChooser(Generic[E]):
         self._order: list[str] = []
 
     def start(self) -> None:
-        """Starts what it chooses from."""
+        """Start the choosers behind this one."""
         self._chooser.start()
 
     def stop(self) -> None:
-        """Stops what it chooses from."""
+        """Stop the choosers behind this one."""
         self._chooser.stop()
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """A partition will be read from ``offset`` on."""
+        """Register a partition that will be read from ``offset`` on."""
         self._chooser.register(ssp, offset)
 
     def snapshot(self) -> dict[str, Any]:
-        """What the next epoch's chooser needs, as JSON.
+        """Return the state for the next epoch's chooser, as JSON.
 
         The partitions in the order in which they wait, then those that were read up.
         """
@@ -121,12 +121,12 @@ class RunChooser(Generic[E]):
             ) from error
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a snapshot; called after all registrations and before :meth:`start`."""
+        """Restore a snapshot; called after all registrations and before :meth:`start`."""
         self._order = list(state["order"])
         restore_chooser(self._chooser, state["chooser"])
 
     def order(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Partitions in the order in which their first envelopes are to be given.
+        """Return partitions in the order in which their first envelopes are to be given.
 
         As they waited, and then those that never did.
         """
@@ -138,7 +138,7 @@ class RunChooser(Generic[E]):
         return ssp in self._held
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         if envelope.ssp in self._held:
             raise StageError(
                 f"The chooser was given two runs of {envelope.ssp} at a time.",
@@ -151,7 +151,7 @@ class RunChooser(Generic[E]):
             self._give(envelope, 0)
 
     def choose(self, at_most: int | None = None) -> E | None:
-        """The next messages, up to ``at_most`` (and at least one grain)."""
+        """Return the next messages, up to ``at_most`` (and at least one grain)."""
         piece = self._chooser.choose()
         if piece is None:
             return None
@@ -185,7 +185,7 @@ def taken(
     piece: int | None = None,
     read_up: Callable[[Any], None] = lambda ssp: None,
 ) -> Iterator[E]:
-    """The envelopes of sources, each in offset order, in the order that a started chooser gives them.
+    """Yield the envelopes of sources, each in offset order, in the order that a started chooser gives them.
 
     A source is read one envelope ahead; ``read_up`` hears of each that has no more. Nothing more is taken when
     ``limit`` messages are, or
@@ -215,7 +215,7 @@ def taken(
 
 
 def refuse_left(places: Iterable[str]) -> None:
-    """Refuses that a chooser left anything of these partitions, although all that there is was at hand."""
+    """Reject a chooser that left messages of these partitions although all of them were offered."""
     left = sorted(places)
     if left:
         raise StageError(

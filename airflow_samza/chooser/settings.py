@@ -1,4 +1,4 @@
-"""What configuration says about choosing: priorities, bootstrap streams, batches, the head gate.
+"""Configuration of choosers: priorities, bootstrap streams, batches, the head gate.
 
 Source: message-chooser, "task.chooser.priorities"; rules M1, M3, M4.
 """
@@ -19,7 +19,7 @@ _STREAM_KEY = re.compile(r"streams\.(.+?)\.samza\.")
 
 @dataclass(frozen=True)
 class InputChoice:
-    """What an application declares of an input: its priority (None: none), and whether it is a bootstrap stream."""
+    """An input's choice settings as the application declares them: priority, and whether it is a bootstrap stream."""
 
     priority: int | None = None
     bootstrap: bool = False
@@ -27,7 +27,7 @@ class InputChoice:
 
 @dataclass(frozen=True)
 class AlsoNamed:
-    """Under what else configuration may know an input: its id in the application, and another ``system.stream``."""
+    """Other names of an input in configuration: its id in the application, and another ``system.stream``."""
 
     stream_id: str
     name: str
@@ -35,7 +35,7 @@ class AlsoNamed:
 
 @dataclass(frozen=True)
 class ChooserSettings:
-    """How inputs (``system.stream``) are chosen.
+    """The settings by which inputs (``system.stream``) are chosen.
 
     ``priorities`` are those that were set; ``batch_size`` None means no batches.
 
@@ -57,7 +57,7 @@ class ChooserSettings:
         declared: Mapping[str, InputChoice] | None = None,
         also: Mapping[str, AlsoNamed] | None = None,
     ) -> ChooserSettings:
-        """The settings of inputs: configuration first, then what the application declares.
+        """Return the settings of inputs: configuration first, then the application's declarations.
 
         ``inputs`` are those of ``task.inputs`` and ``task.broadcast.inputs`` unless given; ``also`` are their ids and
         other names where the caller knows them, else configuration alone says which ids stand for them.
@@ -88,7 +88,7 @@ class ChooserSettings:
         )
 
     def priority(self, stream: str) -> int:
-        """The priority in effect: that of a bootstrap stream without one is the highest, that of any other 0."""
+        """Return the priority in effect; a bootstrap stream without one has the highest, any other stream 0."""
         return self.priorities.get(stream, BOOTSTRAP_PRIORITY if stream in self.bootstrap else 0)
 
     def waits_for(self, stream: str) -> bool:
@@ -103,7 +103,7 @@ def _configured_inputs(config: Config) -> Iterator[str]:
 
 
 def _ids_of_streams(config: Config) -> dict[str, list[str]]:
-    """The ids under which streams are configured (``streams.<id>.samza.…``), by ``system.stream``."""
+    """Return the ids under which streams are configured (``streams.<id>.samza.…``), by ``system.stream``."""
     found: dict[str, list[str]] = {}
     for stream_id in sorted({match[1] for match in map(_STREAM_KEY.match, config) if match is not None}):
         system = config.text(f"streams.{stream_id}.samza.system") or config.text("job.default.system")
@@ -113,7 +113,7 @@ def _ids_of_streams(config: Config) -> dict[str, list[str]]:
 
 
 def _configured_priority(config: Config, names: Iterable[str], stream_ids: Iterable[str]) -> int | None:
-    """The first priority that is set.
+    """Return the first priority that is set.
 
     The chooser's own key leads over those of Samza's streams, where a negative one means unset.
     """

@@ -1,4 +1,4 @@
-"""The chooser of priorities: one chooser per priority, the highest that has something goes first.
+"""The chooser by priority: one chooser per priority; the highest that has an envelope goes first.
 
 Source: message-chooser, "task.chooser.priorities"; rule M4.
 """
@@ -21,19 +21,19 @@ from airflow_samza.errors import ConfigError
 
 
 class MissingTier(ConfigError):
-    """A stream has a priority for which there is no chooser (facts: ``stream``, ``priority``)."""
+    """Error for a stream whose priority has no chooser (facts: ``stream``, ``priority``)."""
 
     rule = "missing-tier"
 
 
 class NoTiers(ConfigError):
-    """There are neither priorities nor a chooser for streams without one."""
+    """Error for settings with neither priorities nor a chooser for streams without one."""
 
     rule = "null-chooser"
 
 
 class NoDefaultTier(ConfigError):
-    """A stream without a priority came, and there is no chooser for such (facts: ``stream``)."""
+    """Error for a stream without a priority where no chooser takes such streams (facts: ``stream``)."""
 
     rule = "no-default"
 
@@ -66,25 +66,25 @@ class PriorityTiers(Generic[E]):
         self._tiers = list({id(tier): tier for tier in ordered}.values())  # each once, where it first stands
 
     def start(self) -> None:
-        """Starts what it chooses from."""
+        """Start the choosers behind this one."""
         for tier in self._tiers:
             tier.start()
 
     def stop(self) -> None:
-        """Stops what it chooses from."""
+        """Stop the choosers behind this one."""
         for tier in self._tiers:
             tier.stop()
 
     def register(self, ssp: Partition, offset: Any) -> None:
-        """A partition will be read from ``offset`` on."""
+        """Register a partition that will be read from ``offset`` on."""
         self._tier(ssp).register(ssp, offset)
 
     def update(self, envelope: E) -> None:
-        """An envelope is at hand."""
+        """Receive an envelope that may be chosen from now on."""
         self._tier(envelope.ssp).update(envelope)
 
     def choose(self) -> E | None:
-        """The next envelope, or None."""
+        """Return the next envelope, or None."""
         for tier in self._tiers:
             envelope = tier.choose()
             if envelope is not None:
@@ -92,7 +92,7 @@ class PriorityTiers(Generic[E]):
         return None
 
     def choose_above(self, ssp: Partition) -> E | None:
-        """The next envelope of the tiers above that of a partition, or None."""
+        """Return the next envelope of the tiers above that of a partition, or None."""
         own = self._tier(ssp)
         for tier in self._tiers:
             if tier is own:
@@ -103,12 +103,12 @@ class PriorityTiers(Generic[E]):
         return None
 
     def snapshot(self) -> Any:
-        """State of each tier, from the highest."""
+        """Return the state of each tier, from the highest."""
         states = [snapshot_of(tier) for tier in self._tiers]
         return states if any(state is not None for state in states) else None
 
     def restore(self, state: Any) -> None:
-        """Goes on from a snapshot of as many tiers; one of other tiers says nothing."""
+        """Restore a snapshot of as many tiers; one of other tiers is ignored."""
         for tier, part in zip(self._tiers, state or (), strict=False):
             restore_chooser(tier, part)
 
@@ -124,7 +124,7 @@ class PriorityTiers(Generic[E]):
 
 
 class TieredPriorityChooser(PriorityTiers[E]):
-    """Priorities among choosers that can tell what comes next."""
+    """Priorities among ordered choosers, and an ordered chooser itself."""
 
     def __init__(
         self, priorities: Mapping[str, int], tiers: Mapping[int, OrderedChooser[E]], default: OrderedChooser[E] | None
@@ -133,7 +133,7 @@ class TieredPriorityChooser(PriorityTiers[E]):
         self._ordered = cast("list[OrderedChooser[E]]", self._tiers)
 
     def peek(self) -> Partition | None:
-        """The partition that :meth:`choose` would choose from now."""
+        """Return the partition that :meth:`choose` would choose from now."""
         for tier in self._ordered:
             ssp = tier.peek()
             if ssp is not None:
@@ -141,11 +141,11 @@ class TieredPriorityChooser(PriorityTiers[E]):
         return None
 
     def has(self, ssp: Partition) -> bool:
-        """Return whether an envelope of a partition is at hand."""
+        """Return whether an envelope of a partition is waiting."""
         return self._ordered_tier(ssp).has(ssp)
 
     def take(self, ssp: Partition) -> E | None:
-        """The oldest envelope at hand of one partition, out of turn."""
+        """Return the oldest waiting envelope of one partition, out of turn."""
         return self._ordered_tier(ssp).take(ssp)
 
     def _ordered_tier(self, ssp: Partition) -> OrderedChooser[E]:

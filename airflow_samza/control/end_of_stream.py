@@ -16,7 +16,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 
 @dataclass(frozen=True)
 class PartitionEnded:
-    """One partition of a stream has ended for this task. ``final`` False ends a slice, not the stream (rule C9)."""
+    """The end of one partition of a stream for this task. ``final`` False ends a slice, not the stream (rule C9)."""
 
     stream: str
     partition: int
@@ -33,7 +33,7 @@ class _Partition:
 
 
 class EndOfStreamBookkeeping:
-    """Which partitions of a task have ended: per (stream, partition) the set of producer tasks against ``taskCount``.
+    """Bookkeeping of ended partitions: per (stream, partition) the producer tasks that ended, against ``taskCount``.
 
     ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve messages
     that carry no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a
@@ -55,7 +55,7 @@ class EndOfStreamBookkeeping:
     def update(
         self, stream: str, partition: int, message: EndOfStreamMessage, *, offset: object = None
     ) -> PartitionEnded | None:
-        """Takes one message into account; returns the event when this message ends the partition, and None otherwise.
+        """Record one message; return the event when this message ends the partition, and None otherwise.
 
         A message of a partition that is not this task's (a side input, rule C5) changes nothing. A task count that
         contradicts an earlier one of the same stream is a :class:`~airflow_samza.errors.ControlError` (rule C3).
@@ -81,20 +81,20 @@ class EndOfStreamBookkeeping:
         return state is not None and state.ended
 
     def is_final(self, stream: str) -> bool:
-        """Whether all ends of the stream's partitions, as far as they came, are the end of the stream and not of a slice (rule C9)."""
+        """Return whether all ends so far are ends of the stream, and not of an input range (rule C9)."""
         return all(state.final for (name, _), state in self._partitions.items() if name == stream)
 
     def stream_ended(self, stream: str) -> bool:
-        """Whether all of this task's partitions of a stream have ended; False for a stream of which it owns none."""
+        """Return whether all of this task's partitions of a stream have ended; False where it owns none."""
         states = [state for (name, _), state in self._partitions.items() if name == stream]
         return bool(states) and all(state.ended for state in states)
 
     def all_ended(self) -> bool:
-        """Return whether the task has nothing more to wait for; True also for a task that owns no partition."""
+        """Return whether all partitions have ended; True also for a task that owns none."""
         return all(state.ended for state in self._partitions.values())
 
     def missing(self) -> dict[tuple[str, int], tuple[int, int | None]]:
-        """The partitions that have not ended: how many producers have spoken, of how many (None: nobody has said)."""
+        """Return the partitions that have not ended, with the producers that ended, of how many (None: not known)."""
         return {
             place: (len(state.tasks), state.total if state.total is not None else self._producer_counts.get(place[0]))
             for place, state in sorted(self._partitions.items())
@@ -102,7 +102,7 @@ class EndOfStreamBookkeeping:
         }
 
     def checkpoint(self) -> list[dict[str, Any]]:
-        """The state as JSON, one object per partition that anything is known of (rule C6)."""
+        """Return the state as JSON, one object per partition that anything is known of (rule C6)."""
         return [
             {
                 "stream": stream,
@@ -118,7 +118,7 @@ class EndOfStreamBookkeeping:
         ]
 
     def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> list[PartitionEnded]:
-        """Takes over what :meth:`checkpoint` wrote.
+        """Restore what :meth:`checkpoint` wrote.
 
         Returns the ends that were reached before it and were not emitted yet.
 
@@ -157,7 +157,7 @@ class EndOfStreamBookkeeping:
 def output_sources(
     inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str], writers: Mapping[str, Sequence[str]]
 ) -> dict[str, frozenset[str]]:
-    """For each output stream the input streams from which it can be reached along operator outputs (rule C7).
+    """Return for each output stream the input streams from which it can be reached along operator outputs (rule C7).
 
     ``inputs_of`` holds the operators that each operator reads, ``input_streams`` the stream of each input operator,
     ``writers`` the operators that write each output. The walk stops at input operators; virtual edges through tables
@@ -187,7 +187,7 @@ def _sources(
 def producing_tasks(
     sources: Mapping[str, Iterable[str]], owners: Mapping[str, Iterable[str]]
 ) -> dict[str, frozenset[str]]:
-    """For each output stream the distinct tasks that own a partition of an input that reaches it.
+    """Return for each output stream the distinct tasks that own a partition of an input that reaches it.
 
     Their number is ``taskCount``.
     """
@@ -198,7 +198,7 @@ def producing_tasks(
 
 
 def stream_owners(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, frozenset[str]]:
-    """For each stream the tasks that own a partition of it, from what each task owns."""
+    """Return for each stream the tasks that own a partition of it, from the partitions of each task."""
     owners: dict[str, set[str]] = {}
     for task, partitions in assignment.items():
         for stream, _ in partitions:
@@ -207,12 +207,12 @@ def stream_owners(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> dict[s
 
 
 def task_name(number: int) -> str:
-    """The name of task ``number`` of a stage."""
+    """Return the name of task ``number`` of a stage."""
     return f"task-{number}"
 
 
 def task_partitions(plan: ExecutionPlan, stage_id: str, number: int) -> list[tuple[str, int]]:
-    """What one task of a stage owns: partition *k* of every input that has one, and all of a broadcast.
+    """Return the partitions of one task of a stage: *k* of every input that has one, and all of a broadcast.
 
     Side inputs are left out (rule C5).
     """
@@ -226,14 +226,14 @@ def task_partitions(plan: ExecutionPlan, stage_id: str, number: int) -> list[tup
 
 
 def stage_assignment(plan: ExecutionPlan, stage_id: str) -> dict[str, list[tuple[str, int]]]:
-    """What each task of a stage owns, by the task's name."""
+    """Return the partitions of each task of a stage, by the task's name."""
     return {
         task_name(number): task_partitions(plan, stage_id, number) for number in range(plan.stage(stage_id).task_count)
     }
 
 
 def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
-    """For each output of a stage the inputs of the stage that reach it (rule C7)."""
+    """Return for each output of a stage the inputs of the stage that reach it (rule C7)."""
     stage = plan.stage(stage_id)
     operators = [plan.operator(op_id) for op_id in stage.operators]
     members = set(stage.operators)
@@ -249,5 +249,5 @@ def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozen
 
 
 def stage_producing_tasks(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
-    """For each output of a stage the tasks that end it."""
+    """Return for each output of a stage the tasks that end it."""
     return producing_tasks(stage_output_sources(plan, stage_id), stream_owners(stage_assignment(plan, stage_id)))

@@ -38,7 +38,7 @@ class ControlMessage:
 
 @dataclass(frozen=True)
 class EndOfStreamMessage(ControlMessage):
-    """The producer task has ended producing to ``stream_id``; ``final`` False ends a slice, not the stream (rule C9)."""
+    """The end of a producer task's output to ``stream_id``; ``final`` False ends an input range, not the stream (rule C9)."""
 
     stream_id: str = ""
     final: bool = True
@@ -46,13 +46,13 @@ class EndOfStreamMessage(ControlMessage):
 
 @dataclass(frozen=True)
 class WatermarkMessage(ControlMessage):
-    """The producer task has processed everything up to ``timestamp`` (ms since the epoch, UTC)."""
+    """A producer task's watermark: it has processed everything up to ``timestamp`` (ms since the epoch, UTC)."""
 
     timestamp: int = -1
 
 
 def to_json(message: ControlMessage) -> dict[str, Any]:
-    """The JSON object of a control message (keys as on the wire)."""
+    """Return the JSON object of a control message (keys as on the wire)."""
     body: dict[str, Any] = {"version": VERSION, "taskName": message.task_name, "taskCount": message.task_count}
     if message.run is not None:
         body["run"] = message.run
@@ -71,7 +71,7 @@ def message_type(message: ControlMessage) -> MessageType:
 
 
 def from_json(kind: int, body: object, *, stream: str, partition: int, offset: object) -> ControlMessage:
-    """The control message of a JSON object; whatever is wrong with it is said with stream, partition and offset."""
+    """Return the control message of a JSON object; an error names stream, partition and offset."""
 
     def refuse(what: str) -> ControlError:
         return ControlError(
@@ -109,7 +109,7 @@ def from_json(kind: int, body: object, *, stream: str, partition: int, offset: o
 
 
 def encode(message: ControlMessage | bytes) -> bytes:
-    """The wire form of a control message, or of a user message's bytes.
+    """Return the wire form of a control message, or of a user message's bytes.
 
     >>> encode(b"user")[0], encode(EndOfStreamMessage("task-1", 2, stream_id="views"))[0]
     (0, 2)
@@ -120,7 +120,7 @@ def encode(message: ControlMessage | bytes) -> bytes:
 
 
 def decode(data: bytes, *, stream: str, partition: int, offset: object) -> ControlMessage | bytes:
-    """What :func:`encode` wrote: the user's bytes, or a control message."""
+    """Return what :func:`encode` was given: the user's bytes, or a control message."""
     if not data:
         raise ControlError(
             f"The message at {stream}/{partition} offset {offset} is empty: it has no type byte.",

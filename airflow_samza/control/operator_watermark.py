@@ -1,4 +1,4 @@
-"""How far time has come at one operator: its input watermark, and the output watermark that operators behind it see.
+"""Watermarks of one operator: of its input, and of its output, which operators behind it see.
 
 Source: control-messages, "InputWatermark = min { OutputWatermark(task) … }"; rule C4.
 """
@@ -35,7 +35,7 @@ class OperatorWatermark:
         self.output = NONE_YET
 
     def arrived(self, upstream: str, timestamp: int) -> int | None:
-        """Takes an upstream operator's output watermark; returns the new input watermark when that moves it on.
+        """Record an upstream operator's output watermark; return the new input watermark when it moves on.
 
         The caller then lets the operator handle it, hands on what comes of that, and asks :meth:`moved`.
         """
@@ -47,7 +47,7 @@ class OperatorWatermark:
         return lowest
 
     def moved(self) -> int | None:
-        """The new output watermark when it has moved on since it was last asked.
+        """Return the new output watermark when it has moved on since the last call.
 
         To be asked after data as well, which may move it.
         """
@@ -63,11 +63,11 @@ class OperatorWatermark:
         return found
 
     def checkpoint(self) -> dict[str, Any]:
-        """The state as JSON; it goes with the offsets (rule C6)."""
+        """Return the state as JSON; it is committed with the offsets (rule C6)."""
         return {"upstreams": dict(self._upstreams), "output": self.output}
 
     def restore(self, checkpoint: Mapping[str, Any]) -> None:
-        """Takes over what :meth:`checkpoint` gave; upstream operators that are no more are forgotten."""
+        """Restore what :meth:`checkpoint` gave; upstream operators that no longer exist are dropped."""
         known = checkpoint.get("upstreams", {})
         self._upstreams = {
             upstream: max(timestamp, int(known.get(upstream, NONE_YET)))

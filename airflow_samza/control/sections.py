@@ -51,7 +51,7 @@ class SectionBookkeeping:
     def update(
         self, run: str, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> list[WatermarkMessage | EndOfStreamMessage]:
-        """Takes a message of a run into account.
+        """Record a message of a run.
 
         What the partition as a whole has to say then, as from a source (rule C2).
         """
@@ -68,11 +68,11 @@ class SectionBookkeeping:
         return self._news()
 
     def open_runs(self) -> list[str]:
-        """The runs whose sections have not ended."""
+        """Return the runs whose sections have not ended."""
         return [run for run, section in self._sections.items() if not section.ended]
 
     def checkpoint(self) -> dict[str, Any]:
-        """The state as JSON, to be kept with the offset behind the messages that it knows (rule C6)."""
+        """Return the state as JSON, to be kept with the offset behind the recorded messages (rule C6)."""
         return {
             "told": self._told,
             "ended": self._ended,
@@ -88,7 +88,7 @@ class SectionBookkeeping:
         }
 
     def restore(self, checkpoint: Mapping[str, Any]) -> None:
-        """Takes over what :meth:`checkpoint` wrote."""
+        """Restore what :meth:`checkpoint` wrote."""
         self._told, self._ended = int(checkpoint["told"]), bool(checkpoint["ended"])
         for run, kept in checkpoint["sections"].items():
             section = self._sections.get(run)

@@ -1,4 +1,4 @@
-"""What control messages of both kinds mean for a consuming task: its partitions' ends, and how far time has come.
+"""Control messages of both kinds for a consuming task: ends of its partitions, and watermarks.
 
 Source: control-messages, "the reconciliation process"; rules C4–C9.
 """
@@ -17,7 +17,7 @@ from airflow_samza.records import understood
 
 @dataclass(frozen=True)
 class StreamEnded:
-    """All of the task's partitions of a stream have ended; ``final`` False ends a slice, not the stream (rule C9)."""
+    """The end of all of a task's partitions of a stream; ``final`` False ends an input range, not the stream (rule C9)."""
 
     stream: str
     final: bool = True
@@ -25,7 +25,7 @@ class StreamEnded:
 
 @dataclass(frozen=True)
 class StreamWatermark:
-    """The watermark of a stream, over all of the task's partitions of it, has moved on to ``timestamp`` (ms since the epoch, UTC)."""
+    """The new watermark of a stream over all of the task's partitions of it: ``timestamp``, ms since the epoch, UTC."""
 
     stream: str
     timestamp: int
@@ -35,7 +35,7 @@ ControlEvent = WatermarkAdvanced | StreamWatermark | PartitionEnded | StreamEnde
 
 
 class TaskControl:
-    """Both bookkeepings of a task behind one door.
+    """Both bookkeepings of a task: ends and watermarks.
 
     Each message gives events in the order in which the task handles them.
 
@@ -63,7 +63,7 @@ class TaskControl:
     def update(
         self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> list[ControlEvent]:
-        """Takes one message into account and returns what it brings about; a contradiction is a ControlError."""
+        """Record one message and return its events; a contradiction is a ControlError."""
         ended = (
             self.ends.update(stream, partition, message, offset=offset)
             if isinstance(message, EndOfStreamMessage)
@@ -73,16 +73,16 @@ class TaskControl:
         return [*self._moved([] if moved is None else [moved]), *self._ended([] if ended is None else [ended])]
 
     def leave_out_idle(self) -> list[ControlEvent]:
-        """The watermarks that move on because time has passed (rule C8)."""
+        """Return the watermarks that move on because time has passed (rule C8)."""
         return self._moved(self.watermarks.leave_out_idle())
 
     def checkpoint(self) -> dict[str, list[dict[str, Any]]]:
-        """Both bookkeepings as JSON, to be committed with the offsets (rule C6)."""
+        """Return both bookkeepings as JSON, to be committed with the offsets (rule C6)."""
         return {"end_of_stream": self.ends.checkpoint(), "watermarks": self.watermarks.checkpoint()}
 
     @understood("of a task's checkpoint")
     def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[ControlEvent]:
-        """Takes over what :meth:`checkpoint` wrote; returns ends that were reached before it and not emitted yet."""
+        """Restore what :meth:`checkpoint` wrote; returns ends that were reached before it and not emitted yet."""
         self.watermarks.restore(checkpoint.get("watermarks", ()))
         self._told = {stream: self.watermarks.stream_watermark(stream) for stream in self._told}
         return self._ended(self.ends.restore(checkpoint.get("end_of_stream", ())))

@@ -1,4 +1,4 @@
-"""How many tasks write a stream.
+"""The numbers of tasks that write streams.
 
 Every control message of a task says so, and all of them have to say the same (rule C3).
 """
@@ -19,7 +19,7 @@ class TaskCounts:
         self._known: dict[str, int] = {}
 
     def take(self, stream: str, partition: int, message: ControlMessage, offset: object) -> int:
-        """The task count that a message gives.
+        """Record and return the task count that a message gives.
 
         A :class:`~airflow_samza.errors.ControlError` where an earlier one gave another.
 
@@ -43,9 +43,9 @@ class TaskCounts:
         )
 
     def known(self, stream: str) -> int | None:
-        """The task count that messages have given; None: there was none yet."""
+        """Return the task count that messages have given; None when there was none yet."""
         return self._known.get(stream)
 
     def restore(self, stream: str, total: int) -> None:
-        """Takes over what a checkpoint holds, unless a message has told it."""
+        """Restore a checkpoint's count, unless a message has given one."""
         self._known.setdefault(stream, total)

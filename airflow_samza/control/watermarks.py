@@ -21,7 +21,7 @@ END_OF_TIME = 2**63 - 1
 
 @dataclass(frozen=True)
 class WatermarkAdvanced:
-    """The watermark of one partition has moved on to ``timestamp`` (ms since the epoch, UTC)."""
+    """The new watermark of one partition: ``timestamp``, ms since the epoch, UTC."""
 
     stream: str
     partition: int
@@ -47,7 +47,7 @@ class _Partition:
 
 
 class WatermarkBookkeeping:
-    """The watermark of each of a task's partitions: the minimum over its producer tasks, once all have spoken.
+    """Watermarks of a task's partitions: the minimum over the producer tasks, once each has sent one.
 
     It never goes back.
 
@@ -101,7 +101,7 @@ class WatermarkBookkeeping:
         return self._emit(stream, partition, state, self._minimum(stream, state))
 
     def leave_out_idle(self) -> list[WatermarkAdvanced]:
-        """The watermarks that move on because time has passed (rule C8); to be called now and then."""
+        """Return the watermarks that move on because time has passed (rule C8); called now and then."""
         events = (
             self._emit(*place, state, self._minimum(place[0], state))
             for place, state in sorted(self._partitions.items())
@@ -109,17 +109,17 @@ class WatermarkBookkeeping:
         return [event for event in events if event is not None]
 
     def partition_watermark(self, stream: str, partition: int) -> int:
-        """The watermark of a partition of this task; −1: none yet."""
+        """Return the watermark of a partition of this task; −1 when there is none yet."""
         return self._partitions[stream, partition].emitted
 
     def stream_watermark(self, stream: str) -> int:
-        """The minimum over this task's partitions of a stream; :data:`END_OF_TIME` for one of which it owns none."""
+        """Return the minimum over this task's partitions of a stream; :data:`END_OF_TIME` where it owns none."""
         return min(
             (state.emitted for (name, _), state in self._partitions.items() if name == stream), default=END_OF_TIME
         )
 
     def checkpoint(self) -> list[dict[str, Any]]:
-        """The state as JSON, one object per partition that anything is known of (rule C6)."""
+        """Return the state as JSON, one object per partition that anything is known of (rule C6)."""
         return [
             {
                 "stream": stream,
@@ -142,7 +142,7 @@ class WatermarkBookkeeping:
         ]
 
     def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> None:
-        """Takes over what :meth:`checkpoint` wrote; producers count as heard now."""
+        """Restore what :meth:`checkpoint` wrote; producers count as heard now."""
         for entry in checkpoint:
             stream, partition = str(entry["stream"]), int(entry["partition"])
             state = self._partitions.get((stream, partition))
@@ -161,7 +161,7 @@ class WatermarkBookkeeping:
             state.emitted = max(NONE_YET, self._minimum(stream, state) if found is None else int(found))
 
     def heard(self) -> list[dict[str, Any]]:
-        """When each producer was heard last, by the clock, as JSON.
+        """Return the times when each producer was last heard, by the clock, as JSON.
 
         For a restart that is not to wait for idle producers anew.
         """
@@ -177,7 +177,7 @@ class WatermarkBookkeeping:
 
     @understood("of a task's checkpoint")
     def restore_heard(self, heard: Iterable[Mapping[str, Any]]) -> None:
-        """Takes over what :meth:`heard` gave, after :meth:`restore`."""
+        """Restore what :meth:`heard` gave, after :meth:`restore`."""
         for entry in heard:
             state = self._partitions.get((str(entry["stream"]), int(entry["partition"])))
             if state is None:
@@ -188,7 +188,7 @@ class WatermarkBookkeeping:
                     state.producers[name].heard = int(at)
 
     def _minimum(self, stream: str, state: _Partition) -> int:
-        """What the producers allow; −1 when not enough is known, or all that are left are idle."""
+        """Return the minimum of the producers; −1 when one is not known, or all that are left are idle."""
         total = self._counts.known(stream)
         if total is None:
             return NONE_YET
@@ -219,7 +219,7 @@ class WatermarkBookkeeping:
 
 
 def input_watermark(upstream_outputs: Iterable[int]) -> int:
-    """An operator's input watermark: the minimum over its upstream operators.
+    """Return an operator's input watermark: the minimum over its upstream operators.
 
     Those that this task does not use are not among them.
     """
