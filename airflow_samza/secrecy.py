@@ -36,7 +36,7 @@ WORDS = (
 )
 """A name that holds one of these, whatever stands between its letters (``api_key``, ``Api-Key``, ``fs.azure.account.key``), is secret."""
 
-WHOLE_WORDS = ("sas", "pass", "pw", "pin", "auth", "bearer")
+WHOLE_WORDS = ("sas", "sig", "pass", "pw", "pin", "auth", "bearer")
 """These are secret only as a word of their own: ``sas`` is, ``sasl.mechanism`` is not."""
 
 NOT_SECRET = ("tokenservice", "tokenprovider", "tokenendpoint", "credentialsprovider", "credentialprovider")
@@ -46,12 +46,8 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _IN_URL = re.compile(r"(?P<scheme>[a-zA-Z][\w+.:-]*://)(?P<user>[^\s/@:?#'\"]*):(?P<password>[^\s/?#'\"]*)@")
 _ORACLE = re.compile(r"(?P<scheme>jdbc:oracle:\w+:)(?P<user>[^\s/@]*)/(?P<password>[^\s@]*)@")
-_NAMED = re.compile(
-    r"(?P<name>[\w.\-]*(?:" + "|".join(("password", "passwd", "passphrase", "pwd", "secret", "token", "api[_-]?key", "access[_-]?key",
-    "account[_-]?key", "private[_-]?key", "signature", "(?<![a-z])sas", "(?<![a-z])sig")) + r")[\w.\-]*)"
-    r"(?P<is>\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&,)'\"]+)",
-    re.IGNORECASE,
-)  # fmt: skip
+_NAME = re.compile(r"(?<![\w.-])([\w.-]+)\s*=\s*")
+_VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s;&,)'\"]+")
 
 
 def is_secret_name(name: str) -> bool:
@@ -109,14 +105,19 @@ def shown(options: Mapping[str, Any], secret: Iterable[str] = ()) -> dict[str, A
 
 
 def without_passwords(text: str) -> str:
-    """Return a text in which no password of a URL, and no ``password=…``, can be read.
+    """Return a text in which no password of a URL, and no value of a secret name (``password=…``), can be read.
 
     >>> without_passwords("jdbc:h2:x;USER=me;PASSWORD=hush and ftp://me:hush@host/x")
     'jdbc:h2:x;USER=me;PASSWORD=*** and ftp://me:***@host/x'
     """
     text = _IN_URL.sub(rf"\g<scheme>\g<user>:{HIDDEN}@", text)
     text = _ORACLE.sub(rf"\g<scheme>\g<user>/{HIDDEN}@", text)
-    return _NAMED.sub(lambda found: f"{found['name']}{found['is']}{HIDDEN}", text)
+    kept, at = [], 0
+    for found in _NAME.finditer(text):
+        if found.start() >= at and is_secret_name(found[1]) and (value := _VALUE.match(text, found.end())):
+            kept += [text[at : found.end()], HIDDEN]
+            at = value.end()
+    return "".join((*kept, text[at:]))
 
 
 def without(text: str, secrets: Iterable[object]) -> str:

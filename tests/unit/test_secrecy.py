@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_samza import secrecy
 from airflow_samza.application.app_descriptor import StreamApplicationDescriptor
 from airflow_samza.application.application import stream_application
 from airflow_samza.errors import ConfigError, InvalidApplication
@@ -88,6 +91,28 @@ def test_a_name_that_only_resembles_one_is_not_secret(name: str) -> None:
     assert not is_secret_name(name)
 
 
+@pytest.mark.parametrize("name", [*SECRET, *OPEN, "passcode", "fs.x.api.key", "signingKey", "sig", "tokenProvider"])
+def test_a_name_is_secret_in_a_text_exactly_when_it_is_secret_as_an_option(name: str) -> None:
+    shown_text = without_passwords(f"jdbc:x:mem;{name}=hush;x=1")
+    assert shown_text == f"jdbc:x:mem;{name}={HIDDEN if is_secret_name(name) else 'hush'};x=1"
+
+
+def test_no_other_module_lists_names_of_secrets() -> None:
+    package = Path(secrecy.__file__).parent
+    lists: list[str] = []
+    for file in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.List | ast.Set | ast.Tuple):
+                texts = [each.value for each in node.elts if isinstance(each, ast.Constant)]
+            elif isinstance(node, ast.Constant) and "|" in str(node.value):
+                texts = str(node.value).split("|")
+            else:
+                continue
+            if sum(isinstance(text, str) and is_secret_name(text) for text in texts) > 1:
+                lists.append(f"{file.relative_to(package)}: {texts[0]}")
+    assert lists == [f"secrecy.py: {words[0]}" for words in (secrecy.WORDS, secrecy.WHOLE_WORDS)]
+
+
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
@@ -101,6 +126,9 @@ def test_a_name_that_only_resembles_one_is_not_secret(name: str) -> None:
         ),
         ("AccountName=a;AccountKey=aHVzaA==;X=1", f"AccountName=a;AccountKey={HIDDEN};X=1"),
         ("sc://host:15002/;user_id=me;token=hush", f"sc://host:15002/;user_id=me;token={HIDDEN}"),
+        ("url=jdbc:h2:x?password=hush&y=1", f"url=jdbc:h2:x?password={HIDDEN}&y=1"),
+        ("conf='user=me api.key=hush'", f"conf='user=me api.key={HIDDEN}'"),
+        ("a.b =password= hush", f"a.b =password= {HIDDEN}"),
         ("two ftp://a:x1@h/ and ftp://b:y2@h/", f"two ftp://a:{HIDDEN}@h/ and ftp://b:{HIDDEN}@h/"),
         ("no password here: see http://host:80/a@b", "no password here: see http://host:80/a@b"),
         ("the key is k=1 and 5 = 5", "the key is k=1 and 5 = 5"),
