@@ -1,6 +1,6 @@
 """Typed reading of Samza's configuration keys. Keys keep Samza's spelling; values come as texts.
 
-Each reader says what a key means, its unit and its default, and raises :class:`~airflow_samza.errors.ConfigError` with
+Each reader documents a key's meaning, unit and default, and raises :class:`~airflow_samza.errors.ConfigError` with
 the key, the value and where it came from.
 """
 
@@ -50,7 +50,7 @@ _BOOTSTRAP_KEY = re.compile(r"(?:systems\..+\.)?streams\..+\.samza\.bootstrap")
 _FIRST_OFFSET_KEY = re.compile(r"streams\.(.+)\.samza\.offset\.default")
 
 STORE_BACKENDS = ("memory", "rocksdb")
-"""What may hold a store; :mod:`airflow_samza.storage.backends` makes them."""
+"""Kinds of stores; :mod:`airflow_samza.storage.backends` makes them."""
 
 _BACKENDS = {"RocksDbKeyValueStorageEngineFactory": "rocksdb", "InMemoryKeyValueStorageEngineFactory": "memory"}
 
@@ -149,7 +149,7 @@ class Config(Mapping[str, str]):
 
     @property
     def whole_messages(self) -> bool:
-        """Return whether whole messages go through intermediate streams, not only what is read later: to look at them.
+        """Return whether whole messages go through intermediate streams, for inspection, not only columns read later.
 
         Off unless set.
         """
@@ -165,7 +165,7 @@ class Config(Mapping[str, str]):
 
     @property
     def standby_replication(self) -> int:
-        """On how many hosts a task's state is kept in all: 1 unless set (rule S9). More need host affinity."""
+        """Return the number of hosts that keep a task's state: 1 unless set (rule S9). More need host affinity."""
         copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
         if copies > 1 and not self.host_affinity:
             self.refuse(
@@ -185,14 +185,14 @@ class Config(Mapping[str, str]):
 
     @property
     def host_affinity_key(self) -> str | None:
-        """The key that decides about host affinity: today's name, else the one that Samza used before.
+        """Return the key that decides about host affinity: today's name, else the one that Samza used before.
 
         None when neither is set.
         """
         return next((key for key in (HOST_AFFINITY, HOST_AFFINITY_BEFORE) if self.text(key) is not None), None)
 
     def check(self) -> None:
-        """Refuse every value that means nothing, and what keys say against each other, before anything depends on it.
+        """Reject every invalid value, and keys that contradict each other, before anything depends on them.
 
         The counts of intermediate streams are left to plans that have one (rule P3).
         """
@@ -213,7 +213,7 @@ class Config(Mapping[str, str]):
 
     @property
     def store_local_dir(self) -> str | None:
-        """Where copies of state and stores lie on each host; ``$NAME`` is what the host's environment says.
+        """Return the folder for copies of state and stores on each host; ``$NAME`` is a variable of its environment.
 
         None: the default.
         """
@@ -223,17 +223,17 @@ class Config(Mapping[str, str]):
 
     @property
     def batch_size(self) -> int | None:
-        """Return how many messages of one partition are taken in a row (rule M4); None when not set."""
+        """Return how many messages of one partition are read in a row (rule M4); None when not set."""
         return self.integer(BATCH_SIZE, least=1)
 
     @property
     def epoch_max_messages(self) -> int | None:
-        """Return how many messages a task takes in one epoch, where its stage runs several; None when not set."""
+        """Return how many messages a task reads in one epoch, where its stage runs several; None when not set."""
         return self.integer(EPOCH_MAX_MESSAGES, least=1)
 
     @property
     def epoch_max_ms(self) -> int | None:
-        """For how long a task takes further messages in one epoch, where its stage runs several; None when not set.
+        """Return for how long a task reads further messages in one epoch of several; None when not set.
 
         What a chooser prefers comes first in every epoch, so this bounds how long it waits behind the rest.
         """
@@ -254,7 +254,7 @@ class Config(Mapping[str, str]):
 
     @property
     def watermark_idle_timeout_ms(self) -> int | None:
-        """After how many ms an idle producer is left out of the watermark.
+        """Return the ms after which an idle producer is left out of the watermark.
 
         None when off, as it is unless set (rule C8).
         """
@@ -293,9 +293,9 @@ class Config(Mapping[str, str]):
 
     @property
     def state_lease_wait_ms(self) -> int:
-        """Return how long the plan of a run waits for the state of a run that is still at work.
+        """Return how long the plan of a run waits for the state of a run that has not ended.
 
-        0 unless set, which refuses at once.
+        0 unless set, which rejects at once.
         """
         return self.integer(STATE_LEASE_WAIT, 0, least=0) or 0
 
@@ -317,7 +317,7 @@ class Config(Mapping[str, str]):
         return self.integer(STATE_VERSIONS_KEEP, 5, least=2) or 5
 
     def first_offset(self, stream: str) -> str:
-        """Where the first run of an application begins to read an unbounded input.
+        """Return where the first run of an application begins to read an unbounded input.
 
         ``oldest`` (default) or ``upcoming``.
         """
@@ -345,14 +345,14 @@ class Config(Mapping[str, str]):
 
     @property
     def store_local_max_bytes(self) -> int | None:
-        """What the tables that a host keeps may take together: no limit unless set.
+        """Return the size limit of all tables that a host keeps, in bytes; None (no limit) unless set.
 
-        What was opened longest ago goes first.
+        The least recently opened is deleted first.
         """
         return self.integer(STORE_LOCAL_MAX_BYTES, None, least=1)
 
     def store_backend(self, store: str, default: str) -> str:
-        """What holds a store, ``stores.<s>.factory``: ``memory`` or ``rocksdb``, or Samza's names of their classes."""
+        """Return the kind of a store (``stores.<s>.factory``): ``memory`` or ``rocksdb``, or Samza's class names."""
         key = f"stores.{store}.factory"
         found = self.text(key, default) or default
         backend = _BACKENDS.get(found.rpartition(".")[2], found)
@@ -361,7 +361,7 @@ class Config(Mapping[str, str]):
         return backend
 
     def store_ttl_ms(self, store: str, default: int | None) -> int | None:
-        """How long an entry lives after it was put, ``stores.<s>.rocksdb.ttl.ms``; -1 is for ever, as in Samza."""
+        """Return an entry's time to live, ``stores.<s>.rocksdb.ttl.ms``; -1 is for ever, as in Samza."""
         found = self.integer(f"stores.{store}.rocksdb.ttl.ms", default, least=-1)
         return None if found == -1 else found
 

@@ -13,16 +13,16 @@ from airflow_samza.quoting import printable
 
 
 class SamzaError(Exception):
-    """Any error that this package raises on purpose.
+    """Base class of all errors that this package raises on purpose.
 
-    ``sentence`` says what is wrong, ``hint`` what to do about it, ``facts`` hold the values for code that reads them.
+    ``sentence`` describes the problem, ``hint`` the remedy, ``facts`` hold the values for code that reads them.
     """
 
     rule: ClassVar[str] = "error"
     """A short stable keyword for programs."""
 
     retryable: ClassVar[bool] = False
-    """Whether trying the same thing again can help; the Airflow face maps False to *no retry*."""
+    """True where a retry can help; Airflow tasks map False to *no retry*."""
 
     def __init__(self, sentence: str, *, hint: str = "", **facts: object) -> None:
         self.sentence = printable(sentence)
@@ -76,19 +76,19 @@ def _tree(kind: type[SamzaError]) -> list[type[SamzaError]]:
 
 
 class ConfigError(SamzaError):
-    """A configuration key has a value that cannot be used (facts: ``key``, ``value``)."""
+    """Error for a configuration key whose value cannot be used (facts: ``key``, ``value``)."""
 
     rule = "invalid-config"
 
 
 class SchemaError(SamzaError):
-    """A message schema cannot be read, or data does not have the schema it was declared with."""
+    """Error for a schema that cannot be read, or data that does not have its declared schema."""
 
     rule = "schema"
 
 
 class PlanError(SamzaError):
-    """The application cannot be planned as it is written."""
+    """Error for an application that cannot be planned as it is written."""
 
     rule = "plan"
 
@@ -112,7 +112,7 @@ class PlanErrors(PlanError):
 
 
 def raise_all(errors: Sequence[SamzaError]) -> None:
-    """Raises one error as it is, several as :class:`PlanErrors`, and nothing when there is none."""
+    """Raise one error as it is, several as :class:`PlanErrors`, and nothing when there is none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -122,97 +122,97 @@ def raise_all(errors: Sequence[SamzaError]) -> None:
 
 
 class InvalidApplication(PlanError):
-    """The API was used wrongly; raised at the call and names file and line of the user's code."""
+    """Error for a wrong use of the API, raised at the call; it names file and line of the user's code."""
 
     rule = "invalid-application"
 
 
 class DuplicateId(InvalidApplication):
-    """Two operators, streams, tables or systems of one application have the same id."""
+    """Error for two operators, streams, tables or systems of one application with the same id."""
 
     rule = "duplicate-id"
 
 
 class BadId(InvalidApplication):
-    """An id has a character other than letters, digits, ``-`` and ``_``."""
+    """Error for an id with characters other than letters, digits, ``-`` and ``_``."""
 
     rule = "bad-id"
 
 
 class UnknownName(InvalidApplication):
-    """A stream, table, column, system or stage that is named but not known."""
+    """Error for the name of a stream, table, column, system or stage that is not known."""
 
     rule = "unknown-name"
 
 
 class ProcessorMissing(InvalidApplication):
-    """Messages of side inputs are no rows of their table, and nobody says what becomes of them (facts: ``store``)."""
+    """Error for side inputs whose messages are no rows of their table, without a processor (facts: ``store``)."""
 
     rule = "processor-missing"
 
 
 class SideInputsWithChangelog(InvalidApplication):
-    """A store has side inputs, which bring it back after a loss, and a changelog (facts: ``table``)."""
+    """Error for a store with both side inputs, which restore it, and a changelog (facts: ``table``)."""
 
     rule = "side-inputs-with-changelog"
 
 
 class PartitionMismatch(PlanError):
-    """Streams that meet in one join have different partition counts."""
+    """Error for streams of one join with different partition counts."""
 
     rule = "partition-mismatch"
 
 
 class PartitioningMismatch(PlanError):
-    """Streams that meet in one join, or the rows of one key, are not partitioned alike (rule P11)."""
+    """Error for streams of one join, or rows of one key, that are not partitioned alike (rule P11)."""
 
     rule = "partitioning-mismatch"
 
 
 class UnresolvedPartitions(PlanError):
-    """The partition count of a stream is needed and nobody knows it."""
+    """Error for a stream whose partition count is needed and not known."""
 
     rule = "unresolved-partitions"
 
 
 class UnsupportedShape(PlanError):
-    """The operator graph has a shape that cannot be planned."""
+    """Error for an operator graph with a shape that cannot be planned."""
 
     rule = "unsupported-shape"
 
 
 class Unreachable(PlanError):
-    """Nothing can ever reach a part of the application: it has no input."""
+    """Error for a part of the application that has no input."""
 
     rule = "unreachable"
 
 
 class PlanChanged(PlanError):
-    """The plan differs from an earlier one in a way that would break state or a run in progress (rule P10)."""
+    """Error for a plan that differs from an earlier one so that state or a run would break (rule P10)."""
 
     rule = "plan-changed"
 
 
 class NotYet(PlanError):
-    """The planner plans it, but this version of the runtime cannot run it yet."""
+    """Error for an application that the planner accepts and this version of the runtime cannot run yet."""
 
     rule = "not-yet"
 
 
 class ControlError(SamzaError):
-    """A control message that cannot be understood or contradicts an earlier one (facts: stream, partition, offset)."""
+    """Error for an invalid control message, or one that contradicts another (facts: stream, partition, offset)."""
 
     rule = "control"
 
 
 class TopicError(SamzaError):
-    """A stream cannot be read or written: it is missing, damaged, or its storage refuses."""
+    """Error for a stream that cannot be read or written: missing, damaged, or rejected by its storage."""
 
     rule = "topic"
 
 
 class RecordUnreadable(TopicError):
-    """A durable record is damaged.
+    """Error for a damaged durable record.
 
     Not JSON, without a key, or with a value of the wrong type (facts: ``path``, ``why``).
     """
@@ -221,55 +221,55 @@ class RecordUnreadable(TopicError):
 
 
 class SectionOpen(TopicError):
-    """A run of another application has not written its section of a shared stream to the end (facts: ``stream``, ``run``)."""
+    """Error for a section of a shared stream that its run has not ended (facts: ``stream``, ``run``)."""
 
     rule = "section-open"
     retryable = True
 
 
 class StorageFull(TopicError):
-    """The storage has no room left; nothing that was committed is lost."""
+    """Error for a full disk; nothing that was committed is lost."""
 
     rule = "storage-full"
     retryable = True
 
 
 class StorageUnavailable(TopicError):
-    """The storage did not answer, or failed for a reason that may pass (network, time-out, a device error)."""
+    """Error for storage that did not answer, or failed for a reason that may pass (network, time-out, device)."""
 
     rule = "storage-unavailable"
     retryable = True
 
 
 class StageError(SamzaError):
-    """A stage did not succeed (facts: ``stage``, ``run``)."""
+    """Base class of errors of a stage (facts: ``stage``, ``run``)."""
 
     rule = "stage"
 
 
 class StageFailed(StageError):
-    """A stage ran and failed."""
+    """Error for a stage that ran and failed."""
 
     rule = "stage-failed"
     retryable = True
 
 
 class StageCancelled(StageError):
-    """A stage was cancelled before it committed."""
+    """Error for a stage that was cancelled before it committed."""
 
     rule = "stage-cancelled"
     retryable = True
 
 
 class StageLost(StageError):
-    """The stage runner died: no heartbeat and no process. Trying again continues where the commits left off."""
+    """Error for a stage runner that has stopped: no heartbeat, no process. A retry goes on after the last commit."""
 
     rule = "stage-lost"
     retryable = True
 
 
 class UpstreamCleared(StageError):
-    """A producer of a running stage got a newer generation.
+    """Error for a running stage whose producer got a newer generation.
 
     A newer generation of this stage reads that one (facts: ``upstream``).
     """
@@ -279,61 +279,61 @@ class UpstreamCleared(StageError):
 
 
 class MessageError(StageError):
-    """A user's callable failed on a message (facts: operator, file, line, message)."""
+    """Error for a user's callable that failed on a message (facts: operator, file, line, message)."""
 
     rule = "message"
     retryable = True
 
 
 class StateError(SamzaError):
-    """The state that an application carries from run to run cannot be used as asked (facts: ``application``, ``run``)."""
+    """Error for an application's state that cannot be used as requested (facts: ``application``, ``run``)."""
 
     rule = "state"
 
 
 class StateBusy(StateError):
-    """Another run holds the application's state, or has left it half written (facts: ``holder``)."""
+    """Error for state that another run holds, or has left half written (facts: ``holder``)."""
 
     rule = "state-busy"
     retryable = True
 
 
 class StateFenced(StateError):
-    """A run no longer holds the state that it was planned with: another has taken over (facts: ``fence``)."""
+    """Error for a run that lost the state it was planned with to another run (facts: ``fence``)."""
 
     rule = "state-fenced"
 
 
 class StoreError(SamzaError):
-    """A task's local store cannot be opened, read or written."""
+    """Error for a task's local store that cannot be opened, read or written."""
 
     rule = "store"
 
 
 class RemoteTableError(StageError):
-    """A function of a remote table failed for good, or returned what is no row (facts: ``table``, ``key``, ``attempts``)."""
+    """Error for a remote table's function that failed, or returned no row (facts: ``table``, ``key``, ``attempts``)."""
 
     rule = "remote-table"
     retryable = True
 
 
 class PushError(SamzaError):
-    """A table push was refused or failed."""
+    """Error for a table push that was rejected or failed."""
 
     rule = "push"
 
 
 class SourceUnavailable(PushError):
-    """The source of a push did not answer, or failed for a reason that may pass (facts: ``table``)."""
+    """Error for a push whose source did not answer, or failed for a reason that may pass (facts: ``table``)."""
 
     rule = "source-unavailable"
     retryable = True
 
 
 class ConcurrentPush(PushError):
-    """Another push took the version that this one was to be (facts: ``table``, ``number``, ``winner``).
+    """Error for a push whose version number another push took (facts: ``table``, ``number``, ``winner``).
 
-    Trying again comes after it.
+    A retry comes after it.
     """
 
     rule = "concurrent-push"
@@ -341,12 +341,12 @@ class ConcurrentPush(PushError):
 
 
 class NoSuchVersion(PushError):
-    """A version of a pushed table that is asked for is not there, or no longer (facts: ``table``, ``wanted``)."""
+    """Error for a version of a pushed table that does not exist, or no longer does (facts: ``table``, ``wanted``)."""
 
     rule = "no-such-version"
 
 
 class RuntimeMissing(SamzaError):
-    """Something the runtime needs is not installed, or too old (Java, an optional package)."""
+    """Error for Java or a package that is missing or too old."""
 
     rule = "runtime-missing"

@@ -1,6 +1,6 @@
-"""What of a message may stand in errors, reports and logs.
+"""Quoting of messages in errors, reports and logs.
 
-No control characters, not much, and nothing where that is not wanted.
+Quotations have no control characters and are short; a setting turns them off.
 
 Messages come from anywhere. One that is quoted as it is could move the cursor of whoever reads the log, colour what is
 not ours, or add lines that look like ours.
@@ -14,7 +14,7 @@ MOST = 300
 """Characters of a message in an error: enough to recognise it, and logs stay readable."""
 
 NOT_SHOWN = "(not shown)"
-"""What stands for a message where none is shown."""
+"""The text in place of a message where none is shown."""
 
 _UNSEEN = "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ud800-\\udfff"
 _IN_TEXTS = re.compile(f"[{_UNSEEN}]")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 HIDDEN = "***"
-"""What stands in a text in place of a secret."""
+"""The text in place of a secret."""
 
 WORDS = (
     "password",
@@ -34,7 +34,7 @@ WORDS = (
     "authorization",
     "connectionstring",
 )
-"""A name that holds one of these, whatever stands between its letters (``api_key``, ``Api-Key``, ``fs.azure.account.key``), is secret."""
+"""A name that holds one of these is secret, also with other separators (``Api-Key``, ``fs.azure.account.key``)."""
 
 WHOLE_WORDS = ("sas", "sig", "pass", "pw", "pin", "auth", "bearer")
 """These are secret only as a word of their own: ``sas`` is, ``sasl.mechanism`` is not."""

@@ -35,9 +35,9 @@ class _Partition:
 class EndOfStreamBookkeeping:
     """Bookkeeping of ended partitions: per (stream, partition) the producer tasks that ended, against ``taskCount``.
 
-    ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve messages
-    that carry no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that a
-    restart between two messages still ends.
+    ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve
+    messages that carry no task count. The state goes into the checkpoint (:meth:`checkpoint`, :meth:`restore`), so that
+    a restart between two messages still ends.
 
     >>> ends = EndOfStreamBookkeeping([("views", 0)])
     >>> ends.update("views", 0, EndOfStreamMessage("task-0", 2, stream_id="views"))

@@ -27,8 +27,8 @@ class MessageType(IntEnum):
 class ControlMessage:
     """A message from a producer task to every partition of a stream.
 
-    ``task_name`` None: it comes from a source and completes its partition at once (rule C2). ``run`` marks the section of a
-    shared stream (rule C10).
+    ``task_name`` None: it comes from a source and completes its partition at once (rule C2). ``run`` marks the section
+    of a shared stream (rule C10).
     """
 
     task_name: str | None
@@ -38,7 +38,10 @@ class ControlMessage:
 
 @dataclass(frozen=True)
 class EndOfStreamMessage(ControlMessage):
-    """The end of a producer task's output to ``stream_id``; ``final`` False ends an input range, not the stream (rule C9)."""
+    """The end of a producer task's output to ``stream_id``.
+
+    ``final`` False ends an input range, not the stream (rule C9).
+    """
 
     stream_id: str = ""
     final: bool = True

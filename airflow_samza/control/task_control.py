@@ -17,7 +17,10 @@ from airflow_samza.records import understood
 
 @dataclass(frozen=True)
 class StreamEnded:
-    """The end of all of a task's partitions of a stream; ``final`` False ends an input range, not the stream (rule C9)."""
+    """The end of all of a task's partitions of a stream.
+
+    ``final`` False ends an input range, not the stream (rule C9).
+    """
 
     stream: str
     final: bool = True

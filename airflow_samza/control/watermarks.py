@@ -51,9 +51,10 @@ class WatermarkBookkeeping:
 
     It never goes back.
 
-    ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve messages
-    that carry no task count. A producer from which no control message came for ``idle_timeout_ms`` by ``clock`` (ms) is
-    left out of the minimum; None never leaves one out (rule C8). When all are idle the watermark stays.
+    ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve
+    messages that carry no task count. A producer from which no control message came for ``idle_timeout_ms`` by
+    ``clock`` (ms) is left out of the minimum; None never leaves one out (rule C8). When all are idle the watermark
+    stays.
 
     >>> marks = WatermarkBookkeeping([("views", 0)])
     >>> marks.update("views", 0, WatermarkMessage("task-0", 2, timestamp=6))

@@ -1,4 +1,4 @@
-"""Reading Python: the columns of a dataclass, and the type of what an annotation says."""
+"""Reading of Python annotations: the columns of a dataclass, and their types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PYTHON_TYPES: dict[object, str] = {
 
 
 def declared_type(declared: object, where: str) -> DataType:
-    """The type that a user declared: by its name in DDL, or as a Python type; ``where`` says what it is the type of.
+    """Return the type that a user declared, as a name in DDL or a Python type; ``where`` is its place for errors.
 
     >>> declared_type("bigint", "the key").ddl(), declared_type(list[str], "the value").ddl()
     ('bigint', 'array<string>')
@@ -37,7 +37,7 @@ def declared_type(declared: object, where: str) -> DataType:
 
 
 def dataclass_columns(declared: type, inside: tuple[type, ...] = ()) -> tuple[Field, ...]:
-    """The columns of a dataclass, one for each field; ``inside`` are the dataclasses that it stands in."""
+    """Return the columns of a dataclass, one for each field; ``inside`` are the dataclasses around it."""
     if declared in inside:
         raise SchemaError(
             f"The dataclass {declared.__name__} contains itself, which no column type does.",

@@ -41,7 +41,7 @@ class DataType:
     names: tuple[str, ...] = ()
 
     def ddl(self) -> str:
-        """The type as Spark writes it.
+        """Return the type as Spark writes it.
 
         >>> from airflow_samza.schema import parse_type
         >>> parse_type("Map<STRING, array<int>>").ddl()
@@ -59,7 +59,7 @@ class DataType:
         return self.name
 
     def to_arrow(self) -> pyarrow.DataType:
-        """The Arrow type; timestamps are microseconds in UTC, as Spark exchanges them."""
+        """Return the Arrow type; timestamps are microseconds in UTC, as Spark exchanges them."""
         import pyarrow as pa
 
         simple = {
@@ -94,7 +94,7 @@ class DataType:
         return self.name in ("tinyint", "smallint", "int", "bigint")
 
     def reads_as(self, declared: DataType) -> bool:
-        """Whether a column of this type may be read as another one: the same in another form, or a number that fits.
+        """Return whether a column of this type may be read as another one: another form of it, or a number that fits.
 
         >>> from airflow_samza.schema import parse_type
         >>> parse_type("bigint").reads_as(parse_type("double")), parse_type("string").reads_as(parse_type("int"))
@@ -121,12 +121,12 @@ class Field:
 
 
 def quoted(name: str) -> str:
-    """The name of a column or field as DDL has it, in backticks where it needs them."""
+    """Return the name of a column or field as DDL has it, in backticks where it needs them."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def type_from_arrow(kind: pyarrow.DataType) -> DataType:
-    """The column type of an Arrow type.
+    """Return the column type of an Arrow type.
 
     Unsigned integers take the next wider signed type, dictionaries their values'.
     """

@@ -1,4 +1,4 @@
-"""Reading DDL: the columns of a schema and the types of columns as Spark writes them (``id bigint not null, tags array<string>``)."""
+"""Reading of DDL: the columns of a schema and their types, as Spark writes them (``id bigint not null``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = 200
 
 
 def read_columns(text: str) -> tuple[Field, ...]:
-    """The columns that a Spark DDL string names, such as ``"id bigint not null, tags array<string>"``."""
+    """Return the columns that a Spark DDL string names, such as ``"id bigint not null, tags array<string>"``."""
     parser = _Parser(text)
     fields: list[Field] = []
     while not parser.at_end():
@@ -47,7 +47,7 @@ def read_columns(text: str) -> tuple[Field, ...]:
 
 
 def parse_type(text: str) -> DataType:
-    """The type that a Spark type string names."""
+    """Return the type that a Spark type string names."""
     parser = _Parser(text)
     kind = parser.type()
     if not parser.at_end():
@@ -56,7 +56,7 @@ def parse_type(text: str) -> DataType:
 
 
 class _Parser:
-    """Reads DDL token by token."""
+    """A reader of DDL, token by token."""
 
     def __init__(self, text: str) -> None:
         self.text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -27,7 +27,7 @@ class Schema:
     python_class: type | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse a column that appears twice."""
+        """Reject a column that appears twice."""
         seen: set[str] = set()
         for field in self.fields:
             if field.name in seen:
@@ -40,7 +40,7 @@ class Schema:
 
     @classmethod
     def of(cls, declared: object) -> Schema:
-        """The schema that a user declared: a :class:`Schema`, a dataclass, a DDL string or a ``pyarrow.Schema``."""
+        """Return the schema of a declaration: a :class:`Schema`, a dataclass, a DDL string or a ``pyarrow.Schema``."""
         if isinstance(declared, Schema):
             return declared
         if isinstance(declared, str):
@@ -72,20 +72,20 @@ class Schema:
         )
 
     def ddl(self) -> str:
-        """The schema as a Spark DDL string; :func:`parse_ddl` reads it back."""
+        """Return the schema as a Spark DDL string; :func:`parse_ddl` reads it back."""
         return ", ".join(
             f"{quoted(field.name)} {field.type.ddl()}{'' if field.nullable else ' not null'}" for field in self.fields
         )
 
     def to_arrow(self) -> pyarrow.Schema:
-        """The Arrow schema."""
+        """Return the Arrow schema."""
         import pyarrow as pa
 
         return pa.schema([pa.field(field.name, field.type.to_arrow(), field.nullable) for field in self.fields])
 
 
 def parse_ddl(text: str) -> Schema:
-    """The schema of a Spark DDL string, such as ``"id bigint not null, tags array<string>"``."""
+    """Return the schema of a Spark DDL string, such as ``"id bigint not null, tags array<string>"``."""
     return Schema(read_columns(text))
 
 

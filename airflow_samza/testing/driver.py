@@ -100,7 +100,7 @@ class TestDriver:
     def pipe(
         self, stream: str, messages: Iterable[Any] | pa.Table | pa.RecordBatch, *, partition: int | None = None
     ) -> TestDriver:
-        """Adds messages to an input or side input: dataclass instances, dicts, Rows or Arrow data.
+        """Add messages to an input or side input: dataclass instances, dicts, Rows or Arrow data.
 
         They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key. An
         input with ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands
@@ -125,7 +125,7 @@ class TestDriver:
         return self
 
     def table(self, table: str, rows: Iterable[Any] | pa.Table | pa.RecordBatch) -> TestDriver:
-        """Fills a pushed table, by piping the rows into its side input."""
+        """Fill a pushed table, by piping the rows into its side input."""
         descriptor = self.spec.table(table)
         if len(descriptor.side_inputs) != 1:
             raise InvalidApplication(
@@ -150,7 +150,7 @@ class TestDriver:
         self._now_ms = round(now.timestamp() * 1000)
 
     def advance(self, duration: str | int) -> TestDriver:
-        """Moves the clock on, by text (``"5 minutes"``) or ms."""
+        """Move the clock on, by text (``"5 minutes"``) or ms."""
         self._now_ms += duration_ms(duration)
         return self
 
@@ -158,7 +158,7 @@ class TestDriver:
 
     @property
     def plan(self) -> ExecutionPlan:
-        """The plan; made when first asked for."""
+        """The plan, made on first use."""
         if self._plan is None:
             streams = {**self.spec.side_inputs, **self.spec.inputs}
             metadata = {stream_id: self._count(stream) for stream_id, stream in streams.items()}
@@ -175,7 +175,7 @@ class TestDriver:
     def run(
         self, *, mode: str = "staged", epoch_messages: int | None = None, shuffle: random.Random | None = None
     ) -> TestDriver:
-        """Runs the application over all that was piped in so far, from the beginning to the end.
+        """Run the application over all that was piped in so far, from the beginning to the end.
 
         ``mode="staged"``: stage after stage, each in one go. ``"pipelined"``: all at once, in epochs of up to
         ``epoch_messages`` per task, in an order that ``shuffle`` draws. An unbounded input ends as a slice does:
@@ -201,7 +201,7 @@ class TestDriver:
         return self
 
     def step(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Runs the application continuously.
+        """Run the application continuously.
 
         Processes what was piped in since the last step, and leaves unbounded inputs open.
 
@@ -212,23 +212,23 @@ class TestDriver:
         return self
 
     def drain(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Ends a continuous run for good.
+        """End a continuous run for good.
 
         What was piped in is processed, all inputs end, windows and joins are flushed.
         """
         return self._end(lambda stream: True, epoch_messages, shuffle)
 
     def stop(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Ends a continuous run as a slice ends.
+        """End a continuous run as an input range ends.
 
         Nothing is flushed, and the next :meth:`step` goes on from the state that was kept.
         """
         return self._end(self._ends_of_slices, epoch_messages, shuffle)
 
     def catch_up(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """One scheduled run.
+        """Do one scheduled run.
 
-        Takes unbounded inputs from where the former run ended up to what is there now, and keeps its state.
+        It reads unbounded inputs from the end of the former run up to the latest offset, and keeps its state.
         """
         return self.stop(epoch_messages=epoch_messages, shuffle=shuffle)
 
@@ -245,7 +245,7 @@ class TestDriver:
         return self.plan.stream(stream).bounded
 
     def _open(self, *, new: bool = False) -> None:
-        """Begins a run, unless one is going on; ``new``: from the beginning, with nothing kept."""
+        """Begin a run, unless one is going on; ``new``: from the beginning, with nothing kept."""
         if new or not self._stages:
             plan = self.plan
             self._known = {**self._schemas, **self._empty_schemas()}
@@ -274,7 +274,7 @@ class TestDriver:
     def _work(
         self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None
     ) -> None:
-        """Epochs of all stages until none has anything to do."""
+        """Run epochs of all stages until none has anything to do."""
         moved = True
         while moved:
             moved = False
@@ -305,7 +305,7 @@ class TestDriver:
         return {}
 
     def _publish_inputs(self) -> None:
-        """What was piped in since the last time becomes visible."""
+        """Make visible what was piped in since the last call."""
         for stream in {**self.spec.side_inputs, **self.spec.inputs}.values():
             schema = stream.schema or self._schemas.get(stream.stream_id)
             if schema is None:  # a side input that nobody filled and nobody described: its table is empty
@@ -352,7 +352,7 @@ class TestDriver:
     # -- what comes out ------------------------------------------------------------------------------------------------
 
     def output(self, stream: str, *, partition: int | None = None) -> list[Any]:
-        """The messages of an output or intermediate stream, partition by partition: dataclass instances or Rows."""
+        """Return the messages of an output or intermediate stream, by partition: dataclass instances or Rows."""
         table = self.output_table(stream, partition=partition)
         schema = Schema.of(table.schema)
         declared = self._declared(stream)
@@ -360,7 +360,7 @@ class TestDriver:
         return [message for batch in table.to_batches() for message in reader.read(batch)]
 
     def output_bytes(self, stream: str) -> list[bytes]:
-        """The bytes of an output or intermediate stream with a serde, partition by partition, control messages among them."""
+        """Return the bytes of a stream with a serde, partition by partition, control messages among them."""
         topic = self._topic_written(stream)
         if topic.wire is None:
             raise InvalidApplication(
@@ -371,7 +371,7 @@ class TestDriver:
         return topic.all_bytes()
 
     def output_table(self, stream: str, *, partition: int | None = None) -> pa.Table:
-        """The same as an Arrow table."""
+        """Return the messages of a stream as an Arrow table."""
         import pyarrow as pa
 
         topic = self._topic_written(stream)
@@ -415,13 +415,13 @@ class TestDriver:
         return None
 
     def table_rows(self, table: str) -> list[Any]:
-        """The rows of a table as the last run left it, task by task."""
+        """Return the rows of a table after the last run, task by task."""
         self.spec.table(table)
         stores = [tables[table] for stage in self._stages for tables in stage.tables if table in tables]
         return [row for store in stores for row in MessageReader(store.schema).read(store.rows)]
 
     def reports(self, stage: str | None = None) -> Sequence[TaskReport]:
-        """What each task of a stage (or of all) did in its last epoch; a staged run has one."""
+        """Return the reports of each task of a stage (or of all) for its last epoch; a staged run has one."""
         if stage is not None:
             self.plan.stage(stage)
         return tuple(

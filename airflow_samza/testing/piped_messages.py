@@ -1,4 +1,4 @@
-"""What a test pipes into a stream, as Arrow batches: dataclass instances, dicts, Rows or Arrow data.
+"""From messages that a test pipes into a stream to Arrow batches: dataclass instances, dicts, Rows or Arrow data.
 
 And what cannot be read.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> list[pa.RecordBatch]:
-    """The messages as batches of the stream's columns.
+    """Return the messages as batches of the stream's columns.
 
     ``schemas`` are those of streams that declare none, as they were first piped.
     """
@@ -58,7 +58,7 @@ _RAW = {b"airflow_samza": b"bytes"}
 
 
 def raw_batch(values: Sequence[bytes]) -> pa.RecordBatch:
-    """Messages as their bytes; :func:`is_raw` knows the batch again."""
+    """Return messages as a batch of their bytes, which :func:`is_raw` recognises."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays(
@@ -67,7 +67,7 @@ def raw_batch(values: Sequence[bytes]) -> pa.RecordBatch:
 
 
 def is_raw(batch: pa.RecordBatch) -> bool:
-    """Return whether it is one of :func:`raw_batch`."""
+    """Return whether a batch was made by :func:`raw_batch`."""
     return bool(batch.schema.metadata == _RAW)
 
 
@@ -128,7 +128,7 @@ def _inferred(rows: Sequence[Any], stream: str) -> Schema:
 
 
 def _readable_or_not(rows: Sequence[Any], writer: MessageWriter) -> list[pa.RecordBatch]:
-    """The messages in batches, and between them those that do not fit."""
+    """Return the messages in batches, and between them those that do not fit."""
     wrong = dict(written_each(writer, [[row] for row in rows])[1])
     batches = []
     for bad, places in groupby(range(len(rows)), key=wrong.__contains__):

@@ -46,7 +46,7 @@ class _Task:
 
 
 class StageEpochs:
-    """The tasks of one stage in run number ``run``. ``starts`` are what a former run left of them, by task."""
+    """The tasks of one stage in run number ``run``; ``starts`` is the state that a former run left, by task."""
 
     def __init__(
         self,
@@ -78,26 +78,26 @@ class StageEpochs:
             system.create(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None, serde=form)
 
     def topic(self, stream_id: str) -> str:
-        """The name of a stream in the system: the topics of a run are its own."""
+        """Return the name of a stream in the system: the topics of a run are its own."""
         return f"{stream_id}/{self._run}" if self._run and stream_id in self.program.spec.intermediates else stream_id
 
     @property
     def ended(self) -> bool:
-        """Return whether all tasks have."""
+        """Return whether all tasks have ended."""
         return all(task.ended for task in self._tasks.values())
 
     @property
     def reports(self) -> list[TaskReport]:
-        """The last report of each task that has run."""
+        """Return the last report of each task that has run."""
         return [task.report for task in self._tasks.values() if task.report is not None]
 
     @property
     def tables(self) -> list[dict[str, TableStore]]:
-        """The tables of each task."""
+        """Return the tables of each task."""
         return [task.tables for task in self._tasks.values()]
 
     def starts(self) -> dict[int, TaskStart]:
-        """Where the next run goes on (rule C9)."""
+        """Return the starting point of the next run (rule C9)."""
         inputs = self.program.spec.inputs
         external = [
             stream for stream in self.stage.inputs if stream in inputs and not self.program.plan.stream(stream).bounded
@@ -111,7 +111,7 @@ class StageEpochs:
     def run(
         self, *, whole: bool = False, limit: int | None = None, ends: Callable[[str], bool | None] = lambda stream: True
     ) -> bool:
-        """Runs one epoch and publishes it; whether anything was done. ``whole``: everything, in one epoch.
+        """Run one epoch and publish it; return whether it did anything. ``whole``: everything, in one epoch.
 
         ``ends`` says how an external input ends when all that is there has been read: True (for good), False (a slice),
         None: not yet.

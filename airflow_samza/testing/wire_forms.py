@@ -11,7 +11,7 @@ from airflow_samza.systems.serdes.binding import with_schema_file
 
 
 def wire_form(stream: StreamDescriptor) -> WireForm | None:
-    """How the messages of a stream are bytes; None where nothing is declared of it."""
+    """Return the serde of a stream's messages; None where none is declared."""
     if stream.serde is None:
         return None
     module = stream.location.file if stream.location is not None else None
