@@ -27,7 +27,7 @@ class SamzaCleanupOperator(SamzaOperator):
     ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
 
     :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is
-    nothing to do.
+        nothing to do.
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan")

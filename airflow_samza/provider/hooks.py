@@ -67,12 +67,13 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
     to, else its name. What goes wrong is a :class:`~airflow_samza.errors.SamzaError`; operators turn it into Airflow's
     exceptions.
 
-    :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection. :param
-    systems: Connection ids by the names of the application's systems. :param spark_conf: Spark settings, over those of
-    the connection. :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
-    :param archives: Archives that the workers unpack, by path. :param executor: The executor of the task that uses the
-    hook; None: Airflow's first. Where it gives each task a container of its own,
-        the stage runners that the hook starts are this task's own, too.
+    :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection.
+    :param systems: Connection ids by the names of the application's systems.
+    :param spark_conf: Spark settings, over those of the connection.
+    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
+    :param archives: Archives that the workers unpack, by path.
+    :param executor: The executor of the task that uses the hook; None: Airflow's first. Where it gives each task a
+        container of its own, the stage runners that the hook starts are this task's own, too.
     """
 
     conn_name_attr = "conn_id"

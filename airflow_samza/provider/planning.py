@@ -34,17 +34,18 @@ class PlanningOperator(SamzaOperator):
     """A task that plans a run.
 
     :param mode: How the stages run: ``staged``, ``fused`` (the same in one task), ``pipelined`` or ``continuous``.
-    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated). :param
-    data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end``
-    (templated). :param state_from: What a run starts from whose application carries state from run to run: ``lineage``
-    (what the run before left),
-        ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others carry the
-        lineage on (templated).
+    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
+    :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end``
+        (templated).
+    :param state_from: What a run starts from whose application carries state from run to run: ``lineage`` (what the run
+        before left), ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others
+        carry the lineage on (templated).
     :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default),
-    ``as_of_interval`` (the one
-        that was current when the run's data interval began), or the id of a push (templated).
+        ``as_of_interval`` (the one that was current when the run's data interval began), or the id of a push
+        (templated).
     :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be
-    retried. :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
+        retried.
+    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
     """
 
     template_fields: Sequence[str] = (

@@ -37,9 +37,9 @@ class TableOperator(SamzaOperator):
 
     Each of its versions is an event of the asset :func:`pushed_table`.
 
-    :param table: The table, as the application names it (templated). :param push_id: What makes the version unique; by
-    default the Dag run and the task, so that a retry or a clear finds its version
-        (templated).
+    :param table: The table, as the application names it (templated).
+    :param push_id: What makes the version unique; by default the Dag run and the task, so that a retry or a clear finds
+        its version (templated).
     :param partition_key: A partition key for the asset's event (templated).
     :param conn_id: The Samza connection (templated); further parameters as of :class:`SamzaOperator`.
     """
@@ -85,24 +85,29 @@ class TablePushOperator(TableOperator):
     cancels its Spark work. The return value holds ``version``, ``rows``, ``bytes``, ``offsets`` and more.
 
     :param source: A path (``hdfs://``, ``s3a://``, …), or a mapping with one of ``path`` (with ``format``,
-    ``options``), ``table`` (of the
-        catalog, Hive's for one), ``query`` (SQL), ``jdbc`` (options), ``callable`` (``module:function`` of a Spark
-        session); or such a function (templated).
+        ``options``), ``table`` (of the catalog, Hive's for one), ``query`` (SQL), ``jdbc`` (options), ``callable``
+        (``module:function`` of a Spark session); or such a function (templated).
     :param source_conn_id: A connection of type jdbc, postgres or mysql with the source's URL, user and password
-    (templated). :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come
-    (templated). :param columns: Which columns of the source are taken, or SQL by the table's column; by default they
-    have to be the same (templated). :param deletes: A boolean column or SQL condition: rows of an incremental push for
-    which it is true delete their key (templated). :param on_null_key: ``fail`` or ``drop``. :param on_duplicate: What
-    happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or ``any``. :param latest_by:
-    The column that says which row is the last. :param min_rows: The push is refused with fewer; default 1, for an
-    incremental one 0 (templated). :param max_change_ratio: A full push is refused whose rows differ by more from the
-    current version's (0.2: a fifth), an incremental one
-        that changes more; default: a full push may not lose more than half; ``inf``: anything goes (templated).
-    :param keep_versions: How many versions are kept, for rollbacks and backfills. :param compact_after: After so many
-    incremental pushes on a full one, or many changes, the rows are written as one full section anew,
-        for new readers and further pushes; 0: never.
+        (templated).
+    :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come (templated).
+    :param columns: Which columns of the source are taken, or SQL by the table's column; by default they have to be the
+        same (templated).
+    :param deletes: A boolean column or SQL condition: rows of an incremental push for which it is true delete their key
+        (templated).
+    :param on_null_key: ``fail`` or ``drop``.
+    :param on_duplicate: What happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or
+        ``any``.
+    :param latest_by: The column that says which row is the last.
+    :param min_rows: The push is refused with fewer; default 1, for an incremental one 0 (templated).
+    :param max_change_ratio: A full push is refused whose rows differ by more from the current version's (0.2: a fifth),
+        an incremental one that changes more; default: a full push may not lose more than half; ``inf``: anything goes
+        (templated).
+    :param keep_versions: How many versions are kept, for rollbacks and backfills.
+    :param compact_after: After so many incremental pushes on a full one, or many changes, the rows are written as one
+        full section anew, for new readers and further pushes; 0: never.
     :param data_interval: Of when the rows are, instead of the run's data interval: two moments, or ``start/end``
-    (templated). :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
+        (templated).
+    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
     :param deferrable: Gives the worker slot back while Spark works; default ``[operators] default_deferrable``.
     """
 

@@ -14,12 +14,15 @@ from airflow_samza.provider.run_identity import run_id_of
 class SamzaOperator(BaseOperator):  # type: ignore[misc]
     """What all tasks of an application share.
 
-    :param application: The application, as ``package.module:attribute`` (templated). :param conn_id: The Samza
-    connection (templated). :param systems: Connection ids by the names of the application's systems (templated). :param
-    config: Samza's configuration keys, over those of the application (templated). :param spark_conf: Spark settings,
-    over those of the connection (templated). :param py_modules: Further code for the workers: files, package folders,
-    zips or wheels, by path (templated). :param archives: Archives that the workers unpack, by path (templated). :param
-    scope: What tells this use of the application from others in the same Dag; the task group's id, or the task's own.
+    :param application: The application, as ``package.module:attribute`` (templated).
+    :param conn_id: The Samza connection (templated).
+    :param systems: Connection ids by the names of the application's systems (templated).
+    :param config: Samza's configuration keys, over those of the application (templated).
+    :param spark_conf: Spark settings, over those of the connection (templated).
+    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
+    :param archives: Archives that the workers unpack, by path (templated).
+    :param scope: What tells this use of the application from others in the same Dag; the task group's id, or the task's
+        own.
     """
 
     template_fields: Sequence[str] = (

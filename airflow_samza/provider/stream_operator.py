@@ -59,13 +59,14 @@ class SamzaStreamOperator(PlanningOperator):
     In a run whose stages run at the same time, a stage waits, deferred, until its producers have started; if one of
     them fails for good, it stops, too.
 
-    :param stage: The stage to run; None runs the whole application in this one task. :param plan: The output of a
-    :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes the parameters of
-        :class:`PlanningOperator`.
+    :param stage: The stage to run; None runs the whole application in this one task.
+    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes
+        the parameters of :class:`PlanningOperator`.
     :param producers: The tasks of the stages that write what this one reads, task ids by stage; where stages run at the
-    same time. :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
-    :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``. :param
-    deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
+        same time.
+    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
+    :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``.
+    :param deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
     """
 
     template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan")

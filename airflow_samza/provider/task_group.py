@@ -36,22 +36,29 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
     and ends when its inputs have ended. ``mode="continuous"``: the same over inputs that go on, until the run is
     drained or stopped, or ``run_for`` is over.
 
-    :param group_id: The group's id; it also tells this use of the application from others in the Dag. :param
-    application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed. :param conn_id:
-    The Samza connection (templated). :param systems: Connection ids by the names of the application's systems
-    (templated). :param mode: ``staged``, ``fused``, ``pipelined`` or ``continuous``. :param run_for: A continuous run
-    stops after this long: ``"10 minutes"``, a timedelta or seconds (templated). :param stages: Settings by stage id:
-    ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an operator takes. :param config:
-    Samza's configuration keys, over those of the application (values templated). :param spark_conf: Spark settings of
-    all stages, over those of the connection (templated). :param py_modules: Further code for the workers: files,
-    package folders, zips or wheels, by path (templated). :param archives: Archives that the workers unpack, by path
-    (templated). :param data_interval: The slice of time instead of the run's data interval (templated). :param
-    state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state
-    (templated). :param table_versions: Which version of a pushed table a run reads, by table: ``current``,
-    ``as_of_interval`` or a push id (templated). :param wait_for_state: Whether ``plan`` waits, deferred, while another
-    run holds the state; else it fails, and may be retried. :param poll_interval: Seconds between two questions for a
-    stage's state. :param progress_interval: Seconds between two reports of a stage's progress. :param deferrable:
-    Whether tasks give their worker slot back while their stage runs; default ``[operators] default_deferrable``.
+    :param group_id: The group's id; it also tells this use of the application from others in the Dag.
+    :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
+    :param conn_id: The Samza connection (templated).
+    :param systems: Connection ids by the names of the application's systems (templated).
+    :param mode: ``staged``, ``fused``, ``pipelined`` or ``continuous``.
+    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
+    :param stages: Settings by stage id: ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an
+        operator takes.
+    :param config: Samza's configuration keys, over those of the application (values templated).
+    :param spark_conf: Spark settings of all stages, over those of the connection (templated).
+    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
+    :param archives: Archives that the workers unpack, by path (templated).
+    :param data_interval: The slice of time instead of the run's data interval (templated).
+    :param state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state
+        (templated).
+    :param table_versions: Which version of a pushed table a run reads, by table: ``current``, ``as_of_interval`` or a
+        push id (templated).
+    :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may
+        be retried.
+    :param poll_interval: Seconds between two questions for a stage's state.
+    :param progress_interval: Seconds between two reports of a stage's progress.
+    :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators]
+        default_deferrable``.
     """
 
     def __init__(

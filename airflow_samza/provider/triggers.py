@@ -115,7 +115,8 @@ class SamzaStageTrigger(RunTrigger):
     :param stages: The handles of the stages, as plain values.
     :param progress_interval: Seconds between two reports of a stage's progress.
     :param said: The states that the task's log has already, by stage.
-    :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the wait ends.
+    :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the
+        wait ends.
     """
 
     def __init__(

@@ -118,4 +118,4 @@ def test_drawing_and_comparing_plans_loads_nothing_heavy(tmp_path: Path) -> None
 
 
 def test_the_watcher_would_notice_a_heavy_import(tmp_path: Path) -> None:
-    assert {"numpy", "pyarrow"} <= loaded_by("from airflow_samza.systems import log_system; import pyarrow", tmp_path)
+    assert {"numpy", "pyarrow"} <= loaded_by("from airflow_samza.systems.log import system; import pyarrow", tmp_path)
