@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import string
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -11,7 +10,7 @@ from typing import Any, TypedDict
 from airflow_samza.application.columns import Columns, check_column, optional_columns
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.refusals import listed, located, refuse
+from airflow_samza.application.refusals import did_you_mean, listed, located, refuse
 from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.system_times import SystemTime
@@ -65,10 +64,9 @@ def check_words(said: Mapping[str, object], where: str, known: type = StreamOpti
     words = [*known.__annotations__, "schema"]
     for word in said:
         if word not in words:
-            like = difflib.get_close_matches(word, words, n=1)
             refuse(
                 f"{where} has no parameter {word!r}",
-                hint=f"Did you mean {like[0]!r}?" if like else f"Its parameters are {listed(sorted(words))}.",
+                hint=did_you_mean(word, words).rstrip() or f"Its parameters are {listed(sorted(words))}.",
                 value=word,
             )
 

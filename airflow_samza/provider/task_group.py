@@ -7,12 +7,12 @@ milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from airflow.sdk import TaskGroup
 
 from airflow_samza.application.loader import load_application
+from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
@@ -194,11 +194,10 @@ def _stage_settings(
     known = [stage.stage_id for stage in shape.stages]
     for name in stages:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
             raise UnknownName(
                 f"The task group {group_id!r} has settings for the stage {name!r}, which the application does not "
                 "have.",
-                hint=(f"Did you mean {close[0]!r}? " if close else "") + f"Its stages are {', '.join(known)}.",
+                hint=f"{did_you_mean(name, known)}Its stages are {', '.join(known)}.",
                 name=name,
             )
     if mode == FUSED and stages:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import System, SystemBinding
 
@@ -34,10 +33,9 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
         from airflow_samza.systems.spark.system import SparkSystem
 
         return SparkSystem(name, binding, root)
-    near = difflib.get_close_matches(binding.kind, KINDS, 1)
     raise ConfigError(
         f"The system {name!r} is bound to the kind {binding.kind!r}, which is not known.",
-        hint=(f"Did you mean {near[0]!r}? " if near else "") + f"The kinds are {', '.join(KINDS)}.",
+        hint=f"{did_you_mean(binding.kind, KINDS)}The kinds are {', '.join(KINDS)}.",
         key=f"systems.{name}.kind",
         value=binding.kind,
     )

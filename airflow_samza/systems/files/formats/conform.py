@@ -6,7 +6,6 @@ types. A naive timestamp in a file is taken as UTC when the stream declares ``ti
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow
@@ -209,8 +209,6 @@ def _refuse_type(file: str, stream: str, column: str, found: pa.DataType, wanted
 
 
 def _refuse_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:
-    near = difflib.get_close_matches(field.name.lower(), [name.lower() for name in found.names], 1)
-    alike = next((name for name in found.names if near and name.lower() == near[0]), None)
     way_out = (
         'set the stream\'s option allow_missing_columns="true" to read it as null'
         if field.nullable
@@ -219,7 +217,7 @@ def _refuse_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -
     raise SchemaError(
         f"File {file} of stream {stream!r} has no column {field.name!r}, declared is {shown(field.type)};"
         f" it has {', '.join(found.names) or 'none'}.",
-        hint=(f"Did you mean {alike!r}? " if alike else "") + f"Correct the schema, or {way_out}.",
+        hint=f"{did_you_mean(field.name, found.names)}Correct the schema, or {way_out}.",
         file=file,
         stream=stream,
         column=field.name,

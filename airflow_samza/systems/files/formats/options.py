@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import StreamSpec
@@ -55,10 +55,9 @@ class FileOptions:
         values: dict[str, bool | str] = {}
         for name, text in stream.options:
             if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
                 raise ConfigError(
                     f"Stream {stream.name!r} has the unknown option {name!r}.",
-                    hint=f"Did you mean {near[0]!r}?" if near else f"Options of files are {', '.join(known)}.",
+                    hint=did_you_mean(name, known).rstrip() or f"Options of files are {', '.join(known)}.",
                     key=name,
                     value=text,
                 )

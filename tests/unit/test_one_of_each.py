@@ -1,0 +1,27 @@
+"""What several modules need is written once: only one module uses the library function that it is made of."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import airflow_samza
+
+PACKAGE = Path(airflow_samza.__file__).parent
+
+
+def _importers(library: str) -> list[str]:
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if library in names or (isinstance(node, ast.ImportFrom) and node.module == library):
+                found.append(file.relative_to(PACKAGE).as_posix())
+    return found
+
+
+@pytest.mark.parametrize(("library", "module"), [("difflib", "application/refusals.py")])
+def test_one_module_uses_a_library(library: str, module: str) -> None:
+    assert _importers(library) == [module]
