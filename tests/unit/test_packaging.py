@@ -45,10 +45,3 @@ def test_setup_looks_for_every_supported_python() -> None:
 def test_pages_name_the_pythons_of_the_classifiers(page: str) -> None:
     named = set(re.findall(r"\b3\.1\d\b", (ROOT / "docs" / page).read_text()))
     assert named | {"3.11"} == set(PYTHONS)  # the Python of all other tests needs no environment of its own
-
-
-@pytest.mark.parametrize("page", ["SECURITY.md"])
-def test_links_lead_to_files(page: str) -> None:
-    path = ROOT / page
-    links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()) if "://" not in link]
-    assert [link for link in links if not (path.parent / link).exists()] == []
