@@ -8,10 +8,10 @@ planner-with-tables, "OperatorSpec graph analysis"; rule P2.
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import TableKind
@@ -28,6 +28,7 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.application.traverse import traverse
 from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
+from airflow_samza.planner.upstream_first import upstream_first
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -93,7 +94,7 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
     _refuse_unreachable(spec, outputs)
     writers: dict[str, list[SendToTableSpec]] = defaultdict(list)
     readers: dict[str, list[TableJoinSpec]] = defaultdict(list)
-    ordered = in_order(spec.operators, outputs)
+    ordered = in_order(spec.operators)
     for op in ordered:
         if isinstance(op, SendToTableSpec):
             writers[op.table.table_id].append(op)
@@ -110,34 +111,19 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
     )
 
 
-def in_order(
-    operators: Iterable[OperatorSpec], outputs: Mapping[str, tuple[OperatorSpec, ...]]
-) -> tuple[OperatorSpec, ...]:
-    """The operators, each after its inputs, ties by id: the same order however they were declared (rule P9)."""
+def in_order(operators: Iterable[OperatorSpec]) -> tuple[OperatorSpec, ...]:
+    """Return the operators, each after its inputs, ties by id: the same order however they were declared (rule P9)."""
     by_id = {op.op_id: op for op in operators}
-    waiting = {
-        op_id: len({source.op_id for source in op.inputs if source.op_id in by_id}) for op_id, op in by_id.items()
-    }
-    ready = [op_id for op_id, count in waiting.items() if count == 0]
-    heapq.heapify(ready)
-    ordered = []
-    while ready:
-        op = by_id[heapq.heappop(ready)]
-        ordered.append(op)
-        for following in outputs.get(op.op_id, ()):
-            if following.op_id in waiting:
-                waiting[following.op_id] -= 1
-                if waiting[following.op_id] == 0:
-                    heapq.heappush(ready, following.op_id)
-    if len(ordered) < len(by_id):
-        stuck = min(set(by_id) - {op.op_id for op in ordered})
+    before = {op_id: [source.op_id for source in op.inputs if source.op_id in by_id] for op_id, op in by_id.items()}
+    try:
+        return tuple(by_id[op_id] for op_id in upstream_first(before))
+    except CycleError as error:
+        stuck = min(error.args[1])
         raise UnsupportedShape(
             f"Operator {stuck} is among its own inputs.",
-            hint="Send the messages back through a partition_by; a stage may read the intermediate stream that it "
-            "writes.",
+            hint="Send the messages back through a partition_by; a stage may read the intermediate stream that it writes.",
             operator=stuck,
-        )
-    return tuple(ordered)
+        ) from None
 
 
 def check_graph(spec: ApplicationSpec) -> list[PlanError]:

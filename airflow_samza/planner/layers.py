@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_samza.planner.upstream_first import upstream_first
+
 COLUMN_GAP = 64
 ROW_GAP = 18
 _SWEEPS = 8
@@ -64,22 +66,16 @@ def lay_out(sizes: Mapping[str, tuple[float, float]], edges: Iterable[tuple[str,
 
 
 def _columns(nodes: Iterable[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
+    before: dict[str, list[str]] = {name: [] for name in nodes}
     following: dict[str, list[str]] = defaultdict(list)
-    waiting = dict.fromkeys(nodes, 0)
     for one, other in edges:
+        before[other].append(one)
         following[one].append(other)
-        waiting[other] += 1
-    columns = dict.fromkeys(waiting, 0)
-    ready = sorted(name for name, count in waiting.items() if count == 0)
-    for name in ready:
-        for other in following[name]:
-            columns[other] = max(columns[other], columns[name] + 1)
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                ready.append(other)
-    arriving = {other for _, other in edges}
+    columns: dict[str, int] = {}
+    for name in upstream_first(before):
+        columns[name] = max((columns[above] + 1 for above in before[name]), default=0)
     for name in columns:  # what starts late stands beside what it feeds, not at the far left
-        if following[name] and name not in arriving:
+        if following[name] and not before[name]:
             columns[name] = min(columns[other] for other in following[name]) - 1
     return columns
 

@@ -7,10 +7,10 @@ other in a circle become one.
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError
 
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.operator_specs import (
@@ -27,6 +27,7 @@ from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.planner.strong_components import strong_components
+from airflow_samza.planner.upstream_first import upstream_first
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
             ),
             several_epochs=part.circular,
         )
-    return _upstream_first(stages)
+    return _ordered(stages)
 
 
 def with_task_counts(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> tuple[Stage, ...]:
@@ -195,25 +196,13 @@ def _union(parts: Sequence[_Part]) -> _Part:
     )
 
 
-def _upstream_first(stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
-    downstream: dict[str, list[str]] = defaultdict(list)
-    for stage in stages.values():
-        for above in stage.upstream:
-            downstream[above].append(stage.stage_id)
-    waiting = {stage_id: len(stage.upstream) for stage_id, stage in stages.items()}
-    ready = [stage_id for stage_id, count in waiting.items() if count == 0]
-    heapq.heapify(ready)
-    ordered = []
-    while ready:
-        stage_id = heapq.heappop(ready)
-        ordered.append(stages[stage_id])
-        for below in downstream[stage_id]:
-            waiting[below] -= 1
-            if waiting[below] == 0:
-                heapq.heappush(ready, below)
-    if len(ordered) < len(stages):  # cannot happen: circles are condensed; better an error than a Dag that never starts
-        left = ", ".join(sorted(set(stages) - {stage.stage_id for stage in ordered}))
+def _ordered(stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
+    try:
+        return tuple(
+            stages[stage_id] for stage_id in upstream_first({key: stage.upstream for key, stage in stages.items()})
+        )
+    except CycleError as error:  # cannot happen: circles are condensed; better an error than a Dag that never starts
+        left = ", ".join(sorted(set(error.args[1])))
         raise UnsupportedShape(
             f"The stages {left} wait for each other.", hint="Please report this application.", stages=left
-        )
-    return tuple(ordered)
+        ) from None

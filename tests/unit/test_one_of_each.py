@@ -16,12 +16,16 @@ def _importers(library: str) -> list[str]:
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if library in names or (isinstance(node, ast.ImportFrom) and node.module == library):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            if library in {module, *names, *(f"{module}.{name}" for name in names)}:
                 found.append(file.relative_to(PACKAGE).as_posix())
     return found
 
 
-@pytest.mark.parametrize(("library", "module"), [("difflib", "application/refusals.py")])
+@pytest.mark.parametrize(
+    ("library", "module"),
+    [("difflib", "application/refusals.py"), ("graphlib.TopologicalSorter", "planner/upstream_first.py")],
+)
 def test_one_module_uses_a_library(library: str, module: str) -> None:
     assert _importers(library) == [module]
