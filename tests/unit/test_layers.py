@@ -1,4 +1,4 @@
-"""Who may import what: every import statement of the package against the table of ARCHITECTURE.md.
+"""Who may import what: every import statement of the package against the order of rooms in ARCHITECTURE.md.
 
 The table holds for imports at the top of a module, inside functions, and for type checkers only, alike, as far as our
 own packages go. A third-party library may be named for type checkers anywhere: that loads nothing.

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.unit.test_layers import LAYERS
+
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "airflow_samza"
 DOCS = ROOT / "docs"
@@ -42,6 +44,22 @@ def test_every_folder_of_the_package_is_named() -> None:
     named = {word.rstrip("/") for word in words(ARCHITECTURE)}
     folders = [path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")]
     assert not [folder for folder in folders if folder != "." and not {folder, folder.rpartition("/")[2]} & named]
+
+
+def test_the_picture_has_the_rooms_in_the_order_that_imports_keep() -> None:
+    picture = re.search(r"```mermaid\n(.*?)```", ARCHITECTURE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert picture is not None
+    boxes = {
+        name: re.findall(r"<b>(\w+)/</b>", text)
+        for name, text in re.findall(r"^ +(\w+)\[\"(.*)\"\]$", picture[1], flags=re.MULTILINE)
+    }
+    chain = re.findall(r"\w+", picture[1].rstrip().splitlines()[-1])
+    drawn = [sorted(boxes[name]) for name in chain if boxes[name] != ["schema"]]
+    folders = [
+        sorted(layer for layer in group if (PACKAGE / layer).is_dir() and layer != "schema")
+        for group in reversed(LAYERS)
+    ]
+    assert drawn == [group for group in folders if group]
 
 
 def test_every_single_module_of_the_package_is_named() -> None:

@@ -4,10 +4,14 @@ import importlib
 import json
 from importlib.metadata import distribution, entry_points
 from importlib.resources import files
+from pkgutil import iter_modules
 from typing import Any
 
 import jsonschema
+from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.triggers.base import BaseTrigger
 
+from airflow_samza import provider
 from airflow_samza.provider.get_provider_info import get_provider_info
 from airflow_samza.provider.hooks import SamzaHook
 
@@ -68,3 +72,23 @@ def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -
         "keep_runs": "100",
         "keep_runs_days": 30.0,
     }
+
+
+def test_every_operator_sensor_and_trigger_is_in_a_module_that_it_names() -> None:
+    info = get_provider_info()
+    kinds = {BaseSensorOperator: "sensors", BaseTrigger: "triggers", BaseOperator: "operators"}
+    modules = [
+        importlib.import_module(f"{provider.__name__}.{found.name}") for found in iter_modules(provider.__path__)
+    ]
+    classes = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, tuple(kinds))
+    }
+    extended = {base for found in classes for base in found.__mro__[1:]}
+    assert classes - extended
+    for found in classes - extended:
+        kind = next(name for base, name in kinds.items() if issubclass(found, base))
+        listed = [importlib.import_module(name) for item in info[kind] for name in item["python-modules"]]
+        assert any(getattr(module, found.__name__, None) is found for module in listed), found
