@@ -18,7 +18,8 @@ def upstream_first(before: Mapping[str, Collection[str]]) -> list[str]:
     """
     sorter = TopologicalSorter(before)
     sorter.prepare()
-    ready, ordered = [], []
+    ready: list[str] = []
+    ordered: list[str] = []
     while sorter.is_active():
         for vertex in sorter.get_ready():
             heapq.heappush(ready, vertex)

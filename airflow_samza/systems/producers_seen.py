@@ -10,30 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import TopicError
-
-Generation = tuple[int, ...]
+from airflow_samza.systems.generations import parse_generation
 
 MOST_RANGES = 64
 """Of published epochs that are remembered apart.
 
 A stage that has news for a stream now and then would leave thousands in a day.
 """
-
-
-def parse_generation(text: str) -> Generation:
-    """A generation as numbers, so that ``1.10`` is later than ``1.9``.
-
-    >>> parse_generation("1.10") > parse_generation("1.9")
-    True
-    """
-    try:
-        return tuple(int(part) for part in str(text).split("."))
-    except ValueError:
-        raise TopicError(
-            f"The generation {text!r} is not numbers with dots between.",
-            hint="Generations are <plan generation>.<stage generation>, such as 1.2.",
-            generation=text,
-        ) from None
 
 
 @dataclass

@@ -38,7 +38,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "systems": (
-        ("dictionaries", "filesystems", "producers_seen", "system"),
+        ("dictionaries", "filesystems", "generations"),
+        ("producers_seen", "system"),
         ("sections", "topic_refusals", "topic_rows"),
         ("log",),
         ("files",),

@@ -11,7 +11,7 @@ import re
 import uuid
 from typing import NamedTuple
 
-from airflow_samza.errors import ConfigError
+from airflow_samza.systems.generations import parse_generation
 
 # Long enough for any Airflow run id, short enough for a path part (255 bytes) with a suffix behind it.
 MAX_PART = 150
@@ -48,16 +48,8 @@ class Generation(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Generation:
-        """The generation that :meth:`__str__` wrote."""
-        match = re.fullmatch(r"([1-9]\d*)\.([1-9]\d*)", text)
-        if match is None:
-            raise ConfigError(
-                f"{text!r} is not a generation.",
-                hint="A generation is two numbers from 1 with a dot between them, the plan's and the stage's: 1.1.",
-                key="generation",
-                value=text,
-            )
-        return cls(int(match[1]), int(match[2]))
+        """Return the generation that :meth:`__str__` wrote."""
+        return cls(*parse_generation(text, numbers=2))
 
 
 def run_folder(application: str, run_id: str) -> str:

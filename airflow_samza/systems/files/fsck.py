@@ -8,7 +8,8 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import generation_key, list_manifests, manifest_path, read_manifest
+from airflow_samza.systems.files.manifests import list_manifests, manifest_path, read_manifest
+from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.fsck import Finding
 
 _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the output again."
@@ -24,9 +25,9 @@ def fsck_output(output: Location) -> Iterator[Finding]:
     known = list_manifests(output)
     newest: dict[str, tuple[int, ...]] = {}
     for producer, generation, _ in known:
-        newest[producer] = max(newest.get(producer, ()), generation_key(generation))
+        newest[producer] = max(newest.get(producer, ()), parse_generation(generation))
     for producer, generation, epoch in known:
-        if generation_key(generation) != newest[producer]:
+        if parse_generation(generation) != newest[producer]:
             continue
         place = manifest_path(output, producer, generation, epoch)
         try:

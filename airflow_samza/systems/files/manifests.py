@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.generations import parse_generation
 
 FOLDER = "_samza"
 _PART = re.compile(r"part-\d{5,}-(?P<producer>[0-9a-f]{12})-g(?P<generation>\d+(?:\.\d+)*)-e(?P<epoch>\d+)\.[a-z]+")
@@ -44,15 +45,6 @@ class Manifest:
 def producer_hash(producer: str, stream: str) -> str:
     """12 hex digits for a producer's output to a stream: two outputs of one stage may share a directory."""
     return hashlib.sha256(f"{producer}\0{stream}".encode()).hexdigest()[:12]
-
-
-def generation_key(generation: str) -> tuple[int, ...]:
-    """A generation in the order of generations: its parts compare as numbers.
-
-    >>> generation_key("1.10") > generation_key("1.9")
-    True
-    """
-    return tuple(int(part) for part in generation.split("."))
 
 
 def part_name(task: int, producer: str, generation: str, epoch: int, extension: str) -> str:
@@ -113,10 +105,10 @@ def published_names(root: Location) -> Callable[[str], bool]:
         manifests = list_manifests(place)
         newest: dict[str, tuple[int, ...]] = {}
         for producer, generation, _ in manifests:
-            newest[producer] = max(newest.get(producer, ()), generation_key(generation))
+            newest[producer] = max(newest.get(producer, ()), parse_generation(generation))
         names: set[str] = set()
         for producer, generation, epoch in manifests:
-            if generation_key(generation) == newest[producer]:
+            if parse_generation(generation) == newest[producer]:
                 with suppress(FileNotFoundError):  # superseded since it was listed
                     names.update(
                         name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.durable import make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.formats.conform import Conformer
@@ -28,7 +28,6 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import (
     FOLDER,
     Manifest,
-    generation_key,
     list_manifests,
     manifest_path,
     part_name,
@@ -36,6 +35,7 @@ from airflow_samza.systems.files.manifests import (
     producer_hash,
     read_manifest,
 )
+from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import Publication, StreamSpec
 
 _STALE = timedelta(days=7)
@@ -149,12 +149,6 @@ def refuse_file(output: Location, stream: StreamSpec) -> None:
 
 def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:
     """Makes one epoch's files visible; doing it again, from any point at which it stopped, changes nothing more."""
-    if not re.fullmatch(r"\d+(\.\d+)*", publication.generation):
-        raise ConfigError(
-            f"The generation {publication.generation!r} is not numbers with dots between.",
-            hint="Use for example 1.2.",
-            key="generation",
-        )
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         return _Publisher(output, stream, format_name, publication).run()
 
@@ -167,7 +161,7 @@ class _Publisher:
         self.format_name = format_name
         self.publication = publication
         self.producer = producer_hash(publication.producer, stream.name)
-        self.generation = generation_key(publication.generation)
+        self.generation = parse_generation(publication.generation)
         self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
 
     def run(self) -> dict[str, Any]:
@@ -204,11 +198,11 @@ class _Publisher:
 
     def _refuse_when_superseded(self) -> None:
         higher = [
-            g for p, g, _ in list_manifests(self.output) if p == self.producer and generation_key(g) > self.generation
+            g for p, g, _ in list_manifests(self.output) if p == self.producer and parse_generation(g) > self.generation
         ]
         if not higher:
             return
-        newest = max(higher, key=generation_key)
+        newest = max(higher, key=parse_generation)
         self._remove(lambda generation: generation == self.generation)
         self._clear_staging()
         raise TopicError(
@@ -311,11 +305,11 @@ class _Publisher:
         selector = pafs.FileSelector(self.output.path, allow_not_found=True)
         for path in sorted(str(info.path) for info in self.filesystem.get_file_info(selector) if info.is_file):
             part = part_of(path.rpartition("/")[2])
-            if part is not None and part[0] == self.producer and is_old(generation_key(part[1])):
+            if part is not None and part[0] == self.producer and is_old(parse_generation(part[1])):
                 _delete(self.output.at(path))
                 removed.append(path.rpartition("/")[2])
         for producer, generation, epoch in list_manifests(self.output):
-            if producer == self.producer and is_old(generation_key(generation)):
+            if producer == self.producer and is_old(parse_generation(generation)):
                 _delete(manifest_path(self.output, producer, generation, epoch))
         return removed
 

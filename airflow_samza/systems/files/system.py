@@ -11,10 +11,11 @@ from airflow_samza.systems.files.formats.options import FileOptions, declared_pa
 from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
-from airflow_samza.systems.files.manifests import generation_key, list_manifests, producer_hash
+from airflow_samza.systems.files.manifests import list_manifests, producer_hash
 from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, refuse_file
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_slice, found_schema
+from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
 
 
@@ -127,7 +128,7 @@ class FilesSystem:
         """The newest generation of a producer that has published to an output; None when it never has."""
         mine = producer_hash(producer, stream.name)
         found = [generation for known, generation, _ in list_manifests(self._output(stream)) if known == mine]
-        return max(found, key=generation_key, default=None)
+        return max(found, key=parse_generation, default=None)
 
     def _place(self, stream: StreamSpec) -> tuple[Location, str]:
         """The root of a stream and its path below it, from which nothing leads out."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
+from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.system import LogSystem
@@ -132,7 +133,7 @@ class SparkSystem:
             offsets = slice_["offsets"]
         else:
             offsets = slice_["offsets"] = facts["offsets"]
-        plan, stage = (int(part) for part in publication.generation.split("."))
+        plan, stage = parse_generation(publication.generation, numbers=2)
         version = (plan * 10**6 + stage) * 10**9 + publication.epoch
         rows = sum(end - start for start, end in offsets)
         schema = self.log.admin.metadata([topic])[topic.name].schema

@@ -423,7 +423,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
 
 
 def test_a_generation_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="generation 'x'"):
+    with pytest.raises(ConfigError, match="'x' is not a generation"):
         system(tmp_path).publish(STREAM, publication({}, "x"))
 
 

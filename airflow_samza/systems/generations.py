@@ -1,0 +1,32 @@
+"""Generations of a stage's output: numbers with dots between them, ``<plan generation>.<stage generation>``."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_samza.errors import ConfigError
+
+
+def parse_generation(text: str, numbers: int | None = None) -> tuple[int, ...]:
+    """Return the numbers of a generation, so that ``1.10`` is later than ``1.9``.
+
+    Args:
+        text: The generation as records and file names write it.
+        numbers: How many numbers it must have, each from 1 without a zero in front; None: any.
+
+    Raises:
+        ConfigError: The text is none.
+
+    >>> parse_generation("1.10") > parse_generation("1.9")
+    True
+    """
+    parts = text.split(".")
+    form = "[0-9]+" if numbers is None else "[1-9][0-9]*"
+    if len(parts) == (numbers or len(parts)) and all(re.fullmatch(form, part) for part in parts):
+        return tuple(int(part) for part in parts)
+    raise ConfigError(
+        f"{text!r} is not a generation.",
+        hint="A generation is two numbers from 1 with a dot between them, the plan's and the stage's: 1.1.",
+        key="generation",
+        value=text,
+    )
