@@ -63,7 +63,7 @@ class TestDriver:
     :meth:`stop`; :meth:`catch_up` is one scheduled run. What only Spark can run, and what cannot run yet, is refused
     with a sentence. Whole messages go through intermediate streams, so that they can be looked at; ``reduced`` sends
     only what is read, as stages on Spark do. Messages of streams with a serde are kept as its bytes;
-    ``intermediate_serde`` does so with intermediate streams, control messages among them in the document's wire form.
+    ``intermediate_serde`` does so with intermediate streams, control messages among them in the wire form (rule C1).
     """
 
     __test__ = False  # for pytest: a tool, not a test

@@ -1,6 +1,6 @@
 """Streams of bytes.
 
-User messages by their serde, and control messages between them in the document's wire form where streams carry them.
+User messages by their serde, and control messages between them in the wire form (rule C1) where streams carry them.
 
 Source: control-messages, "Intermediate Stream Message Format"; rule C1. Only intermediate and shared streams carry
 the type byte (``in_band``); inputs and outputs hold the user's bytes as they are.
