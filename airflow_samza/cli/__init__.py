@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Runs the command line that the process was started with."""
+    """Run the command line that the process was started with."""
     from airflow_samza.cli.app import app
 
     app(prog_name="airflow-samza")

@@ -1,4 +1,4 @@
-"""The commands and their options; what they do lies in the modules beside this one."""
+"""The commands and their options; the modules beside this one carry them out."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def status(
 @app.command()
 @at_place(ROOT)
 def drain(place: Place, names: Names = None) -> None:
-    """End a run that goes on for good.
+    """End a run on unbounded inputs for good.
 
     What has arrived is processed, windows give what they hold, the stages end in order.
     """
@@ -259,7 +259,7 @@ def drain(place: Place, names: Names = None) -> None:
 @app.command()
 @at_place(ROOT)
 def stop(place: Place, names: Names = None) -> None:
-    """Stop a run that goes on where it is: nothing flushes, and what windows and tables hold stays for the next run."""
+    """Stop a run on unbounded inputs: nothing is flushed, and windows and tables are kept for the next run."""
     from airflow_samza.cli import ending_commands
 
     look_from_here()
@@ -269,7 +269,7 @@ def stop(place: Place, names: Names = None) -> None:
 @app.command()
 @at_place(SYSTEMS)
 def fsck(place: Place) -> None:
-    """Look at all topics, runs, states and written files of a root, and say what is damaged (exit code 1).
+    """Check all topics, runs, states and written files of a root, and report damage (exit code 1).
 
     Changes nothing.
     """
@@ -299,7 +299,7 @@ def gc(
         ),
     ] = None,
 ) -> None:
-    """Delete what has expired under the root: topics, old runs, and what dead processes have left.
+    """Delete what has expired under the root: topics, old runs, and leftovers of processes that died.
 
     What is needed stays.
     """
@@ -311,7 +311,7 @@ def gc(
 
 @app.command()
 def version() -> None:
-    """Show the versions of this package and of what it runs on."""
+    """Show the versions of this package, Python, Airflow, PySpark, pyarrow and sqlglot."""
     import platform
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as version_of

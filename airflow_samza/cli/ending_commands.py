@@ -1,4 +1,4 @@
-"""``airflow-samza drain`` and ``airflow-samza stop``: how a run without an end comes to one."""
+"""``airflow-samza drain`` and ``airflow-samza stop``, which end runs on unbounded inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
 def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> str:
-    """Leaves the request in the run's folder, where its stages see it within a fraction of a second.
+    """Leave the request in the run's folder, where its stages see it within a fraction of a second.
 
     What was done, as a sentence.
     """

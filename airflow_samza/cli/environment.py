@@ -1,4 +1,4 @@
-"""Environments: what the names of systems mean here, for the command line, from ``samza.toml``.
+"""Environments of the command line: bindings of systems and settings, from ``samza.toml``.
 
     [env.dev]
     root = "/data/samza"                  # topics and run records; a relative path starts at this file's folder
@@ -42,7 +42,7 @@ _KEYS = ("root", "default_system", "systems", "config", "spark", "keep_runs", "k
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment. ``root`` holds topics and run records; ``origin`` says where all this was read."""
+    """One environment. ``root`` holds topics and run records; ``origin`` is the file it was read from."""
 
     name: str
     root: str
@@ -63,7 +63,7 @@ def find_environment(
     config: Sequence[str] = (),
     variables: Mapping[str, str] = os.environ,
 ) -> Environment:
-    """The environment that the command line asks for.
+    """Return the environment that the command line asks for.
 
     What it says itself (``root``, ``systems``, ``config``) wins over the file.
 
@@ -96,7 +96,7 @@ def find_environment(
 
 
 def read_environment(file: Path, name: str | None, variables: Mapping[str, str] = os.environ) -> Environment:
-    """One environment of a file; None: the only one that it has."""
+    """Return one environment of a file; None: the only one that it has."""
     sections = _sections(file)
     known = ", ".join(sorted(sections))
     if name is None:
@@ -111,7 +111,7 @@ def read_environment(file: Path, name: str | None, variables: Mapping[str, str] 
 
 
 def _sections(file: Path) -> dict[str, Mapping[str, Any]]:
-    """The environments of a file, by name: at least one."""
+    """Return the environments of a file, by name: at least one."""
     found = _read_toml(file)
     form = 'Write one: [env.dev] with root = "…".'
     sections = found.get("env", {})
@@ -138,7 +138,7 @@ def _sections(file: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_system(option: str) -> tuple[str, SystemBinding]:
-    """What ``--system name=kind:root`` binds.
+    """Return the binding that ``--system name=kind:root`` makes.
 
     >>> parse_system("logs=files:/data/logs")
     ('logs', SystemBinding(kind='files', options={'root': '/data/logs'}))
@@ -156,7 +156,7 @@ def parse_system(option: str) -> tuple[str, SystemBinding]:
 
 
 def parse_setting(option: str) -> tuple[str, str]:
-    """What ``--config key=value`` sets."""
+    """Return the key and the value of ``--config key=value``."""
     key, equals, value = option.partition("=")
     if not (key and equals):
         raise ConfigError(
@@ -167,7 +167,7 @@ def parse_setting(option: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Section:
-    """Reads one ``[env.NAME]``; every refusal names the file and the key, and no value of a secret."""
+    """Reader of one ``[env.NAME]``; every error names the file and the key, and no value of a secret."""
 
     file: Path
     name: str
@@ -240,7 +240,7 @@ class _Section:
         return found
 
     def plain(self, value: Any, key: str) -> None:
-        """Refuse what is no single value; what it is, is said, and never the value, which may be a secret."""
+        """Reject what is no single value; the error names its kind and never the value, which may be a secret."""
         if not isinstance(value, str | int | float) or value != value:
             raise self.refusal(
                 key, f"is not a text, a number or true or false but {_kind_of(value)}", "Write one of these."
@@ -277,7 +277,7 @@ def _bad_key(file: Path, key: str, what: str, hint: str) -> ConfigError:
 
 
 def _kind_of(value: Any) -> str:
-    """What a value of TOML is, in words."""
+    """Return the kind of a TOML value, in words."""
     if isinstance(value, float) and value != value:
         return "nan"
     kinds = {
@@ -292,7 +292,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Settings by dotted key: TOML reads ``a.b = 1`` without quotes as a table in a table."""
+    """Return settings by dotted key: TOML reads ``a.b = 1`` without quotes as a table in a table."""
     found: list[tuple[str, Any]] = []
     waiting = list(table.items())[::-1]
     while waiting:  # no recursion: a dotted key may be as long as it likes
@@ -305,7 +305,7 @@ def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _absolute(root: str, folder: Path) -> str:
-    """A path made absolute; a URL stays as it is."""
+    """Return a path made absolute; a URL stays as it is."""
     return root if "://" in root else str((folder / Path(root).expanduser()).absolute())
 
 

@@ -1,4 +1,4 @@
-"""``airflow-samza fsck``: everything that lies under a root, and the files that its runs have written elsewhere."""
+"""``airflow-samza fsck``: checks everything under a root, and the files that its runs have written elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tell = Callable[[str], None]
 
 
 def fsck(environment: Environment, tell: Tell) -> bool:
-    """Tells what is wrong, a finding a line, and how much was looked at; whether all of it is sound."""
+    """Print a line per finding and how much was checked; return whether all of it is sound."""
     files = open_filesystem(environment.root)
     log = LogSystem("log", SystemBinding("log", {"root": environment.root}))
     runs = run_folders(files)
@@ -42,7 +42,7 @@ def fsck(environment: Environment, tell: Tell) -> bool:
 
 
 def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> dict[str, list[Published]]:
-    """What the results of runs say to be in the topics of a log, since each was made."""
+    """Return the messages in the topics of a log according to the results of runs, since each topic was made."""
     found: dict[str, list[Published]] = defaultdict(list)
     made: dict[str, int | None] = {}
     for run in runs:
@@ -59,7 +59,7 @@ def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> d
 
 
 def topic_findings(log: LogSystem, name: str, said: Iterable[Published]) -> list[Finding]:
-    """The findings on a topic; one that cannot be opened at all is a finding, too."""
+    """Return the findings on a topic; one that cannot be opened at all is a finding, too."""
     from airflow_samza.systems.log.fsck import fsck as find
 
     try:
@@ -71,7 +71,7 @@ def topic_findings(log: LogSystem, name: str, said: Iterable[Published]) -> list
 
 
 def run_folders(files: Filesystem) -> list[RunFolder]:
-    """The folders of all runs under a root, also of those that have no plan."""
+    """Return the folders of all runs under a root, also of those that have no plan."""
     return [
         RunFolder(application, run_id)
         for application in files.list("runs")

@@ -1,4 +1,4 @@
-"""``airflow-samza gc``: deletes what has expired under a root, of all applications, or says what that would be."""
+"""``airflow-samza gc``: deletes what has expired under a root, of all applications, or lists it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_samza.runs.upkeep.retention import SweptRoot
 
 
 def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:
-    """Return how many runs are kept, and for how long: as the command line says, else the environment."""
+    """Return how many runs are kept, and for how long, from the command line or else the environment."""
     for name, value, least in (("--keep-runs", runs, 1), ("--keep-runs-days", days, 0)):
         if value is not None and value < least:
             raise ConfigError(f"{name} is {value}.", hint=f"Give a number from {least}.", key=name, value=value)
@@ -22,12 +22,12 @@ def keep_of(environment: Environment, runs: int | None, days: float | None) -> K
 
 
 def collect(environment: Environment, keep: Keep, *, dry: bool) -> str:
-    """Deletes, or with ``dry`` only looks, and says what that came to."""
+    """Delete what has expired, or with ``dry`` only list it, and report it."""
     return "\n".join(swept_lines(runtime_of(environment).upkeep.sweep_root(keep, dry=dry), dry=dry))
 
 
 def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
-    """What a sweep of a root came to, a line for each thing that went, and for each run that stays though it is old."""
+    """Return a sweep's report: a line per deleted thing, and per run that stays though it is old."""
     done = "Would delete" if dry else "Deleted"
     for run in swept.runs.runs:
         yield f"{done} the run {run}."

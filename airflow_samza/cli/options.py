@@ -1,4 +1,4 @@
-"""Options that several commands share: which application, and which environment."""
+"""Options that several commands share: the application, and the environment."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 @dataclass(frozen=True)
 class Place:
-    """The environment that a command line means, as it says so."""
+    """The options by which a command line names its environment."""
 
     env: Env = None
     environments: Environments = None
@@ -94,30 +94,30 @@ class Place:
 
     @property
     def is_named(self) -> bool:
-        """Return whether the command line says where things lie."""
+        """Return whether the command line names a root, a system or an environment."""
         return self.env is not None or self.environments is not None or self.root is not None or bool(self.system)
 
     def environment(self) -> Environment:
-        """The environment."""
+        """Return the environment."""
         return find_environment(
             self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ()
         )
 
 
 ROOT = ("env", "environments", "root")
-"""The options of a command that looks at records and topics only."""
+"""The options of a command that reads records and topics only."""
 
 SYSTEMS = (*ROOT, "system")
-"""Of one that reads other systems, too."""
+"""The options of a command that reads other systems, too."""
 
 EVERYTHING = (*SYSTEMS, "config")
-"""Of one that plans an application."""
+"""The options of a command that plans an application."""
 
 _PLACE_OPTIONS = inspect.signature(Place, eval_str=True).parameters
 
 
 def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a :class:`Place` that are ``names``.
+    """Give a command the options of a :class:`Place` that are ``names``.
 
     It gets them as one, its parameter ``place``.
     """
@@ -140,13 +140,13 @@ def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable
 
 
 def check_text_or_json(form: str) -> None:
-    """Refuses another ``--format``."""
+    """Reject another ``--format``."""
     if form not in ("text", "json"):
         raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
 
 
 def look_from_here() -> None:
-    """Puts the current folder on the Python path, as ``python -m`` does, so that applications are found."""
+    """Put the current folder on the Python path, as ``python -m`` does, so that applications are found."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -20,7 +20,7 @@ FORMATS = ("text", "json", "mermaid", "dot", "svg")
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan that nothing was stored of.
+    """A plan of which nothing was stored.
 
     ``engines``: where each operator runs and why, by operator id; ``notes`` are sentences.
 
@@ -36,7 +36,7 @@ class Preview:
 def preview(
     reference: str, environment: Environment | None, interval: DataInterval | None, config: Mapping[str, str]
 ) -> Preview:
-    """The plan that a run would get.
+    """Return the plan that a run would get.
 
     Without an environment no system is asked: the application's own declarations count.
     """
@@ -70,7 +70,7 @@ def preview(
 
 
 def with_shuffles(found: Preview, reference: str, environment: Environment) -> Preview:
-    """The plan with each shuffle of its ``from_dataframe`` functions, which a Spark session makes and nobody runs."""
+    """Return the plan with the shuffles of its ``from_dataframe`` functions, which Spark plans and does not run."""
     from airflow_samza.application.loader import load_application
     from airflow_samza.spark.shuffles import planned_shuffles
 
@@ -85,7 +85,7 @@ def with_shuffles(found: Preview, reference: str, environment: Environment) -> P
 
 
 def render(found: Preview, form: str) -> str:
-    """The plan in one of :data:`FORMATS`."""
+    """Return the plan in one of :data:`FORMATS`."""
     if form == "json":
         return json.dumps(json.loads(found.plan.to_json()), indent=2, sort_keys=True)
     if form == "text":
@@ -98,7 +98,7 @@ def render(found: Preview, form: str) -> str:
 
 
 def checked_format(form: str) -> str:
-    """``form``, when it is one of :data:`FORMATS`."""
+    """Return ``form`` when it is one of :data:`FORMATS`; else reject it."""
     if form not in FORMATS:
         raise ConfigError(
             f"--format {form!r} is not known.", hint=f"Choose one of {', '.join(FORMATS)}.", key="--format", value=form
@@ -107,7 +107,7 @@ def checked_format(form: str) -> str:
 
 
 def earlier_plan(reference: str, application: str, environment: Environment) -> tuple[ExecutionPlan, str]:
-    """The plan that ``--diff`` names, and what to call it.
+    """Return the plan that ``--diff`` names, and a name for it.
 
     ``last`` is the newest plan of a run under the root, else a file.
     """
@@ -155,7 +155,7 @@ def _plan_in_file(file: Path) -> ExecutionPlan:
 
 
 def describe_difference(former: ExecutionPlan, name: str, plan: ExecutionPlan) -> str:
-    """What changed since an earlier plan, a sentence a line."""
+    """Return the changes since an earlier plan, a sentence a line."""
     from airflow_samza.planner.difference import difference
 
     changes = difference(former, plan)

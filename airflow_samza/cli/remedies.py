@@ -34,7 +34,7 @@ _WORDS = (
 
 
 def on_the_command_line(hint: str) -> str:
-    """A hint as it works here.
+    """Return a hint in the words of the command line.
 
     >>> on_the_command_line("Clear the plan task: a new generation keeps records of its own.")
     'Run it again with --again: a new generation keeps records of its own.'

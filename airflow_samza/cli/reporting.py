@@ -1,4 +1,4 @@
-"""How a command ends: an error is one sentence and a hint on standard error, and an exit code that a script can use.
+"""Reporting of errors: one sentence and a hint on standard error, and an exit code for scripts.
 
 Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130
 interrupted (Ctrl-C); 143 terminated (SIGTERM).
@@ -29,14 +29,14 @@ TERMINATED = 143
 
 
 class Terminated(BaseException):
-    """The program was asked to end, by a SIGTERM: it does what it does after Ctrl-C."""
+    """Raised by a SIGTERM; the program ends as after Ctrl-C."""
 
 
 class ReportingGroup(TyperGroup):
     """A group of commands whose errors are reported in one way."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command.
+        """Run the command.
 
         An error of ours becomes its sentence and hint, any other a line that asks for ``--debug``.
         """
@@ -75,7 +75,7 @@ class ReportingGroup(TyperGroup):
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Raises :class:`Terminated` where the program is when a SIGTERM comes.
+    """Raise :class:`Terminated` in the main thread when a SIGTERM comes.
 
     Without it the program would end without a word.
     """
@@ -110,5 +110,5 @@ def _debug(ctx: Any) -> bool:
 
 
 def _is_usage_error(error: Exception) -> bool:
-    """Typer reports wrong options itself, with the usage."""
+    """Leave wrong options to Typer, which shows the usage."""
     return hasattr(error, "exit_code") and hasattr(error, "show")

@@ -19,7 +19,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan | None:
-    """Return the newest plan of a run; None: nobody has planned it."""
+    """Return the newest plan of a run; None when it has not been planned."""
     folder = RunFolder(application, run_id)
     known = folder.plan_generations(files)
     record = read(files, folder.plan(known[-1])) if known else None
@@ -62,7 +62,7 @@ def reject_other_options(
 
 
 def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
-    """Say of a run whose stages have all succeeded that nothing is read or written now."""
+    """Report that a run whose stages have all succeeded reads and writes nothing now."""
     if all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages):
         tell(
             f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
@@ -71,7 +71,7 @@ def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], N
 
 
 def _state_of(run: RunPlan) -> str:
-    """What ``--state-from`` said when a run was planned."""
+    """Return the ``--state-from`` with which a run was planned."""
     if run.state is None or run.state.kind == LINEAGE:
         return LINEAGE
     return run.state.source or FRESH

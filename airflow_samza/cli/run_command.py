@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CANCEL_SECONDS = 20.0
 
 PROGRESS_SECONDS = 5.0
-"""How often at most a stage that goes on says how many of its tasks are done."""
+"""The least time between two progress lines of a running stage."""
 
 Tell = Callable[[str], None]
 
@@ -51,7 +51,7 @@ def run_application(
     sections: Sequence[str] = (),
     tables: Sequence[str] = (),
 ) -> tuple[RunPlan, list[StageResult]]:
-    """Plans and runs; ``tell`` gets the plan and the progress.
+    """Plan and run; ``tell`` is called with the plan and the progress.
 
     What is interrupted is cancelled, and resumed by running it again.
 
@@ -129,7 +129,7 @@ def _name_of(run_id: str | None) -> str:
 
 
 def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> None:
-    """Ends the run's runners; that this fails, or is cut short, does not hide what has ended the run."""
+    """End the run's runners; a failure here does not hide the error that ended the run."""
     try:
         runtime.close(run, succeeded=succeeded, wait_seconds=CANCEL_SECONDS)
     except (SamzaError, OSError) as error:
@@ -142,7 +142,7 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
 
 
 def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: Tell) -> None:
-    """After a run that did not succeed: processes that are still there, and how to go on."""
+    """Report processes that still run after a run that did not succeed, and how to go on."""
     from airflow_samza.runs.records.folders import RunFolder
     from airflow_samza.runs.stages.stage_runners import processes_there
     from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -157,7 +157,7 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
 
 
 def runtime_of(environment: Environment, master: str | None = None, deploy_mode: str | None = None) -> SparkRuntime:
-    """The runtime of an environment; its Spark settings say ``master`` and ``deploy_mode`` where they are not given."""
+    """Return the runtime of an environment; its Spark settings are the default of ``master`` and ``deploy_mode``."""
     from airflow_samza.launch.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
     from airflow_samza.launch.runtime import SparkRuntime
 
@@ -217,7 +217,7 @@ def _run_together(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> list[Stage
 
 
 def parse_length(text: str | None, mode: str) -> float | None:
-    """The seconds of ``--for``, which only runs know whose stages run at the same time."""
+    """Return the seconds of ``--for``, an option of runs whose stages run at the same time."""
     from airflow_samza.application.windows import duration_ms
 
     if text is None:
@@ -239,7 +239,7 @@ def parse_length(text: str | None, mode: str) -> float | None:
 
 
 def parse_section(option: str) -> tuple[str, str]:
-    """What ``--section stream=run`` says.
+    """Return the stream and the run of ``--section stream=run``.
 
     >>> parse_section("per-minute=monday")
     ('per-minute', 'monday')
@@ -249,7 +249,7 @@ def parse_section(option: str) -> tuple[str, str]:
 
 
 def parse_table(option: str) -> tuple[str, str]:
-    """What ``--table table=version`` says.
+    """Return the table and the version of ``--table table=version``.
 
     >>> parse_table("profiles=as_of_interval")
     ('profiles', 'as_of_interval')
@@ -282,7 +282,7 @@ def _each_once(key: str, named: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def parse_interval(text: str | None) -> DataInterval | None:
-    """The data interval of ``START/END``, both as ISO texts; without a zone they are UTC."""
+    """Return the data interval of ``START/END``, both as ISO texts; without a zone they are UTC."""
     if text is None:
         return None
     start, slash, end = text.partition("/")
@@ -297,7 +297,7 @@ def parse_interval(text: str | None) -> DataInterval | None:
 
 
 def summary(run: RunPlan, results: list[StageResult]) -> str:
-    """What a run did, for people."""
+    """Return the results of a run for people."""
     lines = [f"Run {run.run_id} of {run.application} succeeded in {sum(result.seconds for result in results):.1f} s."]
     for output in (output for result in results for output in result.outputs if not output.own):
         place = output.facts.get("path") or f"{output.system}.{output.stream}"
@@ -306,7 +306,7 @@ def summary(run: RunPlan, results: list[StageResult]) -> str:
 
 
 def summary_json(run: RunPlan, results: list[StageResult]) -> str:
-    """What a run did, for programs."""
+    """Return the results of a run for programs."""
     return json.dumps(
         {
             "application": run.application,
@@ -320,5 +320,5 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
 
 
 def tell_on_stderr(text: str) -> None:
-    """Progress goes to standard error, so that standard output holds the result alone."""
+    """Print progress to standard error: standard output holds the result alone."""
     typer.echo(text, err=True)

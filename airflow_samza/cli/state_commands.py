@@ -1,4 +1,4 @@
-"""``airflow-samza state``: what applications carry from run to run, and how people set it right."""
+"""``airflow-samza state``: shows, gives up, rolls back and resets the state of applications."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def abandon(
     force: Annotated[bool, typer.Option("--force", help="Also a run that seems to be at work.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Give up a run that will not finish. What it wrote stays; the next run reads its slice again."""
+    """Give up a run that will not finish. Its output stays; the next run reads its input range again."""
     files, lineage = _lineage(application, place, app_id)
     question = (
         f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run "
@@ -99,7 +99,7 @@ def reset(
 
 
 def report_text(lineage: LineageFolder, report: StateReport) -> str:
-    """A state as people read it."""
+    """Print a state for people."""
     lines = []
     if report.versions:
         rows: list[list[object]] = [
@@ -126,7 +126,7 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
 
 
 def _bytes(stages: object) -> int:
-    """The bytes of all files that a version describes."""
+    """Return the bytes of all files that a version describes."""
     if isinstance(stages, dict):
         own = stages.get("bytes") if isinstance(stages.get("path"), str) else None
         return int(own) if own is not None else sum(_bytes(value) for value in stages.values())

@@ -1,4 +1,4 @@
-"""``airflow-samza status``: how far the stages of a run have come, live or long over."""
+"""``airflow-samza status``: the progress of a run's stages, live or after its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from airflow_samza.systems.system import System
 
 
 class RunStatus:
-    """A run that is asked about, and where to look."""
+    """A run whose status is asked for, and the root of its records."""
 
     def __init__(self, environment: Environment, names: Sequence[str]) -> None:
         self._files = open_filesystem(environment.root)
@@ -38,12 +38,12 @@ class RunStatus:
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
 
     def reports(self) -> list[ProgressReport]:
-        """Every stage, in the plan's order."""
+        """Return the reports of every stage, in the plan's order."""
         return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
 
 
 def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
-    """The run that one or two words name.
+    """Return the run that one or two arguments name.
 
     Nothing (the newest of all), an application (its newest), a run, or an application and a run.
     """
@@ -56,7 +56,7 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
 
 
 def status_lines(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport], worst: int) -> list[str]:
-    """A run as people read it."""
+    """Print a run for people."""
     ended = sum(report.state == SUCCEEDED for report in reports)
     state = "closed" if known.closed else "open"
     head = (
@@ -67,7 +67,7 @@ def status_lines(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport
 
 
 def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]) -> str:
-    """A run as programs read it."""
+    """Return a run for programs."""
     return json.dumps(
         {
             "application": run.application,
@@ -84,7 +84,7 @@ def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]
 def watched(
     status: RunStatus, seconds: float, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[list[ProgressReport]]:
-    """The reports again and again, until every stage has ended."""
+    """Yield the reports again and again, until every stage has ended."""
     while True:
         reports = status.reports()
         yield reports

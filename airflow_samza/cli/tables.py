@@ -10,7 +10,7 @@ from typing import Any
 
 
 def columns(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows under a heading, columns aligned: numbers to the right, all else to the left.
+    """Return rows under a heading, columns aligned: numbers to the right, all else to the left.
 
     >>> print(columns(["topic", "messages"], [["a", 5], ["long-name", 12]]))
     topic      messages
@@ -31,12 +31,12 @@ def columns(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def json_line(value: object) -> str:
-    """One JSON object on one line; what JSON has no form for is shown as text (bytes as base64)."""
+    """Return one JSON object on one line; values without a JSON form are texts (bytes as base64)."""
     return json.dumps(value, default=_shown, ensure_ascii=False)
 
 
 def moment(milliseconds: int | None) -> str:
-    """A moment in UTC, to the second.
+    """Return a moment in UTC, to the second.
 
     >>> moment(1_767_225_600_000)
     '2026-01-01 00:00:00Z'

@@ -1,4 +1,4 @@
-"""``airflow-samza tables``: pushed tables and their versions, a push by hand, and the way back."""
+"""``airflow-samza tables``: pushed tables and their versions, manual pushes, and rollbacks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
 @tables.command("versions")
 @at_place(ROOT)
 def show_versions(place: Place, table: Table, system: Named = "log", as_json: Json = False) -> None:
-    """List the versions of a table, oldest first: which push made each, from when on it was current, what it wrote."""
+    """List the versions of a table, oldest first: push, the time since it was current, rows written."""
     files = open_filesystem(place.environment().root)
     topic = f"{table}-push"
     found, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
@@ -175,7 +175,7 @@ def rollback(
     ] = PREVIOUS,
     push_id: PushId = None,
 ) -> None:
-    """Make what an older version of a table read current again, as a new version."""
+    """Make the rows of an older version of a table current again, as a new version."""
     environment = place.environment()
     files = open_filesystem(environment.root)
     bound = bind_system(system, environment.systems.get(system) or SystemBinding("log"), environment.root)
@@ -212,7 +212,7 @@ def compact(place: Place, table: Table, log_system: Named = "log") -> None:
 
 
 def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:
-    """Versions as people read them."""
+    """Print versions for people."""
     rows: list[list[object]] = [
         [
             version.number,
@@ -251,7 +251,7 @@ def _columns(text: str | None) -> Any:
 
 
 def _from_here(source: Any) -> Any:
-    """The source with a relative path looked for from the current folder on, which the stage runner does not know."""
+    """Return the source with relative paths made absolute: the stage runner has another current folder."""
     if isinstance(source, dict):
         return {**source, "path": _from_here(source["path"])} if isinstance(source.get("path"), str) else source
     if not isinstance(source, str) or not source or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", source):

@@ -1,4 +1,4 @@
-"""What ``airflow-samza topics list | show | tail`` print about the topics of a log."""
+"""Reports of ``airflow-samza topics list | show | tail`` on the topics of a log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from airflow_samza.systems.log.system import LogSystem
 
 FOLLOW_SECONDS = 0.5
-"""How often a followed topic is asked for new commits; a question reads a folder's listing and a file or two."""
+"""The pause between two looks for new commits of a followed topic: each lists a folder and reads a file or two."""
 
 NEWEST_PRODUCERS = 10
 
 
 def list_text(log: LogSystem, matching: str = "") -> str:
-    """A line per topic: partitions, messages, bytes, the last commit, and when it expires.
+    """Return a line per topic: partitions, messages, bytes, the last commit, and when it expires.
 
     A damaged topic says so in its line.
     """
@@ -60,7 +60,7 @@ def list_text(log: LogSystem, matching: str = "") -> str:
 
 
 def show_text(log: LogSystem, name: str) -> str:
-    """All that is known of one topic: schema, partitions with their offsets, and who wrote."""
+    """Return the description of one topic: schema, partitions with their offsets, and writers."""
     from airflow_samza.systems.log.index import LogIndex, Run
 
     topic = log.topic(name)
@@ -123,7 +123,7 @@ def tail(
     follow: bool,
     tell: Callable[[str], None],
 ) -> None:
-    """Tells the last ``count`` messages of each partition (of one, or of all) as JSON lines.
+    """Print the last ``count`` messages of each partition (of one, or of all) as JSON lines.
 
     ``follow`` goes on with what is added.
     """
@@ -180,7 +180,7 @@ def _lines(
 
 
 def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int:
-    """The offset from which ``count`` messages follow; control messages count only when they are shown."""
+    """Return the offset from which ``count`` messages follow; control messages count only when they are shown."""
     from airflow_samza.systems.log.index import Run
 
     left = count
@@ -207,7 +207,7 @@ def _messages(index: Any) -> tuple[int, int]:
 
 
 def _bytes(index: Any) -> int:
-    """Bytes of the segment files that readers may open."""
+    """Return the bytes of the segment files that readers may open."""
     total = 0
     for segment in index.segments():
         try:
@@ -218,7 +218,7 @@ def _bytes(index: Any) -> int:
 
 
 def fsck(log: LogSystem, name: str, tell: Callable[[str], None], said: Sequence[Published] = ()) -> bool:
-    """Tells what is wrong with a topic, a finding a line; whether it is sound.
+    """Print a line per finding on a topic; return whether it is sound.
 
     ``said``: what runs say to have published to it.
     """
@@ -240,14 +240,14 @@ def fsck(log: LogSystem, name: str, tell: Callable[[str], None], said: Sequence[
 
 
 def moment_before(age: str | None) -> int | None:
-    """The moment (ms since 1970, UTC) that lies ``age`` (such as ``7 days``) before now."""
+    """Return the moment (ms since 1970, UTC) that lies ``age`` (such as ``7 days``) before now."""
     from airflow_samza.application.windows import duration_ms
 
     return None if age is None else time.time_ns() // 1_000_000 - duration_ms(age)
 
 
 def expire(topic: Any, before: int | None) -> str:
-    """Expires the commits of a topic from before a moment, or the whole topic at once; says what was done."""
+    """Expire the commits of a topic from before a moment, or the whole topic at once; report what was done."""
     from airflow_samza.systems.log import maintenance as log_maintenance
 
     if before is None:
@@ -258,7 +258,7 @@ def expire(topic: Any, before: int | None) -> str:
 
 
 def sweep(log: LogSystem, now: int) -> str:
-    """Deletes what is due, and says what that was."""
+    """Delete what is due, and report it."""
     from airflow_samza.systems.log.maintenance import GRACE_MS
     from airflow_samza.systems.log.maintenance import sweep as delete
 

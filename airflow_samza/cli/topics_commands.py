@@ -1,4 +1,4 @@
-"""``airflow-samza topics``: the options of each command; what they print is made in ``topic_reports``."""
+"""``airflow-samza topics``: the options of each command; ``topic_reports`` makes what they print."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def list_topics(
 @topics.command()
 @at_place(SYSTEMS)
 def show(place: Place, topic: Topic, of: Of = None) -> None:
-    """Show one topic: schema, offsets of every partition, and who wrote what."""
+    """Show one topic: schema, offsets of every partition, and its writers."""
     typer.echo(topic_reports.show_text(_log(place, of), topic))
 
 
@@ -72,7 +72,7 @@ def fsck(
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise all.")] = None,
     of: Of = None,
 ) -> None:
-    """Read every byte of a topic and say what is damaged, missing or left behind.
+    """Read every byte of a topic and report what is damaged, missing or left behind.
 
     Changes nothing; exit code 1 when rows are lost.
     """
@@ -106,7 +106,7 @@ def expire(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Delete what is expired. With TOPIC, expire the whole of it first, or its older part."""
+    """Delete expired topics. With TOPIC, expire all of it first, or its older part."""
     log = _log(place, of)
     if older_than is not None and topic is None:
         raise ConfigError(
@@ -131,7 +131,7 @@ def expire(
 
 
 def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
-    """Versions of a pushed table name their rows by offset; what is expired under them would be missing in silence."""
+    """Reject expiring rows of a pushed table: its versions name rows by offset, and would lose them silently."""
     from airflow_samza.runs.tables.versions import newest
     from airflow_samza.systems.filesystems.opening import open_filesystem
 

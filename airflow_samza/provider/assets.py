@@ -24,7 +24,7 @@ SCHEME = "samza"
 
 
 def shared_stream(stream_id: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
-    """The asset of a shared stream.
+    """Return the asset of a shared stream.
 
     ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one.
     """
@@ -33,7 +33,7 @@ def shared_stream(stream_id: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
 
 
 def pushed_table(table: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
-    """The asset of a pushed table.
+    """Return the asset of a pushed table.
 
     Each push, and each rollback, is an event of it, with the version in its ``extra``.
     """
@@ -42,7 +42,7 @@ def pushed_table(table: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
 
 
 def announce_version(events: Any, asset: Asset, version: TableVersion, partition_key: str | None) -> None:
-    """Adds to the event of a push which version it made, and of how many rows.
+    """Add the version and its number of rows to the event of a push.
 
     Under a partition key where there is one.
     """
@@ -53,7 +53,7 @@ def announce_version(events: Any, asset: Asset, version: TableVersion, partition
 
 
 def version_facts(version: TableVersion) -> dict[str, Any]:
-    """What a task leaves in XCom, and says with an asset's event, of a version."""
+    """Return the facts of a version for XCom and for an asset's event."""
     return {
         "table": version.table,
         "version": version.number,
@@ -70,7 +70,7 @@ def version_facts(version: TableVersion) -> dict[str, Any]:
 
 
 def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset]:
-    """The assets of the shared streams that an application writes, by stream id.
+    """Return the assets of the shared streams that an application writes, by stream id.
 
     A templated connection has none while a Dag is read.
     """
@@ -84,7 +84,7 @@ def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, st
 
 
 def announce(events: Any, outlets: Iterable[Any], run: RunPlan, results: Iterable[StageResult]) -> None:
-    """Adds to the events of shared streams which run wrote them, and how much.
+    """Add the run and its number of messages to the events of shared streams.
 
     Airflow sends them when the task has succeeded.
     """
@@ -106,7 +106,7 @@ def announce(events: Any, outlets: Iterable[Any], run: RunPlan, results: Iterabl
 
 
 def consumed_sections(context: Mapping[str, Any], spec: ApplicationSpec) -> dict[str, list[str]]:
-    """The runs whose sections the asset events of this Dag run name, by shared stream that the application reads.
+    """Return the runs that the asset events of this Dag run name, by shared stream that the application reads.
 
     Oldest first.
     """

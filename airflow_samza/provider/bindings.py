@@ -1,4 +1,4 @@
-"""Airflow connections → what the names of systems mean in this environment.
+"""From Airflow connections to the bindings of systems.
 
 Code names systems only; ``systems={name: conn_id}`` binds them here. Secrets stay in the connections: they are marked,
 so that no plan and no log shows them.
@@ -23,12 +23,12 @@ SUPPORTED = (
 
 
 def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
-    """The binding of every system that ``systems`` names, by the system's name."""
+    """Return the binding of every system that ``systems`` names, by the system's name."""
     return {name: binding_of(name, conn_id, get_connection(conn_id)) for name, conn_id in systems.items()}
 
 
 def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
-    """What one connection binds the system ``name`` to; a type that cannot hold streams yet is refused."""
+    """Return the binding that one connection gives to the system ``name``; other connection types are rejected."""
     kind = str(connection.conn_type or "")
     if kind == "samza":
         return _with_access("log", root_of(conn_id, connection), connection)
@@ -56,7 +56,7 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
 
 
 def _with_access(kind: str, root: str, connection: Any) -> SystemBinding:
-    """A system under a root; of one on HDFS the login says as whom, and the password is a delegation token."""
+    """Return the binding of a system under a root; on HDFS the login is the user, the password a delegation token."""
     options: dict[str, Any] = {"root": root}
     if is_hdfs(root):
         options |= {
@@ -66,7 +66,7 @@ def _with_access(kind: str, root: str, connection: Any) -> SystemBinding:
 
 
 def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
-    """A database as Airflow's ``jdbc`` connections describe it.
+    """Return the binding of a database that a ``jdbc`` connection describes.
 
     The URL is the host, the driver's class stands in the extra.
     """
@@ -90,7 +90,7 @@ def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
 
 
 def root_of(conn_id: str, connection: Any) -> str:
-    """The root of topics and run records that a ``samza`` connection names.
+    """Return the root of topics and run records that a ``samza`` connection names.
 
     Its field ``root``, else its host or URI path.
     """
@@ -107,7 +107,7 @@ def root_of(conn_id: str, connection: Any) -> str:
 
 
 def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
-    """A connection's extra fields; ``{}`` when it has none."""
+    """Return a connection's extra fields; ``{}`` when it has none."""
     text = connection.extra
     if not text:
         return {}
@@ -127,7 +127,7 @@ def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
 
 
 def text_map(name: str, value: Any) -> dict[str, str]:
-    """Settings as text by key, from a mapping or from JSON text (as a connection's form stores it)."""
+    """Return settings as text by key, from a mapping or from JSON text (as a connection's form stores it)."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The end of a run: its stage runners stop, its topics are marked to expire."""
+"""The operator that ends a run: its stage runners stop, its topics are marked to expire."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SamzaCleanupOperator(SamzaOperator):
         self.plan = plan
 
     def execute(self, context: Any) -> None:
-        """Closes the run."""
+        """Close the run."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
             if self.plan is None:
                 self.tell("The run was never planned; there is nothing to clean up.")
@@ -47,7 +47,7 @@ class SamzaCleanupOperator(SamzaOperator):
 
 
 def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> None:
-    """Closes a run and says what is kept for how long."""
+    """Close a run and return what is kept, and for how long."""
     closed = hook.close(
         run,
         after_success=timedelta(hours=conf.getfloat(CONFIG_SECTION, "keep_topics_after_success", fallback=24.0)),

@@ -1,4 +1,4 @@
-"""When a task may defer, and what it takes along.
+"""Rules of deferring: when a task may defer, and the events of its triggers.
 
 A stage goes on while no worker looks, so its runner has to outlive the worker.
 """
@@ -18,20 +18,18 @@ from airflow_samza.provider.bindings import extra_of
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
 LOST = "lost"
-"""Keys of a trigger's event: the deadline has passed.
-
-The text says why this triggerer cannot look; producers that failed for good.
-"""
+"""Keys of a trigger's event: the deadline has passed; the reason why this triggerer cannot read the root; the producers
+that failed for good."""
 
 OUTLIVES = "runners_outlive_tasks"
-"""The field of a Samza connection that says whether a process that a task leaves behind lives on."""
+"""The field of a Samza connection that tells whether processes of a task outlive the task."""
 
 OF_ONE_TASK = ("kubernetes", "ecs", "batch", "lambda")
 """Executors (by a part of their names) that give each task a container, which ends with it."""
 
 
 def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> None:
-    """Refuses to defer where the stage runner ends with the task.
+    """Reject deferring where the stage runner ends with the task.
 
     ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is
     the task's own.
@@ -49,7 +47,7 @@ def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: st
 
 
 def runner_outlives(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> bool:
-    """Return whether a stage runner that a task starts lives on without the task.
+    """Return whether a stage runner that a task starts outlives the task.
 
     Else it is that task's own, and no other task's.
     """
@@ -57,7 +55,7 @@ def runner_outlives(conn_id: str, connection: Any, executor: str | None, in_clus
 
 
 def _why_it_ends(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> str | None:
-    """Why a stage runner ends with the task that starts it; None: it does not."""
+    """Return the reason why a stage runner ends with the task that starts it; None when it does not."""
     if in_cluster:
         return None
     told = extra_of(conn_id, connection).get(OUTLIVES)
@@ -77,7 +75,7 @@ def _why_it_ends(conn_id: str, connection: Any, executor: str | None, in_cluster
 
 
 def _class_of(executor: str | None) -> str:
-    """The executor of a task, or Airflow's first; an alias of ``[core] executor`` stands for the class behind it."""
+    """Return the executor of a task, or Airflow's first, as its class where ``[core] executor`` has an alias."""
     known: list[str] = [part.strip() for part in conf.get("core", "executor", fallback="").split(",")]
     aliases: dict[str, str] = dict(part.split(":", 1) for part in known if ":" in part)
     name = executor or known[0]
@@ -85,7 +83,7 @@ def _class_of(executor: str | None) -> str:
 
 
 def deadline_of(operator: Any) -> float | None:
-    """When the task's time is over (seconds since 1970).
+    """Return the task's deadline (seconds since 1970).
 
     Airflow itself does not watch over ``execution_timeout`` while it is deferred.
     """
@@ -93,7 +91,7 @@ def deadline_of(operator: Any) -> float | None:
 
 
 def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:
-    """An event that says that waiting is over without an end: the time-out, or a triggerer that sees nothing."""
+    """Raise the error of an event without an end: the time-out, or a root that the triggerer cannot read."""
     if event and event.get(TIMED_OUT):
         raise AirflowTaskTimeout(
             f"The task {task_id} took longer than its execution_timeout; its stages are cancelled."

@@ -1,4 +1,4 @@
-"""The task that ends a run which would go on: by a drain, for good, or by a stop, for now."""
+"""The operator that ends a run on unbounded inputs: by a drain, for good, or by a stop, for now."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRAIN, STOP = "drain", "stop"
 
 
 class SamzaDrainOperator(SamzaOperator):
-    """Ends running continuous (or pipelined) runs of an application, and waits until they are over.
+    """Ends running continuous (or pipelined) runs of an application, and waits until they have ended.
 
     A drain ends them for good: what has arrived is processed, windows and joins give what they hold, stages end one
     after the other. A
@@ -65,7 +65,7 @@ class SamzaDrainOperator(SamzaOperator):
         self._killed = False
 
     def execute(self, context: Any) -> str | None:
-        """Asks, and waits; returns the id of the run that was ended."""
+        """Request the end, and wait; return the id of the run that was ended."""
         with mapped_failures(self.log.error):
             if self.action not in (DRAIN, STOP):
                 raise ConfigError(
@@ -89,14 +89,14 @@ class SamzaDrainOperator(SamzaOperator):
     def execute_complete(
         self, context: Any, event: Mapping[str, Any] | None = None, *, application: str, run_id: str, generation: int
     ) -> str:
-        """Says how the run ended."""
+        """Return the id of the run after its end."""
         with mapped_failures(self.log.error):
             raise_what_the_trigger_met(event, self.task_id)
             hook = self.hook
             return self._ended(hook, hook.load_run(application, run_id, generation))
 
     def on_kill(self) -> None:
-        """Ends the wait; a run that was asked to end does so all the same."""
+        """End the wait; a run whose end was requested ends all the same."""
         self._killed = True
 
     def _wait(self, hook: SamzaHook, run: RunPlan, deadline: float | None) -> str:

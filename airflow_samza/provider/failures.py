@@ -1,4 +1,4 @@
-"""How our errors become Airflow's. This is the only place that maps them: not retryable means no retry."""
+"""Mapping of our errors to Airflow's, in this one place: not retryable means no retry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def may_be_tried_again(error: SamzaError) -> bool:
 
 
 class SamzaTaskFailed(AirflowException):  # type: ignore[misc]
-    """A stage did not succeed and another try may; ``error`` is ours."""
+    """Error for a stage that failed and may succeed on retry; ``error`` is ours."""
 
     def __init__(self, error: SamzaError) -> None:
         super().__init__(str(error))
@@ -34,7 +34,7 @@ class SamzaTaskFailed(AirflowException):  # type: ignore[misc]
 
 
 class SamzaTaskRefused(AirflowFailException):  # type: ignore[misc]
-    """Trying again cannot help: the task fails at once, whatever its retries; ``error`` is ours."""
+    """Error that no retry can help: the task fails at once, whatever its retries; ``error`` is ours."""
 
     def __init__(self, error: SamzaError) -> None:
         super().__init__(str(error))
@@ -45,7 +45,7 @@ class SamzaTaskRefused(AirflowFailException):  # type: ignore[misc]
 def mapped_failures(
     tell: Callable[[str], object] | None = None, root: Callable[[], str] | None = None
 ) -> Iterator[None]:
-    """Turns a :class:`SamzaError` of the body into Airflow's exception.
+    """Turn a :class:`SamzaError` of the body into Airflow's exception.
 
     ``tell`` gets the sentence for the task's log first.
 
@@ -74,7 +74,7 @@ def with_root(hint: str, root: str) -> str:
 
 
 def log_without_frames() -> None:
-    """Let Airflow log our exceptions without their stack frames, which its task process does for every exception.
+    """Have Airflow log our exceptions without their stack frames.
 
     The sentence stands above already, and ten frames below it read like a crash. Exceptions of other kinds keep their
     frames.

@@ -22,7 +22,7 @@ CURRENT = "current"
 
 
 class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
-    """Waits until every run of an application that is on reads a version of a pushed table, or a newer one.
+    """Waits until every running run of an application reads a version of a pushed table, or a newer one.
 
     A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the
     one of its plan.
@@ -66,7 +66,7 @@ class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
         self._asked: Freshness | None = None
 
     def execute(self, context: Any) -> Any:
-        """Waits here, or deferred."""
+        """Wait here, or deferred."""
         with mapped_failures(self.log.error):
             asked = self._asked = self._what()
             if not self.deferrable:
@@ -85,7 +85,7 @@ class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
     def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Says what the readers have."""
+        """Log the versions that the readers have."""
         with mapped_failures(self.log.error):
             raise_what_the_trigger_met(event, self.task_id)
         found = dict(event or {})
@@ -93,7 +93,7 @@ class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
         return found
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """One look."""
+        """Return whether all readers have the version now."""
         with mapped_failures(self.log.error):
             asked = self._asked = self._asked or self._what()
             found = freshness(self._hook.files, asked)

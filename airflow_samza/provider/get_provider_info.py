@@ -1,4 +1,4 @@
-"""What Airflow is told about this provider: connection type and form, hooks, operators, configuration.
+"""The provider's description for Airflow: connection type and form, hooks, operators, configuration.
 
 Airflow's components read this often, so it is plain data; the connection form is here and not in the hook (AIRFLOW's
 ``conn-fields``), which spares the API server an import of the hook.
@@ -15,7 +15,7 @@ _OBJECT = {"type": ["object", "null"]}
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's description, as ``provider_info.schema.json`` of Airflow has it."""
+    """Return the provider's description, in the form of Airflow's ``provider_info.schema.json``."""
     return {
         "package-name": "airflow-samza",
         "name": "Samza",

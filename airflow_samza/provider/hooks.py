@@ -52,7 +52,7 @@ class PlannedRun(NamedTuple):
 
 
 class ClosedRun(NamedTuple):
-    """What closing a run came to: whether every stage had succeeded, which topics are kept, and how long."""
+    """The result of closing a run: whether every stage had succeeded, which topics are kept, and how long."""
 
     succeeded: bool
     topics: Sequence[str]
@@ -123,11 +123,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return self._runtime
 
     def bindings(self) -> dict[str, SystemBinding]:
-        """What the names of systems mean here, from their connections; secrets are marked."""
+        """The bindings of systems, from their connections; secrets are marked."""
         return bind_connections(self.systems, self._connection)
 
     def spark_place(self) -> SparkPlace:
-        """Where stages run, from the Spark connection that the Samza connection names; without one on this machine."""
+        """The master of the Spark connection that the Samza connection names; without one, this machine."""
         spark_conn_id = str(extra_of(self.conn_id, self._connection(self.conn_id)).get("spark_conn_id") or "")
         if not spark_conn_id:
             return SparkPlace()
@@ -151,7 +151,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         tables: Mapping[str, str] | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
-        """Plans the run ``run_id`` and stores the plan; the same generation again returns the plan that stands.
+        """Plan the run ``run_id`` and store the plan; the same generation again returns the stored plan.
 
         ``generation`` counts the clears of the plan task from 1. Another run that holds the application's state is a
         :class:`StateBusy` at once; ``origin`` says where the run comes from, and is kept with its records. The other
@@ -181,30 +181,30 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return bool(RunFolder(application, run_id).plan_generations(self.files))
 
     def holder_works(self, application: str, app_id: str) -> bool:
-        """Return whether the run that holds an application's state is at work, so that waiting for it helps."""
+        """Return whether the run that holds an application's state is running, so that waiting for it helps."""
         return holder_works(self.files, application, app_id)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
-        """Has a run whose stages run at the same time end for good: what has arrived is processed, stages end in order.
+        """End a run of concurrent stages for good: messages that have arrived are processed, stages end in order.
 
         ``who`` asks is kept on record, here and in :meth:`stop`.
         """
         self.get_conn().drain(run, who)
 
     def stop(self, run: RunPlan, *, at: float | None = None, who: str = "") -> None:
-        """Stops such a run where it is, now or ``at`` a time (seconds since 1970): nothing flushes, state stays."""
+        """Stop a run of concurrent stages, now or ``at`` a time (seconds since 1970): no flush, state is kept."""
         self.get_conn().stop(run, who, at=at)
 
     def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Says that a stage failed for good, and ``why``: stages that read what it writes stop."""
+        """Record that a stage failed for good, and ``why``: stages that read its output stop."""
         self.get_conn().abort(handle, why)
 
     def load_plan(self, ticket: PlanTicket) -> RunPlan:
-        """The stored plan that a ticket names."""
+        """Return the stored plan that a ticket names."""
         return self.load_run(ticket.application, ticket.run_id, ticket.generation)
 
     def load_run(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
-        """The stored plan of the run ``run_id``, the newest without a ``generation``.
+        """Return the stored plan of the run ``run_id``, the newest without a ``generation``.
 
         UnknownName when there is none.
         """
@@ -212,7 +212,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     @property
     def root(self) -> str:
-        """The folder of topics and run records."""
+        """The root of topics and run records."""
         return root_of(self.conn_id, self._connection(self.conn_id))
 
     @property
@@ -223,36 +223,36 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return open_filesystem(self.root)
 
     def refuse_short_lived(self, task_id: str, executor: str | None = None) -> None:
-        """Refuses to defer a task whose stage runner would end with it; ``executor`` is the task's own."""
+        """Reject deferring a task whose stage runner would end with it; ``executor`` is the task's own."""
         refuse_short_lived(
             task_id, self.conn_id, self._connection(self.conn_id), executor, _is_in_cluster(self.spark_place())
         )
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
-        """Has the stage ``stage_id`` run, or re-attaches to it; ``generation`` counts the stage's clears from 1.
+        """Submit the stage ``stage_id``, or re-attach to it; ``generation`` counts the stage's clears from 1.
 
         Returns at once.
         """
         return self.get_conn().submit(run, stage_id, generation)
 
     def status(self, handle: StageHandle) -> StageStatus:
-        """Where a stage is."""
+        """Return the status of a stage."""
         return self.get_conn().status(handle)
 
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
-        """Return how far a stage has come, by partition; ``status`` spares asking again."""
+        """Return a stage's progress by partition; a known ``status`` saves a look."""
         return self.get_conn().progress(handle, status)
 
     def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
-        """The newest generation of a stage that was submitted under this plan."""
+        """Return the newest generation of a stage that was submitted under this plan."""
         return StageHandle(run.application, run.run_id, stage_id, newest_generation(self.files, run, stage_id))
 
     def cancel(self, handle: StageHandle) -> None:
-        """Asks for the end of a stage's Spark work, and of no other's."""
+        """Request the end of a stage's Spark work, and of no other's."""
         self.get_conn().cancel(handle)
 
     def finish(self, handle: StageHandle) -> StageResult:
-        """The result of a stage that has ended; raises what ended it."""
+        """Return the result of a stage that has ended; raise its error."""
         return self.get_conn().finish(handle)
 
     def push(
@@ -267,7 +267,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         config: Mapping[str, str] | None = None,
         **options: Any,
     ) -> StageHandle:
-        """Has a table filled from what Spark reads, or re-attaches to the push ``push_id``; returns at once.
+        """Submit a push of a table from a Spark source, or re-attach to the push ``push_id``; return at once.
 
         ``source`` is that of ``SparkRuntime.push``; ``source_conn_id`` says how to get at it. ``interval`` is the data
         interval that the rows are of, ``config`` the application's further configuration. ``options`` are those of
@@ -278,17 +278,17 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return self.get_conn().push(application, table, source, push_id, **given)
 
     def finish_push(self, handle: StageHandle) -> TableVersion:
-        """The version that a push has become; raises what ended it."""
+        """Return the version that a push has become; raise its error."""
         return self.get_conn().finish_push(handle)
 
     def close_push(self, handle: StageHandle) -> None:
-        """Ends the runner of a push that nobody will try again."""
+        """End the runner of a push that will not be retried."""
         write_once(self.files, handle.run.closed, {"succeeded": False})
 
     def rollback(
         self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
     ) -> tuple[TableVersion, str]:
-        """Makes what an older version of a table read current again; needs no Spark.
+        """Make the rows of an older version of a table current again; needs no Spark.
 
         Returns the new version, and a text that says so.
 
@@ -308,11 +308,11 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return made, rollback_text(made, newest(self.files, place.system, place.topic))
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
-        """Where the versions of a pushed table lie; ``config`` is the application's further configuration."""
+        """Return the place of a pushed table's versions; ``config`` is the application's further configuration."""
         return self.get_conn().pushed_table(application, table, config)
 
     def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
-        """Ends a run: its runners stop, and its topics are marked to expire ``after_success`` or ``after_failure``."""
+        """End a run: its runners stop, and its topics are marked to expire ``after_success`` or ``after_failure``."""
         runtime = self.get_conn()
         succeeded = self.has_succeeded(run)
         keep = after_success if succeeded else after_failure
@@ -320,7 +320,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
     @property
     def keep(self) -> Keep:
-        """How many runs of an application are kept, and for how long: ``[samza] keep_runs`` and ``keep_runs_days``."""
+        """Return how many runs are kept, and for how long: ``[samza] keep_runs`` and ``keep_runs_days``."""
         from airflow_samza.runs.upkeep.kept_runs import Keep
 
         usual = Keep()
@@ -328,7 +328,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return Keep(runs, conf.getfloat(CONFIG_SECTION, "keep_runs_days", fallback=usual.days))
 
     def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
-        """Deletes what has expired of an application, in ten seconds at most; fails never, and tells what it did."""
+        """Delete what has expired of an application, in ten seconds at most; log what was deleted, and never fail."""
         self.get_conn().upkeep.sweep_after(application, self.keep, tell)
 
     def has_succeeded(self, run: RunPlan) -> bool:
@@ -349,7 +349,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
         return True
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the root can be used, and the Spark be reached; for the button in the connection's form."""
+        """Return whether the root and Spark can be reached; for the button in the connection's form."""
         try:
             from airflow_samza.launch.cluster_doors import open_doors
             from airflow_samza.launch.launcher import check_place
@@ -365,7 +365,7 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
             return False, str(error)
 
     def _owner(self, place: SparkPlace) -> str:
-        """Who alone uses the stage runners that this hook starts: this process, where they end with it.
+        """Return the only user of the stage runners that this hook starts: this process, where they end with it.
 
         Else nobody in particular.
         """
@@ -387,5 +387,5 @@ class SamzaHook(BaseHook):  # type: ignore[misc]
 
 
 def _is_in_cluster(place: SparkPlace) -> bool:
-    """Return whether drivers run in a cluster, so that no worker has to last."""
+    """Return whether drivers run in a cluster, so that the worker may go."""
     return parse_master(place.master).is_submitted and place.submit.deploy_mode == "cluster"

@@ -18,7 +18,7 @@ PLAN_TEXT = "plan_text"
 
 
 class SamzaPlanOperator(PlanningOperator):
-    """Plans a run: fixes counts and slices, refuses what must be refused before anything runs, and stores the plan.
+    """Plans a run: fixes counts and input ranges, rejects what cannot run, and stores the plan.
 
     The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan
     to read. Parameters as of :class:`PlanningOperator`.
@@ -31,13 +31,13 @@ class SamzaPlanOperator(PlanningOperator):
         self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Plans and returns the ticket."""
+        """Plan and return the ticket."""
         return self._plan(context, deadline_of(self))
 
     def execute_again(
         self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
-        """Plans, now that the run that held the state has given it back."""
+        """Plan, now that the run that held the state has given it back."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
             raise_what_the_trigger_met(event, self.task_id)
         return self._plan(context, deadline)
@@ -53,13 +53,13 @@ class SamzaPlanOperator(PlanningOperator):
 
 
 def ticket_of(run: RunPlan, shape: str | None = None) -> PlanTicket:
-    """The ticket of a plan."""
+    """Return the ticket of a plan."""
     stages = tuple(stage.stage_id for stage in run.plan.stages)
     return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, shape or "", stages)
 
 
 def check_stages(ticket: PlanTicket, expected: Iterable[str] | None) -> None:
-    """Refuse a plan whose stages are not those that the Dag has tasks for."""
+    """Reject a plan whose stages are not those that the Dag has tasks for."""
     if expected is not None and set(expected) != set(ticket.stages):
         raise PlanChanged(
             f"The Dag has tasks for the stages {', '.join(expected)}, but the plan has {', '.join(ticket.stages)}.",

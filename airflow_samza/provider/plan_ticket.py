@@ -1,4 +1,4 @@
-"""What the ``plan`` task hands to the stages through XCom: where their plan lies, and what it looked like."""
+"""The ticket that the ``plan`` task gives to the stages through XCom: where their plan lies, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class PlanTicket:
     stages: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {**asdict(self), "stages": list(self.stages)}
 
     @classmethod
     @decoder
     def from_dict(cls, data: Any) -> PlanTicket:
-        """The ticket that :meth:`to_dict` described."""
+        """Return the ticket that :meth:`to_dict` described."""
         try:
             return cls(
                 application=str(data["application"]),

@@ -1,4 +1,4 @@
-"""What tasks that plan a run share.
+"""The shared part of tasks that plan a run.
 
 Its mode, its slice of time, the state that it goes on from, the sections that it reads.
 """
@@ -27,7 +27,7 @@ MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)
 FRESH = "fresh"
 
 STATE_POLL_SECONDS = 5.0
-"""Between two looks at the run that holds the state; runs take minutes."""
+"""Seconds between two looks at the run that holds the state; runs take minutes."""
 
 
 class PlanningOperator(SamzaOperator):
@@ -79,7 +79,7 @@ class PlanningOperator(SamzaOperator):
         self.shape = shape
 
     def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
-        """Plans the run, or adopts the plan that stands; defers while another run holds the state."""
+        """Plan the run, or adopt the stored plan; defer while another run holds the state."""
         config = text_map("config", self.config)
         spec = load_application(self.application).spec(config)
         try:
@@ -123,7 +123,7 @@ class PlanningOperator(SamzaOperator):
         )
 
     def _state(self, context: Any, hook: SamzaHook, application: str) -> str:
-        """What the run starts from, as the runtime takes it."""
+        """Return the state that the run starts from, as the runtime takes it."""
         asked = str(self.state_from or "").strip()
         if asked in (LINEAGE, FRESH):
             return asked
@@ -136,7 +136,7 @@ class PlanningOperator(SamzaOperator):
         )
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str] | None:
-        """The section of each shared stream that this run's asset event names.
+        """Return the section of each shared stream that this run's asset event names.
 
         Several of them at once are all that are new.
         """
@@ -148,7 +148,7 @@ class PlanningOperator(SamzaOperator):
 
 
 def check_mode(what: str, mode: str, run_for: Any = None) -> None:
-    """Refuses a mode that is none, and a length of time for a run that ends by itself."""
+    """Reject an unknown mode, and a length of time for a run that ends by itself."""
     if mode not in MODES:
         raise ConfigError(
             f"mode={mode!r} of {what!r} is not a mode.",
@@ -166,7 +166,7 @@ def check_mode(what: str, mode: str, run_for: Any = None) -> None:
 
 
 def seconds_of(length: Any, what: str) -> float:
-    """A length of time in seconds, from seconds, a timedelta or a text such as ``10 minutes``."""
+    """Return a length of time in seconds, from seconds, a timedelta or a text such as ``10 minutes``."""
     if isinstance(length, str) and length.replace(".", "", 1).isdigit():
         length = float(length)
     found = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000

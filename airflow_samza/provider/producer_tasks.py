@@ -20,10 +20,10 @@ from airflow_samza.runs.stages.stage_state import StageHandle, is_committed, new
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FAILED_STATES = frozenset({"failed", "upstream_failed", "skipped", "removed"})
-"""States of a task that will not be tried again unless somebody clears it."""
+"""States of a task that Airflow does not try again unless it is cleared."""
 
 ASK_SECONDS = 10.0
-"""How often Airflow is asked for the states of producers' tasks."""
+"""Seconds between two questions to Airflow for the states of producers' tasks."""
 
 STARTED = "started"
 WAITED_FOR = "waited for"
@@ -41,15 +41,15 @@ class ProducerTasks:
 
     @classmethod
     def of(cls, ti: Any, tasks: Mapping[str, str]) -> ProducerTasks:
-        """The producers of a task instance's stage."""
+        """Return the producers of a task instance's stage."""
         return cls(ti.dag_id, ti.run_id, dict(tasks), getattr(ti, "map_index", -1))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return asdict(self)
 
     def states(self) -> dict[str, str | None]:
-        """Airflow's state of each producer's task, by stage; None: it has not been scheduled."""
+        """Return Airflow's state of each producer's task, by stage; None when it has not been scheduled."""
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         given: dict[str, Any] = {"map_index": self.map_index} if self.map_index >= 0 else {}
@@ -64,7 +64,7 @@ class ProducerTasks:
         }
 
     def lost(self, files: Filesystem, run: RunPlan) -> list[str]:
-        """The stages whose tasks are over although the stages are not."""
+        """Return the stages whose tasks have ended although the stages have not."""
         return [stage for stage, state in self.states().items() if is_lost(files, run, stage, state)]
 
 
@@ -95,7 +95,7 @@ def producer_state(files: Filesystem, run: RunPlan, stage_id: str, beyond: str |
 
 
 def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -> dict[str, str]:
-    """Generations of producers that are over although their tasks are on.
+    """Return generations of producers that have ended although their tasks run.
 
     They were cleared, and are about to start anew.
     """
@@ -109,7 +109,7 @@ def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -
 
 
 def producer_failed(stage_id: str, run: RunPlan, upstream: str, why: str = "failed for good") -> StageError:
-    """The error of a consumer."""
+    """Return the error of a consumer whose producer will not write on."""
     return StageError(
         f"The stage {stage_id!r} reads what {upstream!r} writes, and the task of that stage {why}.",
         hint="When what failed there is mended, clear both; with them whatever else reads what they write.",

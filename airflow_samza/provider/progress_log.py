@@ -1,4 +1,4 @@
-"""How stages come along, in the log of their task: a change of state at once, figures now and then."""
+"""The progress of stages in the log of their task: changes of state at once, figures now and then."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 
 FIRST_SECONDS = 5.0
-"""The first figures come early: they show that something happens."""
+"""The first figures come early, to show that the stage works."""
 
 DEFAULT_INTERVAL = 30.0
 
 QUIET_INTERVALS = 10
-"""For so many intervals a stage to which nothing happens is not told of again."""
+"""The intervals for which an unchanged stage is not logged again."""
 
 Measure = Callable[[StageHandle, StageStatus], ProgressReport]
 
 
 class ProgressLog:
-    """Tells of stages that are looked at again and again.
+    """Logs the progress of stages that are polled.
 
     :param tell: Gets the lines, one by one.
     :param measure: Makes a report of a stage; None: only states are told.
@@ -51,7 +51,7 @@ class ProgressLog:
         self._problem = ""
 
     def look(self, handle: StageHandle, status: StageStatus) -> None:
-        """Takes notice of a stage's status; tells what is new, or due."""
+        """Record a stage's status; log what is new, or due."""
         stage_id = handle.stage_id
         waits = status.progress.waiting_for if status.progress is not None else None
         state = f"{status.state} (attempt {status.attempt})" + (
@@ -65,7 +65,7 @@ class ProgressLog:
             self.report(handle, status)
 
     def report(self, handle: StageHandle, status: StageStatus, *, quietly: bool = False) -> None:
-        """Measures a stage now; ``quietly`` for the metrics only.
+        """Measure a stage now; ``quietly`` for the metrics only.
 
         That figures cannot be had is no reason to fail a stage.
         """
@@ -87,7 +87,7 @@ class ProgressLog:
                 self._tell(line)
 
     def _is_news(self, report: ProgressReport) -> bool:
-        """Return whether anything has happened since the last report that was told, or long enough nothing."""
+        """Return whether a report is due: something changed since the last one, or enough time has passed."""
         now = (
             report.epochs,
             report.tasks_done,

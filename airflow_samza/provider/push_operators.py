@@ -1,4 +1,4 @@
-"""Tasks that push a table, and that bring back what an older version read."""
+"""Operators that push a table, and that roll one back."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.runs.tables.versions import FULL, TableVersion
 
 TRIGGER_GRACE_SECONDS = 120.0
-"""How long after the deadline Airflow itself ends a trigger that has not."""
+"""Seconds after the deadline until Airflow itself ends a trigger."""
 
 
 class TableOperator(SamzaOperator):
-    """What tasks share that make a version of a table.
+    """The shared part of operators that make a version of a table.
 
     Each of its versions is an event of the asset :func:`pushed_table`.
 
@@ -170,7 +170,7 @@ class TablePushOperator(TableOperator):
         self._killed = False
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Submits the push, waits or defers, and makes it a version."""
+        """Submit the push, wait or defer, and make it a version."""
         with mapped_failures(self.log.error):
             hook, deadline = self.hook, deadline_of(self)
             if self.deferrable:
@@ -202,7 +202,7 @@ class TablePushOperator(TableOperator):
     def execute_complete(
         self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
     ) -> dict[str, Any]:
-        """Goes on where the task deferred."""
+        """Go on where the task deferred."""
         with mapped_failures(self.log.error):
             hook, handle = self.hook, StageHandle.from_dict(push)
             try:
@@ -213,7 +213,7 @@ class TablePushOperator(TableOperator):
             return self._finished(hook, handle, context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """As Airflow has it.
+        """Set the keyword arguments that Airflow sets.
 
         A trigger that failed or timed out leaves nobody to look after the push, so it is cancelled.
         """
@@ -226,7 +226,7 @@ class TablePushOperator(TableOperator):
             raise
 
     def on_kill(self) -> None:
-        """Cancels the push."""
+        """Cancel the push."""
         self._killed = True
         if self._handle is not None:
             self.hook.cancel(self._handle)
@@ -291,7 +291,7 @@ class TableRollbackOperator(TableOperator):
         self.to = to
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Writes the record of the new version."""
+        """Write the record of the new version."""
         with mapped_failures(self.log.error):
             version, told = self.hook.rollback(
                 self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None

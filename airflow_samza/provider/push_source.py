@@ -1,4 +1,4 @@
-"""How a push gets at a source that asks who comes: an Airflow connection as options of Spark's readers."""
+"""From an Airflow connection to options of Spark's readers, for the source of a push."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DRIVERS: Mapping[str, tuple[str, str, int]] = {
 
 
 def source_options(conn_id: str, connection: Any) -> dict[str, str]:
-    """Options that the connection brings: ``url``, ``driver``, ``user`` and ``password``, as far as it has them.
+    """Return the options of a connection: ``url``, ``driver``, ``user`` and ``password``, as far as it has them.
 
     A connection of type ``jdbc`` has the whole URL as its host, and may name the driver in its extra (``driver`` or
     ``driver_class``).

@@ -1,4 +1,4 @@
-"""Keeps a root from growing: deletes what has expired of all applications that run there."""
+"""The operator of retention: deletes what has expired of all applications under a root."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_samza.runs.upkeep.kept_runs import Keep
 
 
 class SamzaRetentionOperator(BaseOperator):  # type: ignore[misc]
-    """Deletes under the root of a connection.
+    """Deletes what has expired under the root of a connection.
 
     Expired topics, runs beyond number and age, and what dead processes have left.
 
@@ -50,7 +50,7 @@ class SamzaRetentionOperator(BaseOperator):  # type: ignore[misc]
         self.only_tell = dry_run
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Deletes, and returns what.
+        """Delete what has expired, and return a list of it.
 
         ``runs``, ``topics``, ``folders``, ``kept`` (reasons by run), ``files`` and ``bytes``.
         """

@@ -1,4 +1,4 @@
-"""Who a task is to the runtime: the run, the generation, the slice of time. Airflow's context in, plain values out.
+"""From Airflow's context to plain values: the run, the generation, the data interval of a task.
 
 Every key may be missing from a context: a run that was triggered by hand or by an asset has no logical date and no data
 interval (AIRFLOW 1e), so nothing is indexed.
@@ -16,7 +16,7 @@ from airflow_samza.runs.records.names import safe
 
 
 def run_id_of(context: Mapping[str, Any], scope: str) -> str:
-    """The runtime's id of this run: Dag, scope (task group or task) and Airflow run together.
+    """Return the runtime's id of this run: Dag, scope (task group or task) and Airflow run together.
 
     Two Dags may run one application, and scheduled runs of both have the same Airflow run id; a Dag may hold the
     application twice; a mapped task runs it once per index.
@@ -31,7 +31,7 @@ def run_id_of(context: Mapping[str, Any], scope: str) -> str:
 
 
 def generation_of(context: Mapping[str, Any]) -> int:
-    """The number of the first try since this task was last cleared: the same for all retries, another after a clear.
+    """Return the number of the first try since this task was cleared: equal in all retries, another after a clear.
 
     A clear sets ``max_tries`` to the tries so far plus ``retries``; a retry leaves it alone. Airflow's task runner
     computes the same number for the first reschedule date.
@@ -54,13 +54,13 @@ def has_another_try(context: Mapping[str, Any]) -> bool:
 
 
 def airflow_run_of(context: Mapping[str, Any]) -> dict[str, str]:
-    """Where in Airflow a run was planned, for its records: Dag, run and task."""
+    """Return the Dag, run and task that planned a run, for its records."""
     ti = _task_instance(context)
     return {"dag_id": str(ti.dag_id), "run_id": str(context.get("run_id") or ti.run_id), "task_id": str(ti.task_id)}
 
 
 def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval | None:
-    """The run's slice of time.
+    """Return the run's data interval.
 
     ``given`` (two texts or moments) when there is one, else the data interval, else None.
     """

@@ -1,4 +1,4 @@
-"""What all operators of this package share: they only translate between Airflow and the hook."""
+"""The shared part of all operators of this package, which only translate between Airflow and the hook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_samza.provider.run_identity import run_id_of
 
 
 class SamzaOperator(BaseOperator):  # type: ignore[misc]
-    """What all tasks of an application share.
+    """The base class of all operators on an application.
 
     :param application: The application, as ``package.module:attribute`` (templated).
     :param conn_id: The Samza connection (templated).
@@ -67,7 +67,7 @@ class SamzaOperator(BaseOperator):  # type: ignore[misc]
 
     @property
     def hook(self) -> SamzaHook:
-        """A hook for this task's connection and systems."""
+        """The hook for this task's connection and systems."""
         return SamzaHook(
             self.conn_id,
             systems=self.systems,
@@ -78,7 +78,7 @@ class SamzaOperator(BaseOperator):  # type: ignore[misc]
         )
 
     def tell(self, text: str) -> None:
-        """Writes text to the task's log, a record a line: the page shows a record's line breaks badly."""
+        """Write text to the task's log, a record a line: Airflow's page shows line breaks within a record badly."""
         for line in text.splitlines():
             self.log.info("%s", line)
 

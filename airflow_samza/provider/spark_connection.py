@@ -1,4 +1,4 @@
-"""A Spark connection of Airflow → where stages run and how their driver gets there, as plain values.
+"""From a Spark connection of Airflow to plain values: master, deploy mode, settings.
 
 The Spark provider reads its own connections (its hooks know every form that they may have, and unpack a keytab); what
 it found becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow.
@@ -30,7 +30,7 @@ SUBMIT_TYPES = ("spark", "yarn", "k8s", "local")
 
 @dataclass(frozen=True)
 class SparkPlace:
-    """Where stages run. ``master`` may hold a token; ``conf`` are the Spark settings that the connection stands for."""
+    """The place where stages run. ``master`` may hold a token; ``conf`` are the connection's Spark settings."""
 
     master: str = field(default=DEFAULT_MASTER, repr=False)
     submit: SubmitOptions = field(default_factory=SubmitOptions)
@@ -38,7 +38,7 @@ class SparkPlace:
 
 
 def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPlace:
-    """What a Spark connection says; ``start_seconds`` is how long a driver may take until it reports."""
+    """Return the place that a Spark connection names; ``start_seconds`` bounds a driver's start."""
     kind = str(connection.conn_type or "")
     if kind == CONNECT_TYPE:
         return SparkPlace(_checked(conn_id, _connect_url(conn_id)))
@@ -58,7 +58,7 @@ def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPla
 
 
 def _resolved(conn_id: str) -> dict[str, Any]:
-    """What the Spark provider makes of a connection of its type."""
+    """Return the place that the Spark provider makes of a connection of its type."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     try:

@@ -1,4 +1,4 @@
-"""What a task leaves in XCom of the stages that it ran: counts and places, and no long lists."""
+"""The XCom of tasks that ran stages: counts and places, without long lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_LIST = 50
 
 
 def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
-    """What the XCom of stages holds, by stream: what was read, the slices, the rows and where they are.
+    """Return the XCom of stages, by stream: inputs with their ranges, and outputs with rows and places.
 
     Seconds; generation.
     """
@@ -44,7 +44,7 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
 
 
 def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
-    """What was fixed for an input from outside: counts and offsets, without lists of files."""
+    """Return the fixed range of an external input: counts and offsets, without lists of files."""
     known = run.stream(stream_id).slice or {}
     return {
         name: len(value) if name == "files" else value
@@ -54,7 +54,7 @@ def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
 
 
 def _short_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A system's facts without long lists: XComs lie in Airflow's database."""
+    """Return a system's facts without long lists: XComs lie in Airflow's database."""
     short: dict[str, Any] = {}
     for name, value in facts.items():
         if isinstance(value, list | tuple) and len(value) > LONGEST_LIST:

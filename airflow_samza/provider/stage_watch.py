@@ -37,26 +37,26 @@ most.
 GUARD_SECONDS = 10.0
 
 PATIENCE_SECONDS = 60.0
-"""For how long a root whose storage does not answer is asked again."""
+"""Seconds for which a root whose storage does not answer is read again."""
 
 
 class StageService(Protocol):
     """The part of the hook that stages need."""
 
     def submit(self, run: RunPlan, stage_id: str, generation: int) -> StageHandle:
-        """Has a stage run, or re-attaches to it."""
+        """Submit a stage, or re-attach to it."""
         ...
 
     def status(self, handle: StageHandle) -> StageStatus:
-        """Where a stage is."""
+        """Return the status of a stage."""
         ...
 
     def cancel(self, handle: StageHandle) -> None:
-        """Asks for the end of a stage's Spark work."""
+        """Request the end of a stage's Spark work."""
         ...
 
     def finish(self, handle: StageHandle) -> StageResult:
-        """The result of a stage that has ended; raises what ended it."""
+        """Return the result of a stage that has ended; raise its error."""
         ...
 
 
@@ -103,7 +103,7 @@ class StageWatch:
         submitted: Mapping[str, StageHandle] | None = None,
         told: Collection[str] = (),
     ) -> None:
-        """Which stages are to run.
+        """The ids of the stages to run.
 
         ``submitted`` are those that an earlier part of this try has submitted, ``told`` saw to their end.
 
@@ -121,7 +121,7 @@ class StageWatch:
         }
 
     def run(self, run: RunPlan, stage_ids: Sequence[str], generation: int) -> dict[str, StageResult]:
-        """Runs stages to their end; returns their results by stage id."""
+        """Run stages to their end; return their results by stage id."""
         self.take_up(run, stage_ids, generation)
         with self._cancelling():
             while self._advance():
@@ -129,17 +129,17 @@ class StageWatch:
         return self.results
 
     def advance(self) -> bool:
-        """Submits what can start and finishes what has ended; whether anything is still on."""
+        """Submit stages that can start and finish those that have ended; return whether any is left."""
         with self._cancelling():
             return self._advance()
 
     def kill(self) -> None:
-        """Cancels what runs. Called in a signal handler: only leaves requests, waits for nothing."""
+        """Cancel running stages. For signal handlers: it only leaves requests, and does not wait."""
         self._killed = True
         self.cancel_active()
 
     def cancel_active(self) -> None:
-        """Asks for the end of every stage that this task has submitted and not seen to its end."""
+        """Request the end of every stage that this task has submitted and that has not ended."""
         for stage_id, handle in list(self.active.items()):
             try:
                 self.service.cancel(handle)
@@ -185,7 +185,7 @@ class StageWatch:
         return status
 
     def _not_seen(self, handle: StageHandle, error: Exception) -> StageStatus:
-        """The state as it was, while the root's storage does not answer.
+        """Return the last known status, while the root's storage does not answer.
 
         The stage goes on, and a shared filesystem comes back.
         """

@@ -14,7 +14,7 @@ PREFIX = "samza"
 
 
 def metrics_of(report: ProgressReport) -> dict[str, float]:
-    """What a report comes to as gauges; what is not known is left out."""
+    """Return a report as gauges; unknown figures are left out."""
     known: dict[str, float | None] = {
         "lag": report.lag,
         "percent_behind": report.percent_behind,
@@ -45,7 +45,7 @@ def metrics_of(report: ProgressReport) -> dict[str, float]:
 
 
 def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable[[ProgressReport], None]:
-    """Sends each report's metrics as gauges ``samza.<application>.<stage>.<metric>``, with the tags of the task."""
+    """Sender of reports as gauges ``samza.<application>.<stage>.<metric>``, with the tags of the task."""
 
     def emit(report: ProgressReport) -> None:
         place = ".".join((PREFIX, _part(application), _part(report.stage_id)))
@@ -58,13 +58,13 @@ def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable
 
 
 def start_stats() -> None:
-    """For processes that Airflow has not prepared for metrics of tasks: a triggerer."""
+    """Prepare metrics in a process where Airflow has not: a triggerer."""
     stats.initialize(
         factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on")
     )
 
 
 def _part(name: str) -> str:
-    """A name as one part of a metric's name, in which dots separate."""
+    """Return a name as one part of a metric's name, in which dots separate."""
     part: str = stats.normalize_name_for_stats(name.replace(".", "__"), log_warning=False)
     return part

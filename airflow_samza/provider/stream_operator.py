@@ -43,10 +43,10 @@ from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
 
 TRIGGER_GRACE_SECONDS = 120.0
-"""How long after the deadline Airflow itself ends a trigger that has not."""
+"""Seconds after the deadline until Airflow itself ends a trigger."""
 
 LOOK_AGAIN_SECONDS = 15.0
-"""How long a stage waits for its producers to start before it asks Airflow what has become of their tasks."""
+"""Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
 
 
 class SamzaStreamOperator(PlanningOperator):
@@ -102,13 +102,13 @@ class SamzaStreamOperator(PlanningOperator):
         self._watch: StageWatch | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Submits, waits or defers, finishes; returns what was read and written."""
+        """Submit, wait or defer, and finish; return what was read and written."""
         return self._begin(context, deadline_of(self))
 
     def execute_again(
         self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
-        """Begins, now that what the task waited for is there: the application's state, or its producers."""
+        """Begin, now that the application's state or the producers are there."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
             if not (
                 event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
@@ -126,7 +126,7 @@ class SamzaStreamOperator(PlanningOperator):
         generation: int,
         deadline: float | None,
     ) -> dict[str, Any]:
-        """Goes on where the task deferred: finishes what has ended, and defers again while anything is still on.
+        """Go on where the task deferred: finish stages that have ended, and defer again while any runs.
 
         ``stages`` are the handles of what was submitted, ``told`` those whose results the log has already.
         """
@@ -148,7 +148,7 @@ class SamzaStreamOperator(PlanningOperator):
             return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """As Airflow has it.
+        """Set the keyword arguments that Airflow sets.
 
         A trigger that failed or timed out leaves nobody to look after the stages, so they are cancelled.
         """
@@ -160,7 +160,7 @@ class SamzaStreamOperator(PlanningOperator):
             raise
 
     def on_kill(self) -> None:
-        """Cancels this task's stages and no others."""
+        """Cancel this task's stages and no others."""
         if self._watch is not None:
             self._watch.kill()
 
@@ -190,7 +190,7 @@ class SamzaStreamOperator(PlanningOperator):
         told: Sequence[str] = (),
         said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Runs the task's stages to their end, or as far as it gets before it has to defer."""
+        """Run the task's stages to their end, or until it has to defer."""
         stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
         for stage_id in stage_ids:
             run.plan.stage(stage_id)
@@ -216,10 +216,7 @@ class SamzaStreamOperator(PlanningOperator):
     def _give_up(
         self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any
     ) -> None:
-        """What follows from an error that no further try can mend.
-
-        A run of this task's own is closed, readers of its stages stop.
-        """
+        """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
         if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
             return
         if run.waits_for_news:
@@ -231,7 +228,7 @@ class SamzaStreamOperator(PlanningOperator):
     def _wait_for_producers(
         self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
     ) -> None:
-        """Returns when all stages that this one reads from have started; defers until then."""
+        """Return when all stages that this one reads from have started; defer until then."""
         upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
         asked = self._producer_tasks(context)
         states = asked.states() if asked is not None else {}
@@ -327,7 +324,7 @@ class SamzaStreamOperator(PlanningOperator):
         return self.progress_interval or conf.getfloat(CONFIG_SECTION, "progress_interval", fallback=DEFAULT_INTERVAL)
 
     def _cancel_own(self, context: Any) -> None:
-        """Cancels what this task may have submitted, from the records alone."""
+        """Cancel the stages that this task may have submitted, from the records alone."""
         hook = self.hook
         if self.plan is not None:
             run = hook.load_plan(PlanTicket.from_dict(self.plan))

@@ -1,4 +1,4 @@
-"""What tasks of pushed tables wait for while they are deferred: the end of a push, and readers that have a version."""
+"""Triggers of tasks on pushed tables: the end of a push, and readers that have a version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
 class TablePushTrigger(RunTrigger):
-    """Waits until a push has ended, one way or another, and tells in the task's log how it comes along.
+    """Waits until a push has ended, in whatever way, and writes its progress to the task's log.
 
     :param push: The handle of the push, as plain values.
     :param said: The states that the task's log has already.
@@ -29,29 +29,29 @@ class TablePushTrigger(RunTrigger):
         self._progress = PushLog(lambda line: self.log.info("%s", line), self.said)
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         return {"push": self.push, "said": self.said}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """The state of the push, once it has ended."""
+        """Return the state of the push, once it has ended."""
         status = stage_status(files, self._handle)
         self._progress.look(self._handle, status)
         return {"state": status.state, "said": self._progress.said} if status.is_final else None
 
     async def on_kill(self) -> None:
-        """Cancels the push: a user marked the task, or cleared it."""
+        """Cancel the push: a user marked the task, or cleared it."""
         await asyncio.to_thread(lambda: ask_to_cancel(open_filesystem(self.root), self._handle))
 
 
 class PushLog(ProgressLog):
-    """Tells of a push: its states, and how many of its tasks are done."""
+    """Logs the progress of a push: its states, and how many of its tasks are done."""
 
     def __init__(self, tell: Any, said: Mapping[str, str] | None = None) -> None:
         super().__init__(tell, said=said)
         self._done = 0
 
     def look(self, handle: StageHandle, status: Any) -> None:
-        """Takes notice of the push; tells what is new."""
+        """Record the state of the push; log what is new."""
         super().look(handle, status)
         if status.tasks and status.tasks_done != self._done:
             self._done = status.tasks_done
@@ -59,7 +59,7 @@ class PushLog(ProgressLog):
 
 
 class TableFreshnessTrigger(RunTrigger):
-    """Waits until the runs of an application that are on read a version of a table, or a newer one.
+    """Waits until the running runs of an application read a version of a table, or a newer one.
 
     :param table: What is waited for, as ``Freshness`` has it.
     """
@@ -70,11 +70,11 @@ class TableFreshnessTrigger(RunTrigger):
         self._told = ""
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         return {"table": self.table}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """What the readers have, once it is new enough; tells the task's log what is new."""
+        """Return the readers' versions, once they are new enough; log what is new."""
         found = freshness(files, Freshness(**self.table))
         if str(found) != self._told:
             self._told = str(found)

@@ -158,7 +158,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
             self.cleanup_task.as_teardown(on_failure_fail_dagrun=False)
 
     def _join(self, stage: Stage, *, together: bool) -> None:
-        """A stage behind its producers: after them by Airflow's arrows, or beside them, knowing their tasks."""
+        """Connect a stage to its producers: after them by Airflow's arrows, or beside them with their task ids."""
         task = self.stage_tasks[stage.stage_id]
         upstream = {stage_id: self.stage_tasks[stage_id] for stage_id in stage.upstream if stage_id != stage.stage_id}
         if together:
@@ -169,7 +169,7 @@ class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
 
 
 def _words(stage: Stage, shape: ExecutionPlan) -> str:
-    """What a stage reads and writes, for its task's page.
+    """Return what a stage reads and writes, for its task's page.
 
     Airflow's arrows do not tell it where stages run at the same time.
     """
@@ -179,7 +179,7 @@ def _words(stage: Stage, shape: ExecutionPlan) -> str:
 
 
 def _outlets(ours: Sequence[Any], given: Any) -> list[Any]:
-    """The assets of a stage's shared outputs, and those that the user's settings add.
+    """Return the assets of a stage's shared outputs, and those that the user's settings add.
 
     One that is named twice counts once.
     """

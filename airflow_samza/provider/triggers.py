@@ -1,4 +1,4 @@
-"""Triggers: what a deferred task waits for.
+"""Triggers of deferred tasks.
 
 They read the run's records under the root, and nothing else: no Spark, no connection.
 
@@ -35,18 +35,18 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
 PATIENCE_SECONDS = 300.0
-"""For how long a root that cannot be read is asked again: a shared filesystem comes back, or somebody has to look."""
+"""Seconds for which a root that cannot be read is tried again, in case a shared filesystem comes back."""
 
 SETTLE_SECONDS = 5.0
-"""For how long a trigger says nothing.
+"""The least time, in seconds, between the start of a trigger and its event.
 
-Airflow's scheduler hears of the end of the process that deferred a second or three later; when the task is queued again
-by then, it takes that for a process that has died, and fails or retries the task.
+Airflow's scheduler learns one to three seconds later that the process which deferred has ended. If the task is queued
+again before that, the scheduler assumes that its process died, and fails or retries the task.
 """
 
 
 class RunTrigger(BaseTrigger):  # type: ignore[misc]
-    """Looks at a run's records every ``poll_interval`` seconds until :meth:`look` finds what the task waits for.
+    """Reads a run's records every ``poll_interval`` seconds until :meth:`look` returns an event.
 
     :param root: The folder of run records, as the worker that deferred has it.
     :param deadline: When the task's time is over, in seconds since 1970; None: never.
@@ -59,15 +59,15 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
         self.deadline = deadline
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         raise NotImplementedError
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """What the task is told when it is time, else None. Runs in a thread."""
+        """Return the event for the task when it is time, else None. Runs in a thread."""
         raise NotImplementedError
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments, for another process."""
+        """Return class path and arguments, for another process."""
         place = f"{type(self).__module__}.{type(self).__qualname__}"
         return place, {
             "root": self.root,
@@ -77,7 +77,7 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event: what was found, that the time is over, or that nothing can be seen from here."""
+        """Yield one event: the result, the time-out, or that the root cannot be read."""
         settled_at = time.monotonic() + SETTLE_SECONDS
         event = await self._awaited()
         await asyncio.sleep(max(0.0, settled_at - time.monotonic()))
@@ -110,7 +110,7 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
 
 
 class SamzaStageTrigger(RunTrigger):
-    """Waits until one of several submitted stages has ended, one way or another, and writes their progress to the task's log.
+    """Waits until one of several submitted stages has ended, and writes their progress to the task's log.
 
     :param stages: The handles of the stages, as plain values.
     :param progress_interval: Seconds between two reports of a stage's progress.
@@ -140,7 +140,7 @@ class SamzaStageTrigger(RunTrigger):
         self._progress: ProgressLog | None = None
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         return {
             "stages": self.stages,
             "progress_interval": self.progress_interval,
@@ -149,7 +149,7 @@ class SamzaStageTrigger(RunTrigger):
         }
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """The states of the stages, once one has ended."""
+        """Return the states of the stages, once one has ended."""
         if self._progress is None:
             self._files, first = files, self._handles[0]
             self._run = RunPlan.from_dict(must_read(files, first.run.plan(first.generation.plan)))
@@ -176,7 +176,7 @@ class SamzaStageTrigger(RunTrigger):
         return {LOST: lost} if lost else None
 
     async def on_kill(self) -> None:
-        """Cancels these stages: a user marked the task, or cleared it."""
+        """Cancel these stages: a user marked the task, or cleared it."""
         await asyncio.to_thread(self._cancel)
 
     def _cancel(self) -> None:
@@ -194,7 +194,7 @@ class SamzaStageTrigger(RunTrigger):
 
 
 class SamzaProducersTrigger(RunTrigger):
-    """Waits until the stages that write a stage's topics have started, in a run whose stages run at the same time.
+    """Waits until the producers of a stage have started, in a run whose stages run concurrently.
 
     :param application: The application's name.
     :param run_id: The run.
@@ -222,7 +222,7 @@ class SamzaProducersTrigger(RunTrigger):
         self._run: RunPlan | None = None
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         return {
             "application": self.application,
             "run_id": self.run_id,
@@ -232,7 +232,7 @@ class SamzaProducersTrigger(RunTrigger):
         }
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """That all have started, or that one was given up."""
+        """Return an event when all have started, or one was given up."""
         if self._run is None:
             self._run = RunPlan.from_dict(
                 must_read(files, RunFolder(self.application, self.run_id).plan(self.generation))
@@ -245,7 +245,7 @@ class SamzaProducersTrigger(RunTrigger):
 
 
 class SamzaStateTrigger(RunTrigger):
-    """Waits until the run that holds an application's state is over, or does not go on by itself.
+    """Waits until the run that holds an application's state has ended, or cannot go on by itself.
 
     :param application: The application's name.
     :param app_id: Which copy of it.
@@ -257,16 +257,16 @@ class SamzaStateTrigger(RunTrigger):
         self.app_id = app_id
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         return {"application": self.application, "app_id": self.app_id}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """That the state may be had, or that somebody has to look."""
+        """Return an event when the state is free, or has to be freed by hand."""
         return None if holder_works(files, self.application, self.app_id) else {"state": "free"}
 
 
 class SamzaRunTrigger(RunTrigger):
-    """Waits until a run is over: all its stages have succeeded, or it is closed.
+    """Waits until a run has ended: all its stages have succeeded, or it is closed.
 
     :param application: The application's name.
     :param run_id: The run.
@@ -281,11 +281,11 @@ class SamzaRunTrigger(RunTrigger):
         self._run: RunPlan | None = None
 
     def given(self) -> dict[str, Any]:
-        """The further arguments of the class."""
+        """Return the further arguments of the class."""
         return {"application": self.application, "run_id": self.run_id, "generation": self.generation}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
-        """That it is over."""
+        """Return an event when the run has ended."""
         if self._run is None:
             self._run = RunPlan.from_dict(
                 must_read(files, RunFolder(self.application, self.run_id).plan(self.generation))
