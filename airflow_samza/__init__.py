@@ -1,6 +1,7 @@
 """Streams and batches in one Airflow Dag.
 
-The public names are loaded when they are first used (PEP 562), so that a Dag file pays only for what it names.
+The public names are loaded when they are first used (PEP 562), so that a Dag file pays only for what it names. Editors
+and type checkers read them from the block for type checkers; a test holds that it and the table of names agree.
 """
 
 from __future__ import annotations
@@ -54,8 +55,18 @@ if TYPE_CHECKING:
     from airflow_samza.application.windows import sum_ as sum_
     from airflow_samza.application.windows import tumbling as tumbling
     from airflow_samza.errors import SamzaError as SamzaError
+    from airflow_samza.planner.planner import ExecutionPlanner as ExecutionPlanner
+    from airflow_samza.planner.planner import plan_shape as plan_shape
+    from airflow_samza.provider.freshness_sensor import TableFreshnessSensor as TableFreshnessSensor
+    from airflow_samza.provider.hooks import SamzaHook as SamzaHook
+    from airflow_samza.provider.operators import SamzaDrainOperator as SamzaDrainOperator
+    from airflow_samza.provider.operators import SamzaStreamOperator as SamzaStreamOperator
+    from airflow_samza.provider.operators import TablePushOperator as TablePushOperator
+    from airflow_samza.provider.operators import TableRollbackOperator as TableRollbackOperator
+    from airflow_samza.provider.task_group import SamzaTaskGroup as SamzaTaskGroup
     from airflow_samza.row import Row as Row
     from airflow_samza.schema import Schema as Schema
+    from airflow_samza.testing import TestDriver as TestDriver
 
 _HOMES = {
     "application.app_descriptor": ("StreamApplicationDescriptor",),
@@ -113,13 +124,15 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker any name would exist, and be Any
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,8 @@ Flights are scored by the newest one as they come.
 - ``delay_flights_feed`` plays the source of flights.
 """
 
+from typing import Any
+
 import pendulum
 from airflow.sdk import DAG, BaseHook, CronDataIntervalTimetable, Param, task
 
@@ -18,7 +20,7 @@ from airflow_samza.provider.assets import pushed_table
 from airflow_samza.provider.operators import SamzaStreamOperator, TablePushOperator, TableRollbackOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
-DAILY = {
+DAILY: dict[str, Any] = {
     "schedule": CronDataIntervalTimetable("@daily", timezone="UTC"),
     "start_date": pendulum.datetime(2013, 1, 1),
     "end_date": pendulum.datetime(2013, 12, 31),

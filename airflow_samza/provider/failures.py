@@ -25,7 +25,7 @@ def may_be_tried_again(error: SamzaError) -> bool:
     return error.retryable and not isinstance(error, UpstreamCleared)
 
 
-class SamzaTaskFailed(AirflowException):  # type: ignore[misc]
+class SamzaTaskFailed(AirflowException):
     """Error for a stage that failed and may succeed on retry; ``error`` is ours."""
 
     def __init__(self, error: SamzaError) -> None:
@@ -33,7 +33,7 @@ class SamzaTaskFailed(AirflowException):  # type: ignore[misc]
         self.error = error
 
 
-class SamzaTaskRefused(AirflowFailException):  # type: ignore[misc]
+class SamzaTaskRefused(AirflowFailException):
     """Error that no retry can help: the task fails at once, whatever its retries; ``error`` is ours."""
 
     def __init__(self, error: SamzaError) -> None:

@@ -21,7 +21,7 @@ from airflow_samza.runs.tables.versions import newest
 CURRENT = "current"
 
 
-class TableFreshnessSensor(BaseSensorOperator):  # type: ignore[misc]
+class TableFreshnessSensor(BaseSensorOperator):
     """Waits until every running run of an application reads a version of a pushed table, or a newer one.
 
     A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the

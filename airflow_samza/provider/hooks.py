@@ -59,7 +59,7 @@ class ClosedRun(NamedTuple):
     keep: timedelta
 
 
-class SamzaHook(BaseHook):  # type: ignore[misc]
+class SamzaHook(BaseHook):
     """Plans applications, and submits, watches, cancels and finishes their stages.
 
     A ``run`` is what :meth:`load_plan` or :meth:`load_run` gives (:meth:`plan` has it in its ``run``), a ``handle``

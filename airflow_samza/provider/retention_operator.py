@@ -12,7 +12,7 @@ from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
 from airflow_samza.runs.upkeep.kept_runs import Keep
 
 
-class SamzaRetentionOperator(BaseOperator):  # type: ignore[misc]
+class SamzaRetentionOperator(BaseOperator):
     """Deletes what has expired under the root of a connection.
 
     Expired topics, runs beyond number and age, and what dead processes have left.

@@ -11,7 +11,7 @@ from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
 from airflow_samza.provider.run_identity import run_id_of
 
 
-class SamzaOperator(BaseOperator):  # type: ignore[misc]
+class SamzaOperator(BaseOperator):
     """The base class of all operators on an application.
 
     :param application: The application, as ``package.module:attribute`` (templated).

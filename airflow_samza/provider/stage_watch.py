@@ -9,11 +9,10 @@ that it is back.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
@@ -60,6 +59,22 @@ class StageService(Protocol):
         ...
 
 
+class TaskLog(Protocol):
+    """The methods that the log of an Airflow task shares with a logger of the standard library."""
+
+    def info(self, event: Any, /, *args: Any) -> Any:
+        """Log an event, ``args`` formatted into it."""
+        ...
+
+    def warning(self, event: Any, /, *args: Any) -> Any:
+        """Log a warning."""
+        ...
+
+    def exception(self, event: Any, /, *args: Any) -> Any:
+        """Log an error with the exception that is being handled."""
+        ...
+
+
 class StageWatch:
     """One try of an Airflow task at one or several stages of a run.
 
@@ -74,7 +89,7 @@ class StageWatch:
     def __init__(
         self,
         service: StageService,
-        log: logging.Logger,
+        log: TaskLog,
         poll_interval: float,
         on_result: Callable[[StageResult], None] = lambda result: None,
         progress: ProgressLog | None = None,

@@ -28,7 +28,7 @@ RUN_TASK = "run"
 CLEANUP_TASK = "cleanup"
 
 
-class SamzaTaskGroup(TaskGroup):  # type: ignore[misc]
+class SamzaTaskGroup(TaskGroup):
     """The tasks of one application.
 
     ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all

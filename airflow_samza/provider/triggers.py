@@ -45,7 +45,7 @@ again before that, the scheduler assumes that its process died, and fails or ret
 """
 
 
-class RunTrigger(BaseTrigger):  # type: ignore[misc]
+class RunTrigger(BaseTrigger):
     """Reads a run's records every ``poll_interval`` seconds until :meth:`look` returns an event.
 
     :param root: The folder of run records, as the worker that deferred has it.
@@ -53,7 +53,7 @@ class RunTrigger(BaseTrigger):  # type: ignore[misc]
     """
 
     def __init__(self, *, root: str, poll_interval: float, deadline: float | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
         self.root = root
         self.poll_interval = poll_interval
         self.deadline = deadline

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_samza.engine.driver_session import NO_PROPERTIES
 from airflow_samza.engine.placement import Executor
@@ -29,10 +29,12 @@ from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 # About seven seconds in all, where Spark would try for ten minutes: enough for a proxy that restarts. A server that
 # restarted has lost the session anyway.
-_RETRIES = {"max_retries": 5, "max_backoff": 3000}
+_RETRIES = 5
+_LONGEST_PAUSE_MS = 3000
 
 
 class ConnectSession:
@@ -136,8 +138,9 @@ class ConnectSession:
         told = bindings_to_json(bindings)
         if not any(described["secret"] for described in told.values()):
             return told
+        place = cast("RemoteSession", spark).session_id, json.dumps(told, sort_keys=True)
         with self._lock:
-            known = self._sealed.get((spark.session_id, json.dumps(told, sort_keys=True)))
+            known = self._sealed.get(place)
             if known is None:
                 known, masked = seal_bindings(told)
                 with tempfile.TemporaryDirectory() as folder:  # of mode 0700, and what it holds is of no use by itself
@@ -145,7 +148,7 @@ class ConnectSession:
                     with open(path, "wb") as file:
                         file.write(masked)
                     spark.addArtifacts(path, file=True)
-                self._sealed[spark.session_id, json.dumps(told, sort_keys=True)] = known
+                self._sealed[place] = known
         return known
 
     def cancel(self, tag: str) -> None:
@@ -200,9 +203,8 @@ class ConnectSession:
         from pyspark.sql.connect.session import SparkSession as RemoteSession
 
         session = RemoteSession.builder.remote(self._master.url).create()
-        session.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
-        remote: SparkSession = session
-        return remote
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_PAUSE_MS)])
+        return cast("SparkSession", session)  # the same interface, though not the same class
 
     def _refused(self, error: Exception) -> SamzaError:
         """Why the first word with a server failed."""

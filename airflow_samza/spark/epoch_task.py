@@ -89,7 +89,8 @@ class EpochTask:
 
         _one_thread()
         context = TaskContext.get()
-        epoch = self.epoch if self.epoch is not None else int(context.getLocalProperty(EPOCH_PROPERTY))
+        assert context is not None, "this runs in a Python worker of Spark"
+        epoch = self.epoch if self.epoch is not None else int(str(context.getLocalProperty(EPOCH_PROPERTY)))
         try:
             yield from _Section(self, epoch, context.partitionId(), str(context.taskAttemptId())).run(batches)
         except Exception as error:

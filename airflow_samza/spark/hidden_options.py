@@ -17,13 +17,15 @@ import string
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import gives_away, secret_names, without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 _OPTIONS_REDACTED = "spark.sql.redaction.options.regex"
 _TEXTS_REDACTED = "spark.sql.redaction.string.regex"
@@ -77,7 +79,8 @@ def refuse_secrets(spark: SparkSession, frame: DataFrame, what: str) -> None:
     """Refuse a DataFrame of a Spark Connect server that a user's function has made with a secret in its plan."""
     if not is_remote(spark):
         return
-    name = next(_secret_options(frame._plan.to_proto(spark.client)), None)
+    remote, client = cast("RemoteFrame", frame), cast("RemoteSession", spark).client
+    name = next(_secret_options(remote._plan.to_proto(client)), None)
     if name is not None:
         raise ConfigError(
             f"{what} reads with the option {name!r}, which a Spark Connect server would write into its log with the "

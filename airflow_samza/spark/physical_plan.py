@@ -20,10 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 
 _HEADING = "== Physical Plan =="
 _SUBQUERY = re.compile(r"(?m)^Subquery:\d+ Hosting .*\n")
@@ -77,8 +78,10 @@ def explained(frame: DataFrame) -> str:
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     if not isinstance(frame, ClassicDataFrame):
-        return str(frame._explain_string(mode="formatted"))
-    return str(frame._sc._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
+        return cast("RemoteFrame", frame)._explain_string(mode="formatted")
+    jvm = frame._sc._jvm
+    assert jvm is not None, "a session that has made a DataFrame has a Java"
+    return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
 
 
 def parse_plan(text: str) -> PhysicalPlan:

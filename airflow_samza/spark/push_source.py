@@ -132,7 +132,7 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         found = Schema(
             tuple(
                 Field(field.name, _type(request, field.name, field.dataType.simpleString()))
-                for field in taken.schema[: len(columns)]
+                for field in taken.schema.fields[: len(columns)]
             )
         )
     wanted = Schema.of(request.schema) if request.schema is not None else found

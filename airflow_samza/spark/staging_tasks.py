@@ -48,6 +48,7 @@ class ReadTask:
         from pyspark import TaskContext
 
         context = TaskContext.get()
+        assert context is not None, "this runs in a Python worker of Spark"
         task = context.partitionId()
         try:
             staged = self._stage(batches, f"read-{task}-{context.taskAttemptId()}-{uuid.uuid4().hex}")

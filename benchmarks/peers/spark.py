@@ -191,7 +191,7 @@ def session(cores: int) -> SparkSession:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark: Any = builder.getOrCreate()
+    spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -20,14 +20,14 @@ def test_an_existing_job_is_read_and_its_shuffle_is_named(flights: Any) -> None:
     output = Path(
         flights.airflow.xcom("busy_airports", run_id, "airports.by-airport")["outputs"]["busy-airports"]["path"]
     )
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"SELECT origin, busy_hours, round(delay, 6) FROM read_parquet('{output}/*.parquet') ORDER BY 1"
     ).fetchall()
     hours = f"""
         SELECT origin, count(*) AS departures, avg(dep_delay) AS delay FROM read_parquet('{flights.data}/flights/*.parquet')
         WHERE dep_delay IS NOT NULL GROUP BY origin, CAST(time_hour AT TIME ZONE 'UTC' AS date), hour
     """
-    expected = duckdb.sql(
+    expected = duckdb.execute(
         f"SELECT origin, count(*), round(avg(delay), 6) FROM ({hours}) WHERE departures > 20 GROUP BY 1 ORDER BY 1"
     )
     assert found == expected.fetchall()

@@ -100,14 +100,14 @@ Row = tuple[Any, ...]
 
 def flights_of(data: Path, number: int) -> list[Row]:
     """Every flight of a day."""
-    rows: list[Row] = duckdb.sql(
+    rows: list[Row] = duckdb.execute(
         f"SELECT carrier, flight, origin, hour FROM read_parquet('{data}/flights/{day(number)}.parquet') ORDER BY ALL"
     ).fetchall()
     return rows
 
 
 def scores_in(folder: Path) -> list[Row]:
-    rows: list[Row] = duckdb.sql(
+    rows: list[Row] = duckdb.execute(
         f"SELECT carrier, flight, origin, hour, late, trained_to FROM read_parquet('{folder}/*.parquet') ORDER BY ALL"
     ).fetchall()
     return rows

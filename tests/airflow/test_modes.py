@@ -77,7 +77,7 @@ def departures(flights: Any, producer: str) -> Departures:
 def hours_of_duckdb(data: Path, within: str = "true") -> list[Row]:
     """Departures per carrier and hour of the days that were fed."""
     files = [str(data / "flights" / f"{day}.parquet") for day in DAYS]
-    rows: list[Row] = duckdb.sql(
+    rows: list[Row] = duckdb.execute(
         f"SELECT carrier, epoch(time_hour), count(*), round(avg(dep_delay), 9) FROM read_parquet({files}) "
         f"WHERE dep_delay IS NOT NULL AND {within} GROUP BY 1, 2 ORDER BY 1, 2"
     ).fetchall()
@@ -86,7 +86,7 @@ def hours_of_duckdb(data: Path, within: str = "true") -> list[Row]:
 
 def hours_written(*folders: Path) -> list[Row]:
     files = [f"{folder}/*.parquet" for folder in folders]
-    rows: list[Row] = duckdb.sql(
+    rows: list[Row] = duckdb.execute(
         f"SELECT carrier, epoch(window_start), flights, round(delay, 9) FROM read_parquet({files}) ORDER BY 1, 2"
     ).fetchall()
     return rows
@@ -189,10 +189,10 @@ def test_a_producers_asset_starts_the_consumer_which_reads_that_runs_part_to_its
         "departures_consumer", consumer["dag_run_id"], "carriers.plan"
     )
     output = output_of(flights, "departures_consumer", consumer["dag_run_id"], "carriers.run", "carriers")
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"SELECT carrier, flights, round(delay, 9) FROM read_parquet('{output}/*.parquet') ORDER BY 1"
     ).fetchall()
-    expected = duckdb.sql(
+    expected = duckdb.execute(
         "SELECT carrier, count(*), round(avg(dep_delay), 9) FROM "
         f"read_parquet('{flights.data}/flights/{DAYS[0]}.parquet') "
         "WHERE dep_delay IS NOT NULL GROUP BY 1 ORDER BY 1"

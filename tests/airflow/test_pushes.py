@@ -106,7 +106,7 @@ def test_a_sensor_behind_a_push_ends_when_the_run_reads_it(flights: Any, live: L
 
 def test_what_is_sold_after_the_sensor_has_the_new_price(flights: Any, live: Live) -> None:
     folder = Path(flights.airflow.xcom("prices_live", live.live, "prices.sales")["outputs"]["sold"]["path"])
-    found = duckdb.sql(f"SELECT number, item, price FROM read_parquet('{folder}/*.parquet') ORDER BY 1").fetchall()
+    found = duckdb.execute(f"SELECT number, item, price FROM read_parquet('{folder}/*.parquet') ORDER BY 1").fetchall()
     assert found == [(1, "tea", 2), (2, "salt", None), (3, "tea", 3)]
 
 

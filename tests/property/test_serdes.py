@@ -150,6 +150,7 @@ def test_json_is_what_python_reads_and_avro_what_fastavro_reads(messages: list[d
         assert found["amount"] is None or Decimal(found["amount"]) == given_["amount"]
     for given_, value in zip(batch.to_pylist(), serde_of("avro").encode(batch).to_pylist(), strict=True):
         found = fastavro.schemaless_reader(io.BytesIO(value), fastavro.parse_schema(RECORD), None)
+        assert isinstance(found, dict)
         assert {name: found[name] for name in ("big", "amount", "raw", "day", "at")} == {
             name: given_[name] for name in ("big", "amount", "raw", "day", "at")
         }

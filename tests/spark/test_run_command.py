@@ -73,7 +73,7 @@ def run(project: Path, *more: str) -> subprocess.CompletedProcess[str]:
 def counted(project: Path) -> dict[str, int]:
     import duckdb
 
-    rows = duckdb.sql(f"SELECT country, views FROM read_parquet('{project}/warehouse/out/*.parquet')").fetchall()
+    rows = duckdb.execute(f"SELECT country, views FROM read_parquet('{project}/warehouse/out/*.parquet')").fetchall()
     assert len({country for country, _ in rows}) == len(rows), "a country is there twice"
     return dict(rows)
 

@@ -20,7 +20,7 @@ _QUESTION = """
 
 def asked_of_duckdb(data: Path, files: str = "*.parquet", within: str = "true") -> list[Row]:
     """The right answer for some files of flights, or for a condition on them."""
-    rows: list[Row] = duckdb.sql(
+    rows: list[Row] = duckdb.execute(
         _QUESTION.format(flights=data / "flights" / files, data=data, within=within)
     ).fetchall()
     return rows
@@ -29,11 +29,13 @@ def asked_of_duckdb(data: Path, files: str = "*.parquet", within: str = "true") 
 def written(output: Path) -> list[Row]:
     """What lies in an output folder, read by somebody who knows nothing of us."""
     columns = "manufacturer, hour, flights, round(departure_delay, 9), round(arrival_delay, 9)"
-    rows: list[Row] = duckdb.sql(f"SELECT {columns} FROM read_parquet('{output}/*.parquet') ORDER BY 1, 2").fetchall()
+    rows: list[Row] = duckdb.execute(
+        f"SELECT {columns} FROM read_parquet('{output}/*.parquet') ORDER BY 1, 2"
+    ).fetchall()
     return rows
 
 
 def rows_of(output: Path) -> int:
     """How many rows lie in an output folder."""
-    ((rows,),) = duckdb.sql(f"SELECT count(*) FROM read_parquet('{output}/*.parquet')").fetchall()
+    ((rows,),) = duckdb.execute(f"SELECT count(*) FROM read_parquet('{output}/*.parquet')").fetchall()
     return int(rows)

@@ -6,6 +6,7 @@ import decimal
 import functools
 import re
 import sys
+import types
 from typing import Any
 
 from airflow_samza.schema import DataType
@@ -34,8 +35,10 @@ def _dialect() -> Any:
 
     syntax = {name: read for name, read in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_SYNTAX}
     own = {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
-    parser = type(SparkParser)("WrittenParser", (SparkParser,), own)
-    return type(Spark)("Written", (Spark,), {"Parser": parser, "parser_class": parser})
+    parser = types.new_class("WrittenParser", (SparkParser,), exec_body=lambda body: body.update(own))
+    return types.new_class(
+        "Written", (Spark,), exec_body=lambda body: body.update({"Parser": parser, "parser_class": parser})
+    )
 
 
 def _predicate(parser: Any, kind: Any, this: Any, expression: Any, comments: Any = None, negate: bool = False) -> Any:

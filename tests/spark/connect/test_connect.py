@@ -108,7 +108,7 @@ def spark(server: ConnectServer) -> Iterator[SparkSession]:
     """A client's session in this process, which stays able to have a classic one."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-    made = RemoteSession.builder.remote(f"{server.url}/;token={TOKEN}").create()
+    made: Any = RemoteSession.builder.remote(f"{server.url}/;token={TOKEN}").create()
     made.conf.set("spark.sql.adaptive.enabled", "false")
     yield made
     made.stop()

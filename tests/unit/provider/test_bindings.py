@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from airflow.sdk import Connection
@@ -9,7 +10,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.provider.bindings import bind_connections, binding_of, root_of, text_map
 
 
-def connection(kind: str, **more: object) -> Connection:
+def connection(kind: str, **more: Any) -> Connection:
     extra = more.pop("extra", None)
     return Connection(conn_id="c", conn_type=kind, extra=json.dumps(extra) if extra is not None else None, **more)
 

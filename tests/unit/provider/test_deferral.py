@@ -48,6 +48,13 @@ def ticket(runtime: Any, make_context: Any) -> Any:
     return operator.execute(make_context(operator))
 
 
+def stored_and_read(given: Any) -> dict[str, Any]:
+    """Return arguments as another process reads them."""
+    written: Any = serialize(given)
+    read: Any = deserialize(written)
+    return dict(read)
+
+
 def run_to_the_end(operator: SamzaStreamOperator, make_context: Any, **task: Any) -> tuple[Any, int]:
     """What the task returns, however often it defers.
 
@@ -62,8 +69,8 @@ def run_to_the_end(operator: SamzaStreamOperator, make_context: Any, **task: Any
             deferrals += 1
             path, given = deferred.trigger.serialize()
             assert path == "airflow_samza.provider.triggers.SamzaStageTrigger"
-            SamzaStageTrigger(**deserialize(serialize(given)))
-            stored = deserialize(serialize(deferred.kwargs))
+            SamzaStageTrigger(**stored_and_read(given))
+            stored = stored_and_read(deferred.kwargs)
             fresh = stream_operator(
                 **{name: getattr(operator, name) for name in ("stage", "plan", "deferrable", "retries")}
             )

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.log import configure_logging, reset_logging
 
 from airflow_samza.errors import ConfigError, MessageError, PlanErrors, SamzaError, StageLost, UpstreamCleared
-from airflow_samza.provider.failures import SamzaTaskRefused, mapped_failures
+from airflow_samza.provider.failures import SamzaTaskFailed, SamzaTaskRefused, mapped_failures
 
 
 def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
@@ -33,6 +33,7 @@ def test_the_sentence_is_told_and_the_error_kept() -> None:
     with pytest.raises(AirflowException) as raised, mapped_failures(told.append):
         raise error
     assert told == ["m"]
+    assert isinstance(raised.value, SamzaTaskFailed | SamzaTaskRefused)
     assert raised.value.error is error
 
 

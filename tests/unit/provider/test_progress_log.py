@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.observability import stats
-from airflow.sdk.observability.metrics.stats_utils import NoStatsLogger
+from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 
 from airflow_samza.errors import TopicError
 from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
@@ -119,10 +119,10 @@ class Gauges:
 
 @pytest.fixture
 def gauges() -> Iterator[Gauges]:
-    gauges = Gauges()
+    gauges: Any = Gauges()
     stats.initialize(factory=lambda: gauges, export_legacy_names=True)
     yield gauges
-    stats.initialize(factory=NoStatsLogger, export_legacy_names=True)
+    stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
 
 
 def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(gauges: Gauges) -> None:

@@ -13,6 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.provider.assets import shared_stream
+from airflow_samza.provider.operators import SamzaStreamOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
 VIEWS = "provider_applications:views"
@@ -92,7 +93,9 @@ def test_outlets_that_the_user_gives_a_stage_stand_beside_those_of_its_shared_st
 def test_fused_renders_one_task_that_runs_all_stages(dag: DAG) -> None:
     SamzaTaskGroup("views", application=VIEWS, mode="fused")
     assert edges(dag) == {("views.plan", "views.run"), ("views.plan", "views.cleanup"), ("views.run", "views.cleanup")}
-    assert dag.get_task("views.run").stage is None
+    run = dag.get_task("views.run")
+    assert isinstance(run, SamzaStreamOperator)
+    assert run.stage is None
 
 
 def test_cleanup_is_a_teardown_that_plays_no_part_in_the_runs_state(dag: DAG) -> None:

@@ -73,10 +73,11 @@ def standbys(
 ) -> Iterator[tuple[Driver, Standbys]]:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     driver: Any = Driver()
+    session: Any = None
     placement = Placement(2, copies=2)
     placement.update([A, B])
     task = EpochTask(files.root, {}, "stage", FOLDER.path, "program", None, {}, {}, (), host_dir=str(tmp_path / "host"))
-    made = Standbys(driver, None, task, placement, "stage")
+    made = Standbys(driver, session, task, placement, "stage")
     yield driver, made
     made.close()
 

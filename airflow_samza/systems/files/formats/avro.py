@@ -57,7 +57,7 @@ def fastavro() -> ModuleType:
             hint="pip install 'airflow-samza[avro]' on the machine that plans and on every worker.",
             package="fastavro",
         ) from error
-    return library  # type: ignore[no-any-return]
+    return library
 
 
 class AvroFormat:
